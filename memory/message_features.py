@@ -190,7 +190,8 @@ def _vector_features(
     if query.embedding is None or not len(query.embedding.token_ids) or not coded:
         return columns
     matches = PassageMatches.of_tokens(
-        [tokens for _, (tokens, _) in coded],
+        b"".join(tokens for _, (tokens, _) in coded),
+        [len(tokens) for _, (tokens, _) in coded],
         *weighted_query_tokens(query, word_weights),
         items=[index for index, _ in coded],
         elements=[candidates[index].message_id for index, _ in coded],

@@ -109,8 +109,8 @@ class GraphSession:
         return EmbedderUnavailable(f"{self._where} cannot be run as a sentence model: {reason}.")
 
 
-def open_session(graph: Path, *, threads: int) -> Any:
-    """An ONNX Runtime session on the CPU.
+def open_session(graph: Path | bytes, *, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU, for a graph in a file or in memory.
 
     Raises:
         Exception: whatever the runtime raises; its errors have no common root.
@@ -124,7 +124,8 @@ def open_session(graph: Path, *, threads: int) -> Any:
     options.enable_cpu_mem_arena = False  # else the memory of the longest batch is kept for good
     # Waiting threads sleep: spinning takes a fifth of the rate when two processes embed at once.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    model = graph if isinstance(graph, bytes) else str(graph)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _float32(values: NDArray[Any] | None) -> Vector | None:

@@ -1,15 +1,39 @@
 """Token vectors after binary quantization: one bit per dimension.
 
-A token of 384 dimensions takes 48 bytes. The query's side stays in full precision, so a score is the mean of its
+A token of 384 dimensions takes 48 bytes. The query's side stays in nearly full precision, so a score is the mean of its
 values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.embeddings.bit_products import bit_products
 from convmemory.embeddings.embedder import Vector
 
-AT_ONCE = 1_024  # tokens whose decoded bits stay in the processor's cache
+AT_ONCE = 4_096  # tokens whose decoded bits stay in the processor's cache
+_BYTE = 127  # the largest value of a part
+_FINER = 2 * _BYTE  # steps of the fine part in one of the coarse part
+
+
+class _Rounded(NamedTuple):
+    """Vectors (q, dim) as 8-bit whole numbers: `parts` (dim, 2 q) are the coarse ones and then the fine ones.
+
+    A value is `(_FINER * coarse + fine) * step`; the steps are (q, 1).
+    """
+
+    parts: NDArray[np.int8]
+    step: Vector
+
+    @classmethod
+    def of(cls, vectors: Vector) -> "_Rounded":
+        """With an error of at most half a step: 1/65,000 of a vector's largest value."""
+        coarse_step = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / _BYTE
+        scaled = vectors / coarse_step
+        coarse = np.rint(scaled)
+        fine = np.rint((scaled - coarse) * _FINER)
+        return cls(np.concatenate([coarse, fine]).T.astype(np.int8), coarse_step / _FINER)
 
 
 def encode_vectors(vectors: Vector) -> bytes:
@@ -22,14 +46,20 @@ def decode_bits(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.unpackbits(codes, axis=1)
 
 
-def similarities(question: Vector, data: bytes) -> Vector:
-    """Approximate cosines (q, t) of the question's token vectors (q, dim) to coded tokens."""
-    dimensions = question.shape[1]
+def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) -> Vector:
+    """The approximate cosine of each of the question's token vectors (q, dim) to the most similar token of each text.
+
+    `data` are the coded tokens of all texts; those of a text begin at the token `starts` (p,), and none has no tokens.
+    (q, p).
+    """
+    count, dimensions = question.shape
     codes = np.frombuffer(data, np.uint8).reshape(-1, dimensions // 8)
-    products = np.empty((len(question), len(codes)), np.float32)
+    rounded = _Rounded.of(question)
+    sums = np.empty((len(codes), count), np.int32)
     for start in range(0, len(codes), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
-        np.matmul(question, decode_bits(codes[rows]).astype(np.float32).T, out=products[:, rows])
-    signed = 2.0 * products - question.sum(axis=1, keepdims=True)
-    result: Vector = signed / np.float32(np.sqrt(dimensions))
-    return result
+        products = bit_products(decode_bits(codes[rows]), rounded.parts)
+        np.add(products[:, :count] * _FINER, products[:, count:], out=sums[rows])
+    best = np.maximum.reduceat(sums, starts, axis=0).T * rounded.step
+    signed = 2.0 * best - question.sum(axis=1, keepdims=True)
+    return np.asarray(signed / np.sqrt(dimensions), np.float32)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector
-from convmemory.embeddings.token_codes import encode_vectors, similarities
+from convmemory.embeddings.token_codes import best_similarities, encode_vectors
 from convmemory.evaluation.metrics import hit, reciprocal_rank
 from convmemory.evaluation.own_questions import OwnQuestion, OwnTurn
 
@@ -132,7 +132,7 @@ def _dense(question: OwnQuestion, embedder: Embedder, sides: Sequence[_Passages]
     for turn in np.argsort(-cosines, kind="stable")[:RESCORED].tolist():
         data = b"".join(side.tokens_of(turn) for side in sides)
         if data and len(asked.token_vectors):
-            late[turn] = similarities(asked.token_vectors, data).max(axis=1).mean()
+            late[turn] = best_similarities(asked.token_vectors, data, np.zeros(1, np.int64)).mean()
     return cosines, late
 
 

@@ -5,9 +5,8 @@ measurements in docs/adr/0008-late-interaction.md.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
-from convmemory.embeddings.token_codes import similarities
+from convmemory.embeddings.token_codes import best_similarities
 from search.retrieval.candidates import ItemKeys, Scores
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
@@ -48,22 +47,22 @@ class PassageMatches:
     @classmethod
     def of_tokens(
         cls,
-        coded: Sequence[bytes],
+        coded: bytes,
+        sizes: Sequence[int],
         question: Vector,
         weights: Scores,
         *,
-        items: Sequence[int],
+        items: Sequence[int] | NDArray[np.int64],
         elements: Sequence[int],
         asks: Sequence[bool],
         kinds: Sequence[str],
     ) -> "PassageMatches":
-        """From the coded token vectors of each passage, in the same order as the rest; passages without any are left
-        out."""
-        token_counts = np.array([len(data) * 8 // question.shape[1] for data in coded], np.int64)
+        """From the coded token vectors of the passages, joined in the same order as the rest, and the bytes of each
+        passage (p,); passages without any are left out."""
+        token_counts = np.asarray(sizes, np.int64) * 8 // question.shape[1]
         filled = token_counts > 0
-        starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]
-        cosines = similarities(question, b"".join(coded))
-        best = np.maximum.reduceat(cosines, starts, axis=1) if filled.any() else cosines
+        starts = (np.cumsum(token_counts) - token_counts)[filled]
+        best = best_similarities(question, coded, starts)
         return cls(
             best, weights, np.asarray(items, np.int64)[filled], np.asarray(elements, np.int64)[filled],
             np.asarray(asks, np.bool_)[filled], np.asarray(kinds, np.str_)[filled],
@@ -108,32 +107,39 @@ class MaxSim:
 
 @dataclass(frozen=True, slots=True)
 class NearPassages:
-    """Passages near the query as stored, one row per item, and the query's tokens with their weights.
+    """The query's tokens with their weights, and passages near it (p,) as `late_passages.sql` gives them.
 
+    `items` count the requested keys from 1, `coded` are the token vectors of all, `sizes` the bytes of each passage.
     Comparing them takes a while, during which PostgreSQL can look up their elements.
     """
 
-    rows: Sequence[tuple[Any, ...]]
     tokens: Vector
     weights: Scores
+    items: Sequence[int]
+    coded: bytes
+    sizes: Sequence[int]
+    elements: Sequence[int]
+    asks: Sequence[bool]
+    kinds: Sequence[str]
 
     def elements_by_kind(self) -> dict[str, set[int]]:
         """The elements of the passages, by the kind of their sources."""
-        found: dict[str, set[int]] = {}
-        for row in self.rows:
-            found.setdefault(row[5], set()).update(row[3])
+        found: dict[str, set[int]] = {kind: set() for kind in set(self.kinds)}
+        for kind, element in zip(self.kinds, self.elements, strict=True):
+            found[kind].add(element)
         return found
 
     def matched(self) -> PassageMatches:
         """How well the query's tokens match them."""
         return PassageMatches.of_tokens(
-            [piece for row in self.rows for piece in _cut(row[1], row[2])],
+            self.coded,
+            self.sizes,
             self.tokens,
             self.weights,
-            items=[row[0] - 1 for row in self.rows for _ in row[2]],
-            elements=[element for row in self.rows for element in row[3]],
-            asks=[asks for row in self.rows for asks in row[4]],
-            kinds=[row[5] for row in self.rows for _ in row[2]],
+            items=np.asarray(self.items, np.int64) - 1,
+            elements=self.elements,
+            asks=self.asks,
+            kinds=self.kinds,
         )
 
 
@@ -147,8 +153,8 @@ def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[n
         return None
     pending = _send_passages_query(query, keys, for_questions, retrieved.scanned)
     tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
-    rows = pending.rows()
-    return NearPassages(rows, tokens, weights) if rows else None
+    ((items, *found),) = pending.rows()
+    return NearPassages(tokens, weights, items, *found) if items else None
 
 
 def _send_passages_query(
@@ -167,14 +173,6 @@ def _send_passages_query(
     lasts = np.cumsum(lasts)
     parameters |= {"ids": ids.tolist(), "firsts": np.append(1, lasts[:-1] + 1).tolist(), "lasts": lasts.tolist()}
     return PendingQuery(load_sql("search", "late_passages_named"), parameters, keeps_plan=True)
-
-
-def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    """The pieces of `data` that have these sizes, in order."""
-    start = 0
-    for size in sizes:
-        yield data[start : start + size]
-        start += size
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:

@@ -1,13 +1,14 @@
 -- Token vectors of the passages of some items, joined, their sizes, their elements, whether they ask, and the kind of the
--- items' sources: of each item the few passages that are nearest to the query, of some items only such as ask.
+-- items' sources, one number, size and so on for each passage: of each item the few passages that are nearest to the query,
+-- of some items only such as ask.
 -- Token vectors are looked up for those few alone: an item of a coding agent has hundreds of passages.
 SELECT
-    t.item,
-    string_agg(k.vectors, ''::bytea ORDER BY near.distance, near.id),
-    array_agg(octet_length(k.vectors) ORDER BY near.distance, near.id),
-    array_agg(near.element_id ORDER BY near.distance, near.id),
-    array_agg(near.asks ORDER BY near.distance, near.id),
-    min(s.kind)
+    array_agg(t.item),
+    string_agg(k.vectors, ''::bytea),
+    array_agg(octet_length(k.vectors)),
+    array_agg(near.element_id),
+    array_agg(near.asks),
+    array_agg(s.kind)
 FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(for_questions)s::boolean[]) WITH ORDINALITY
     AS t (source_id, item_number, for_questions, item)
 INNER JOIN search_source AS s ON s.id = t.source_id AND s.owner_id = %(owner)s
@@ -21,4 +22,3 @@ CROSS JOIN LATERAL (
     LIMIT %(passages)s
 ) AS near
 INNER JOIN search_tokenvectors AS k ON k.passage_id = near.id AND k.owner_id = near.owner_id
-GROUP BY t.item

@@ -1,12 +1,12 @@
--- As `late_passages.sql`, of an owner whose passages were compared by their codes: of each item, the nearest of those named
--- by their ids (from the `first` to the `last` of them all), or such of its passages as ask.
+-- As `late_passages.sql`, of an owner whose passages were compared before: of each item, the nearest of those named by their ids
+-- (from the `first` to the `last` of them all), or such of its passages as ask.
 SELECT
-    t.item,
-    string_agg(k.vectors, ''::bytea ORDER BY near.distance, near.id),
-    array_agg(octet_length(k.vectors) ORDER BY near.distance, near.id),
-    array_agg(near.element_id ORDER BY near.distance, near.id),
-    array_agg(near.asks ORDER BY near.distance, near.id),
-    min(s.kind)
+    array_agg(t.item),
+    string_agg(k.vectors, ''::bytea),
+    array_agg(octet_length(k.vectors)),
+    array_agg(near.element_id),
+    array_agg(near.asks),
+    array_agg(s.kind)
 FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(for_questions)s::boolean[], %(firsts)s::int[], %(lasts)s::int[])
     WITH ORDINALITY AS t (source_id, item_number, for_questions, first, last, item)
 INNER JOIN search_source AS s ON s.id = t.source_id AND s.owner_id = %(owner)s
@@ -26,4 +26,3 @@ CROSS JOIN LATERAL (
     LIMIT %(passages)s
 ) AS near
 INNER JOIN search_tokenvectors AS k ON k.passage_id = near.id AND k.owner_id = near.owner_id
-GROUP BY t.item

@@ -184,7 +184,8 @@ def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
 
 
 def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> list[Any]:
-    """The passages of all items, of the first only those that ask, that late interaction compares."""
+    """What late interaction compares: of all items, of the first only those that ask, the number, element, kind and
+    coded tokens of each passage, and whether it asks."""
     query = PreparedQuery(owner.pk, QueryText(text), scope=EVERY_SCOPE, space=active_space()).looked_up()
     query = embed_query(query)
     of_owner = Passage.objects.filter(owner=owner).values_list("source_id", "item_number").distinct()
@@ -193,7 +194,11 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     assert blocks is not None
     retrieved = Retrieved(query, FeatureTable(keys), {}, scanned=blocks if by_codes else None)
     near = find_passages(retrieved, keys, np.arange(len(keys)) == 0)
-    return [] if near is None else sorted(near.rows)
+    if near is None:
+        return []
+    starts = np.cumsum(near.sizes) - near.sizes
+    coded = [near.coded[start : start + size] for start, size in zip(starts, near.sizes, strict=True)]
+    return sorted(zip(near.items, near.elements, near.asks, near.kinds, coded, strict=True))
 
 
 def test_late_interaction_compares_the_same_passages_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,13 +207,14 @@ def test_late_interaction_compares_the_same_passages_by_code(monkeypatch: pytest
     indexed(owner, TRAINS, EGGS)
     indexed(other, EGGS)
     every = compared_late(owner, by_codes=False)
-    assert [row[0] for row in every] == [1, 2, 3, 4, 5]
-    assert all(every[0][4])
+    assert {row[0] for row in every} == {1, 2, 3, 4, 5}
+    asking = [row for row in every if row[0] == 1]
+    assert all(row[2] for row in asking)
     assert compared_late(owner, by_codes=True) == every
     monkeypatch.setattr("search.ranking.late_interaction.NAMED_PER_ITEM", 1)
     fewer = compared_late(owner, by_codes=True)
-    assert fewer[0] == every[0]
-    assert [len(row[3]) for row in fewer[1:]] == [1] * 4
+    assert [row for row in fewer if row[0] == 1] == asking
+    assert [row[0] for row in fewer[len(asking) :]] == [2, 3, 4, 5]
 
 
 def test_late_interaction_compares_nothing_of_others_even_in_a_forged_block() -> None:
@@ -218,9 +224,9 @@ def test_late_interaction_compares_nothing_of_others_even_in_a_forged_block() ->
     theirs = BinaryCodeBlock.objects.get(owner=other)
     mine = BinaryCodeBlock.objects.get(owner=owner)
     BinaryCodeBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
-    (asking,) = compared_late(owner, by_codes=True)
-    assert asking[0] == 1
-    assert set(asking[3]) <= set(Passage.objects.filter(owner=owner).values_list("element_id", flat=True))
+    compared = compared_late(owner, by_codes=True)
+    assert {row[0] for row in compared} == {1}
+    assert {row[1] for row in compared} <= set(Passage.objects.filter(owner=owner).values_list("element_id", flat=True))
 
 
 def test_an_owner_without_passages_has_none() -> None:
