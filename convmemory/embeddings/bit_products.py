@@ -1,7 +1,7 @@
-"""Matrix products of bits with 8-bit whole numbers, on ONNX Runtime.
+"""Matrix products of bits with 8-bit integers, on ONNX Runtime.
 
-It uses the processor's instructions for 8-bit numbers, of which NumPy has none: a product takes less than
-half the time that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
+It uses the processor's instructions for 8-bit integers, and NumPy does not: a product takes less than half the time
+that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
 """
 
 from functools import lru_cache
@@ -16,24 +16,24 @@ _ONNX_OPSET = 17
 _ONNX_IR = 10
 
 
-def bit_products(bits: NDArray[np.uint8], numbers: NDArray[np.int8]) -> NDArray[np.int32]:
-    """The exact product (n, m) of `bits`, 0 or 1, (n, k) with `numbers` (k, m)."""
-    (products,) = _session().run(None, {"bits": bits, "numbers": numbers})
+def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray[np.int32]:
+    """The exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
+    (products,) = _session().run(None, {"bits": bits, "integers": integers})
     found: NDArray[np.int32] = products
     return found
 
 
 @lru_cache(maxsize=1)
 def _session() -> Any:
-    """A graph of that product alone. A second thread makes no search faster: PostgreSQL is at work meanwhile."""
+    """The graph that computes this product. On one thread: a second one made no search faster."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["bits", "numbers"], ["products"])],
+        [helper.make_node("MatMulInteger", ["bits", "integers"], ["products"])],
         "bit_products",
         [
             helper.make_tensor_value_info("bits", TensorProto.UINT8, ["n", "k"]),
-            helper.make_tensor_value_info("numbers", TensorProto.INT8, ["k", "m"]),
+            helper.make_tensor_value_info("integers", TensorProto.INT8, ["k", "m"]),
         ],
         [helper.make_tensor_value_info("products", TensorProto.INT32, ["n", "m"])],
     )

@@ -1,6 +1,6 @@
 """Token vectors after binary quantization: one bit per dimension.
 
-A token of 384 dimensions takes 48 bytes. The query's side stays in nearly full precision, so a score is the mean of its
+A token of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
 values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md.
 """
 
@@ -13,14 +13,14 @@ from convmemory.embeddings.bit_products import bit_products
 from convmemory.embeddings.embedder import Vector
 
 AT_ONCE = 4_096  # tokens whose decoded bits stay in the processor's cache
-_BYTE = 127  # the largest value of a part
-_FINER = 2 * _BYTE  # steps of the fine part in one of the coarse part
+_LARGEST = 127  # of 8-bit integers with a sign
+_FINE_STEPS = 2 * _LARGEST  # in one coarse step
 
 
 class _Rounded(NamedTuple):
-    """Vectors (q, dim) as 8-bit whole numbers: `parts` (dim, 2 q) are the coarse ones and then the fine ones.
+    """Vectors (q, dim), each value as two 8-bit integers: `parts` (dim, 2 q) are all coarse ones, then all fine ones.
 
-    A value is `(_FINER * coarse + fine) * step`; the steps are (q, 1).
+    A value is `(_FINE_STEPS * coarse + fine) * step`; the steps are (q, 1).
     """
 
     parts: NDArray[np.int8]
@@ -28,12 +28,13 @@ class _Rounded(NamedTuple):
 
     @classmethod
     def of(cls, vectors: Vector) -> "_Rounded":
-        """With an error of at most half a step: 1/65,000 of a vector's largest value."""
-        coarse_step = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / _BYTE
+        """Each value is off by at most half a step: 1/64,516 of the largest value of its vector."""
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        coarse_step = np.maximum(largest, np.finfo(np.float32).tiny) / _LARGEST
         scaled = vectors / coarse_step
         coarse = np.rint(scaled)
-        fine = np.rint((scaled - coarse) * _FINER)
-        return cls(np.concatenate([coarse, fine]).T.astype(np.int8), coarse_step / _FINER)
+        fine = np.rint((scaled - coarse) * _FINE_STEPS)
+        return cls(np.concatenate([coarse, fine]).T.astype(np.int8), coarse_step / _FINE_STEPS)
 
 
 def encode_vectors(vectors: Vector) -> bytes:
@@ -47,10 +48,10 @@ def decode_bits(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) -> Vector:
-    """The approximate cosine of each of the question's token vectors (q, dim) to the most similar token of each text.
+    """The approximate cosines (q, p) of the question's token vectors (q, dim) to the most similar token of each text.
 
-    `data` are the coded tokens of all texts; those of a text begin at the token `starts` (p,), and none has no tokens.
-    (q, p).
+    `data` are the coded tokens of all texts, joined; `starts` (p,) are the places of each text's first token among all
+    tokens. Every text has at least one.
     """
     count, dimensions = question.shape
     codes = np.frombuffer(data, np.uint8).reshape(-1, dimensions // 8)
@@ -59,7 +60,7 @@ def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) 
     for start in range(0, len(codes), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
         products = bit_products(decode_bits(codes[rows]), rounded.parts)
-        np.add(products[:, :count] * _FINER, products[:, count:], out=sums[rows])
+        np.add(products[:, :count] * _FINE_STEPS, products[:, count:], out=sums[rows])
     best = np.maximum.reduceat(sums, starts, axis=0).T * rounded.step
     signed = 2.0 * best - question.sum(axis=1, keepdims=True)
     return np.asarray(signed / np.sqrt(dimensions), np.float32)

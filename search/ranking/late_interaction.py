@@ -109,7 +109,8 @@ class MaxSim:
 class NearPassages:
     """The query's tokens with their weights, and passages near it (p,) as `late_passages.sql` gives them.
 
-    `items` count the requested keys from 1, `coded` are the token vectors of all, `sizes` the bytes of each passage.
+    `items` are the places of their items among the requested keys, from 1. `coded` are the token vectors of all
+    passages, joined, and `sizes` the bytes of each.
     Comparing them takes a while, during which PostgreSQL can look up their elements.
     """
 

@@ -1,6 +1,6 @@
--- Token vectors of the passages of some items, joined, their sizes, their elements, whether they ask, and the kind of the
--- items' sources, one number, size and so on for each passage: of each item the few passages that are nearest to the query,
--- of some items only such as ask.
+-- Of each item the few passages that are nearest to the query, of some items only such as ask: in one row, for each passage the
+-- place of its item, the size of its token vectors, its element, whether it asks and the kind of its source; and all token
+-- vectors joined.
 -- Token vectors are looked up for those few alone: an item of a coding agent has hundreds of passages.
 SELECT
     array_agg(t.item),

@@ -1,5 +1,5 @@
--- As `late_passages.sql`, of an owner whose passages were compared before: of each item, the nearest of those named by their ids
--- (from the `first` to the `last` of them all), or such of its passages as ask.
+-- As `late_passages.sql`, of an owner whose passages were compared by their codes: of each item, the nearest of those named
+-- by their ids (from the `first` to the `last` of them all), or such of its passages as ask.
 SELECT
     array_agg(t.item),
     string_agg(k.vectors, ''::bytea),
