@@ -1,7 +1,10 @@
-"""Token vectors after binary quantization: one bit per dimension.
+"""Vectors after binary quantization, one bit per dimension, and asymmetric comparison: of a query that is not.
 
-A token of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
-values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md.
+A vector of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
+values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md for tokens,
+0010-exact-scan-or-index.md for passages.
+
+Source: Gordo et al., Asymmetric Distances for Binary Embeddings, 2014.
 """
 
 from typing import NamedTuple
@@ -42,9 +45,15 @@ def encode_vectors(vectors: Vector) -> bytes:
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 
-def decode_bits(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The bits of coded tokens (t, bytes) as 0 and 1, (t, dim)."""
-    return np.unpackbits(codes, axis=1)
+def decode_bits(codes: NDArray[np.uint8], dimensions: int) -> NDArray[np.uint8]:
+    """The bits of coded vectors (t, bytes) as 0 and 1, (t, dim)."""
+    return np.unpackbits(codes, axis=1, count=dimensions)
+
+
+def similarities(question: Vector, codes: NDArray[np.uint8]) -> Vector:
+    """The approximate cosines (q, n) of the question's vectors (q, dim) to coded vectors (n, bytes)."""
+    rounded = _Rounded.of(question)
+    return _as_cosines(_sums(codes, rounded), question, rounded)
 
 
 def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) -> Vector:
@@ -53,14 +62,23 @@ def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) 
     `data` are the coded tokens of all texts, joined; `starts` (p,) are the places of each text's first token among all
     tokens. Every text has at least one.
     """
-    count, dimensions = question.shape
-    codes = np.frombuffer(data, np.uint8).reshape(-1, dimensions // 8)
+    codes = np.frombuffer(data, np.uint8).reshape(-1, question.shape[1] // 8)
     rounded = _Rounded.of(question)
+    return _as_cosines(np.maximum.reduceat(_sums(codes, rounded), starts, axis=0), question, rounded)
+
+
+def _sums(codes: NDArray[np.uint8], rounded: _Rounded) -> NDArray[np.int32]:
+    """For each coded vector (n, bytes), the sums (n, q) of the rounded values whose bits are 1, in steps."""
+    dimensions, count = len(rounded.parts), len(rounded.step)
     sums = np.empty((len(codes), count), np.int32)
     for start in range(0, len(codes), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
-        products = bit_products(decode_bits(codes[rows]), rounded.parts)
+        products = bit_products(decode_bits(codes[rows], dimensions), rounded.parts)
         np.add(products[:, :count] * _FINE_STEPS, products[:, count:], out=sums[rows])
-    best = np.maximum.reduceat(sums, starts, axis=0).T * rounded.step
-    signed = 2.0 * best - question.sum(axis=1, keepdims=True)
-    return np.asarray(signed / np.sqrt(dimensions), np.float32)
+    return sums
+
+
+def _as_cosines(sums: NDArray[np.int32], question: Vector, rounded: _Rounded) -> Vector:
+    """The cosines (q, n) that follow from sums (n, q)."""
+    signed = 2.0 * (sums.T * rounded.step) - question.sum(axis=1, keepdims=True)
+    return np.asarray(signed / np.sqrt(question.shape[1]), np.float32)

@@ -22,7 +22,7 @@ from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks
 
 PASSAGES_PER_ITEM = 5
-NAMED_PER_ITEM = 20  # among which the nearest are looked for if the codes of all passages were compared
+NAMED_PER_ITEM = 10  # among which the nearest are looked for if the codes of all passages were compared
 WEIGHT_POWER = 0.5  # below 1: the rarest word must not decide alone
 QUERY_TOKENS = 32  # of a longer query, the ones that weigh most
 

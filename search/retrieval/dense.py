@@ -30,10 +30,10 @@ from search.vectors.blocks import Blocks, send_digest_query_if_cached
 
 LIMITS = {  # how many vectors each statement keeps; of passages, items are fewer
     "passages_exact": 3_000,
-    "passages_named": 1_000,
+    "passages_named": 700,
     "passages_indexed": vector_index.EF_SEARCH,
     "items_exact": 1_000,
-    "items_named": 1_000,
+    "items_named": 500,
 }
 SCANNED = 3_000  # how many vectors a Hamming scan keeps; the cosines of all but the nearest are estimated
 SPOKEN = frozenset({"user", "assistant"})
@@ -148,7 +148,8 @@ class PendingCosines:
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
     if name == "passages_named":
-        return named_statement(name, query, scan_passages(blocks_of(query), query, LIMITS[name]))
+        near, _ = scan_passages(blocks_of(query), query, SCANNED).parted(LIMITS[name])
+        return named_statement(name, query, near)
     if name == "passages_indexed":
         vector_index.scan_widely()
     statement, parameters = dense_statement(name, query)
@@ -158,7 +159,8 @@ def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, 
 def items_statement(name: str, query: PreparedQuery, corpus: Corpus) -> tuple[str, dict[str, Any]]:
     """The SQL over item vectors and its parameters; the ids that it names, if any, are looked up here."""
     if name == "items_named":
-        return named_statement(name, query, scan_items(query, corpus, LIMITS[name]))
+        near, _ = scan_items(query, corpus, SCANNED).parted(LIMITS[name])
+        return named_statement(name, query, near)
     return dense_statement(name, query)
 
 

@@ -1,6 +1,7 @@
-"""The passages and items of a large owner nearest to a query by binary codes, compared in this process (Hamming scan).
+"""The passages and items of a large owner nearest to a query by binary codes, compared in this process.
 
-Why not in SQL: docs/adr/0010-exact-scan-or-index.md.
+A Hamming scan over all of them keeps few; these are compared asymmetrically, the query uncoded, which tells far better
+how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-or-index.md.
 """
 
 from collections.abc import Sequence
@@ -13,34 +14,33 @@ from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.corpus import Corpus
 from search.retrieval.eligibility import Mask
 from search.retrieval.prepared import PreparedQuery
-from search.vectors.blocks import Blocks, current_blocks, send_digest_query
+from search.vectors.blocks import Blocks, Words, code_similarities, current_blocks, hamming_distances, send_digest_query
 from search.vectors.item_codes import current_item_codes
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedVectors:
-    """Vectors by their Hamming distances to the query, (n,): ids, the keys of their items, and distances."""
+    """Vectors by their approximate cosines to the query, (n,): ids, the keys of their items, and these cosines."""
 
     ids: NDArray[np.int64]
     items: ItemKeys
-    distances: NDArray[np.uint16]
+    similarities: Scores
 
     def parted(self, count: int) -> tuple["ScannedVectors", "ScannedVectors"]:
-        """The nearest `count`, and the rest."""
-        is_near = np.zeros(len(self.ids), np.bool_)
-        is_near[_least(self.distances, self.ids, count)] = True
-        return self.those(is_near), self.those(~is_near)
+        """The most similar `count`, and the rest; of equals, the newest come first."""
+        order = np.lexsort((-self.ids, -self.similarities))
+        return self.those(order[:count]), self.those(order[count:])
 
     def of_ids(self, ids: Sequence[int]) -> "ScannedVectors":
         """The vectors with these ids, all of which are here, in the order of the ids."""
         order = np.argsort(self.ids)
         return self.those(order[np.searchsorted(self.ids, ids, sorter=order)])
 
-    def those(self, wanted: Mask | NDArray[np.int64]) -> "ScannedVectors":
-        return ScannedVectors(self.ids[wanted], self.items[wanted], self.distances[wanted])
+    def those(self, wanted: NDArray[np.int64]) -> "ScannedVectors":
+        return ScannedVectors(self.ids[wanted], self.items[wanted], self.similarities[wanted])
 
 
-NO_VECTORS = ScannedVectors(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
+NO_VECTORS = ScannedVectors(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.float32))
 
 
 def blocks_of(query: PreparedQuery) -> Blocks | None:
@@ -59,10 +59,9 @@ def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> Sc
     """
     if blocks is None:
         return NO_VECTORS
-    scanned = ScannedVectors(blocks.codes.ids, blocks.items, blocks.codes.distances(query.vector))
-    if not blocks.kinds <= set(query.passage_kinds):
-        scanned = scanned.those(blocks.codes.are_of(query.passage_kinds))
-    return _nearest_admitted(scanned, query, limit)
+    are_all_in_scope = blocks.kinds <= set(query.passage_kinds)
+    in_scope = None if are_all_in_scope else blocks.codes.are_of(query.passage_kinds)
+    return _scan(blocks.codes.ids, blocks.items, blocks.codes.words, query, limit, in_scope)
 
 
 def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
@@ -73,26 +72,43 @@ def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVecto
     codes = current_item_codes(
         query.owner_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
     )
-    return _nearest_admitted(ScannedVectors(codes.ids, codes.items, codes.distances(query.vector)), query, limit)
+    return _scan(codes.ids, codes.items, codes.words, query, limit)
 
 
-def _nearest_admitted(scanned: ScannedVectors, query: PreparedQuery, limit: int) -> ScannedVectors:
-    """The nearest of these vectors whose items pass the query's filters."""
+def _scan(
+    ids: NDArray[np.int64],
+    items: ItemKeys,
+    words: Words,
+    query: PreparedQuery,
+    limit: int,
+    wanted: Mask | None = None,
+) -> ScannedVectors:
+    """The nearest of the `wanted` vectors whose items pass the query's filters; with None, all are wanted."""
     if not query.eligibility.admits_all:
-        scanned = scanned.those(query.eligibility.admitted(scanned.items))
-    return scanned.those(_least(scanned.distances, scanned.ids, limit))
+        admitted = query.eligibility.admitted(items)
+        wanted = admitted if wanted is None else wanted & admitted
+    distances = hamming_distances(words, query.vector)
+    places = _least(distances, ids, limit) if wanted is None else _least_of(wanted, distances, ids, limit)
+    return ScannedVectors(ids[places], items[places], code_similarities(words[:, places], query.vector))
 
 
 def estimated_cosines(known: ScannedVectors, cosines: Scores, others: ScannedVectors) -> Scores:
-    """The cosines of vectors of which only the Hamming distance is known, by the line through those of `known`.
-
-    Of texts' vectors a line is closer than the cosine of the expected angle: docs/adr/0010-exact-scan-or-index.md.
-    """
-    distances = known.distances.astype(np.float32)
-    mean, variance = distances.mean(), distances.var()
-    slope = ((distances - mean) * cosines).mean() / variance if variance else 0.0
-    estimated: Scores = (cosines.mean() + slope * (others.distances - mean)).astype(np.float32)
+    """The cosines of vectors that were compared by code alone, by the line through the exact ones of `known`."""
+    mean, mean_cosine = known.similarities.mean(), cosines.mean()
+    deviations = known.similarities - mean
+    variance = (deviations**2).mean()
+    slope = (deviations * (cosines - mean_cosine)).mean() / variance if variance else 0.0
+    estimated: Scores = (mean_cosine + slope * (others.similarities - mean)).astype(np.float32)
     return estimated
+
+
+def _least_of(wanted: Mask, distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The same as `_least`, of the `wanted` alone. Marks the others in `distances`, which is faster than a copy."""
+    beyond = distances.max(initial=0) + 1
+    distances[~wanted] = beyond
+    places = _least(distances, ids, limit)
+    found: NDArray[np.int64] = places[distances[places] < beyond]
+    return found
 
 
 def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.token_codes import encode_vectors
+from convmemory.embeddings.token_codes import encode_vectors, similarities
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, ranks_within
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, ranks_within
 from search.vectors.codes import ENTRY
 
 Words = NDArray[np.unsignedinteger[Any]]
@@ -67,10 +67,6 @@ class Codes:
             np.concatenate([self.words, other.words], axis=1),
         )
 
-    def distances(self, question: Vector) -> NDArray[np.uint16]:
-        """The Hamming distance of each passage's code from that of the question (dim,): (n,)."""
-        return hamming_distances(self.words, question)
-
 
 def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
     """The distances of binary codes (words, n) from that of the question (dim,): (n,)."""
@@ -79,6 +75,21 @@ def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
     for column, word in zip(words, as_words(code[None])[:, 0], strict=True):
         differing += np.bitwise_count(column ^ word)
     return differing
+
+
+def code_similarities(words: Words, question: Vector) -> Scores:
+    """The approximate cosines (n,) of the question (dim,) to vectors given by their binary codes (words, n)."""
+    rows = np.ascontiguousarray(words.T).view(np.uint8)
+    (found,) = similarities(question[None], rows)
+    return np.asarray(found, np.float32)
+
+
+def _first_of_each(
+    groups: NDArray[np.int64], values: NDArray[Any], ids: NDArray[np.int64], limit: int
+) -> NDArray[np.int64]:
+    """The places of the `limit` least values of each group (sorted), in this order; of equals, the oldest."""
+    order = np.lexsort((ids, values, groups))
+    return order[ranks_within(np.bincount(groups)) < limit]
 
 
 def as_words(rows: NDArray[np.uint8]) -> Words:
@@ -115,15 +126,18 @@ class Blocks:
     def nearest_of_items(
         self, items: ItemKeys, question: Vector, kinds: Sequence[int], limit: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ids of the passages of each item whose codes differ least from that of the question (dim,), item by item,
-        and how many of each item: at most `limit`."""
+        """The ids of the passages of each item most similar to the question (dim,) by their codes, item by item,
+        and how many of each item: at most `limit`, chosen among twice as many of the least Hamming distance."""
         places, counts = self._places_of(items)
-        codes, of_item = self.codes.those(places), np.repeat(np.arange(len(items)), counts)
-        wanted = codes.are_of(kinds)
-        codes, of_item = codes.those(wanted), of_item[wanted]
-        order = np.lexsort((codes.ids, codes.distances(question), of_item))
-        counts = np.bincount(of_item, minlength=len(items))
-        return codes.ids[order[ranks_within(counts) < limit]], np.minimum(counts, limit)
+        of_item = np.repeat(np.arange(len(items)), counts)
+        wanted = self.codes.are_of(kinds)[places]
+        places, of_item = places[wanted], of_item[wanted]
+        distances = hamming_distances(self.codes.words[:, places], question)
+        near = _first_of_each(of_item, distances, self.codes.ids[places], 2 * limit)
+        places, of_item = places[near], of_item[near]
+        similarities = code_similarities(self.codes.words[:, places], question)
+        best = _first_of_each(of_item, -similarities, self.codes.ids[places], limit)
+        return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
 
     def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the passages of these items, item by item, and how many each item has."""

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from search.block_cache import BlockCache
 from search.retrieval.candidates import ITEM_BITS, NO_ITEMS, ItemKeys, item_keys
-from search.vectors.blocks import Words, as_words, hamming_distances
+from search.vectors.blocks import Words, as_words
 
 ENTRY = np.dtype([("id", ">i8"), ("item", ">i4")])
 """What `item_codes.sql` says of each vector."""
@@ -39,10 +38,6 @@ class ItemCodes:
     def size(self) -> int:
         """Bytes."""
         return self.sources.nbytes + self.newest.nbytes + self.ids.nbytes + self.items.nbytes + self.words.nbytes
-
-    def distances(self, question: Vector) -> NDArray[np.uint16]:
-        """The Hamming distance of each vector's code from that of the question (dim,): (n,)."""
-        return hamming_distances(self.words, question)
 
     def lack(self, sources: NDArray[np.int64], newest: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Of which of these sources the vectors are not here, or have been replaced."""

@@ -18,7 +18,7 @@ def test_a_token_takes_48_bytes() -> None:
 
 def test_signs_come_back() -> None:
     given = vectors(5, 2)
-    assert np.array_equal(decode_bits(np.frombuffer(encode_vectors(given), np.uint8).reshape(-1, 48)), given > 0)
+    assert np.array_equal(decode_bits(np.frombuffer(encode_vectors(given), np.uint8).reshape(-1, 48), 384), given > 0)
 
 
 def each(question: np.ndarray, data: bytes) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Binary codes of vectors in machine words: distances, pieces, and which are the nearest."""
+"""Binary codes of vectors in machine words: distances, similarities, pieces, and which are the nearest."""
 
 import numpy as np
 import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
 from search.retrieval.candidates import item_keys
-from search.retrieval.hamming_scan import ScannedVectors, _least, estimated_cosines
-from search.vectors.blocks import Blocks, Codes
+from search.retrieval.hamming_scan import ScannedVectors, _least, _least_of, estimated_cosines
+from search.vectors.blocks import Blocks, Codes, code_similarities, hamming_distances
 from search.vectors.codes import ENTRY
 
 
@@ -22,8 +22,16 @@ def test_the_distance_is_the_number_of_bits_that_differ(dimensions: int) -> None
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
     question, codes = vectors[0], packed(vectors)
     expected = ((vectors > 0) != (question > 0)).sum(axis=1)
-    assert codes.distances(question).tolist() == expected.tolist()
+    assert hamming_distances(codes.words, question).tolist() == expected.tolist()
     assert (codes.ids[3], codes.items[3], codes.kinds[3]) == (3, 7, 4)
+
+
+@pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
+def test_the_similarity_is_the_mean_of_the_questions_values_with_the_signs_of_the_bits(dimensions: int) -> None:
+    vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
+    question = vectors[0] / np.linalg.norm(vectors[0])
+    expected = np.where(vectors > 0, 1, -1) @ question / np.sqrt(dimensions)
+    assert code_similarities(packed(vectors).words, question) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_nearest_passages_of_items_are_found_item_by_item() -> None:
@@ -48,7 +56,7 @@ def test_pieces_that_are_joined_are_the_whole() -> None:
     first = whole.ids < 11
     again = whole.those(first).followed_by(whole.those(~first))
     assert again.ids.tolist() == whole.ids.tolist()
-    assert again.distances(vectors[5]).tolist() == whole.distances(vectors[5]).tolist()
+    assert again.words.tolist() == whole.words.tolist()
 
 
 @pytest.mark.parametrize(
@@ -63,32 +71,52 @@ def test_of_nothing_nothing_is_nearest() -> None:
     assert _least(np.array([], np.uint16), np.array([], np.int64), 3).tolist() == []
 
 
-def scanned(distances: np.ndarray) -> ScannedVectors:
-    ids = np.arange(len(distances))
-    return ScannedVectors(ids, ids << 24, distances.astype(np.uint16))
+def test_of_the_wanted_alone_the_least_are_kept() -> None:
+    ids = np.array([70, 40, 60, 50])
+    for limit, nearest in ((1, [3]), (2, [0, 3]), (4, [0, 3])):
+        distances = np.array([9, 5, 2, 5], np.uint16)
+        wanted = np.array([True, False, False, True])
+        assert sorted(_least_of(wanted, distances, ids, limit).tolist()) == nearest
+    assert _least_of(np.zeros(4, np.bool_), distances, ids, 3).tolist() == []
 
 
-def test_a_cosine_is_estimated_closely_from_the_distance() -> None:
+def scanned(similarities: np.ndarray) -> ScannedVectors:
+    ids = np.arange(len(similarities))
+    return ScannedVectors(ids, ids << 24, similarities.astype(np.float32))
+
+
+def test_a_cosine_is_estimated_closely_from_the_similarity_of_the_code() -> None:
     vectors = np.random.default_rng(5).standard_normal((3_000, 384)).astype(np.float32)
     vectors += np.linspace(0, 0.6, len(vectors), dtype=np.float32)[:, None] * vectors[0]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     question = vectors[0]
-    cosines, every = vectors @ question, scanned(packed(vectors).distances(question))
+    cosines, every = vectors @ question, scanned(code_similarities(packed(vectors).words, question))
     near, rest = every.parted(1_000)
     estimated = estimated_cosines(near, cosines[near.ids], rest)
     assert len(near.ids) + len(rest.ids) == len(vectors)
-    assert near.distances.max() <= rest.distances.min()
-    assert np.abs(estimated - cosines[rest.ids]).mean() < 0.1
-    assert np.corrcoef(estimated, cosines[rest.ids])[0, 1] > 0.7
+    assert near.similarities.min() >= rest.similarities.max()
+    assert np.abs(estimated - cosines[rest.ids]).mean() < 0.07
+    assert np.corrcoef(estimated, cosines[rest.ids])[0, 1] > 0.9
 
 
-def test_vectors_that_are_all_as_far_give_their_mean() -> None:
-    known = scanned(np.array([9, 9]))
-    cosines, others = np.array([0.2, 0.4], np.float32), scanned(np.array([9, 12]))
+def test_of_equally_similar_vectors_the_newest_come_first() -> None:
+    near, rest = scanned(np.array([0.5, 0.7, 0.5, 0.5])).parted(2)
+    assert (near.ids.tolist(), rest.ids.tolist()) == ([1, 3], [2, 0])
+
+
+def test_vectors_that_are_all_as_similar_give_their_mean() -> None:
+    known = scanned(np.array([0.9, 0.9]))
+    cosines, others = np.array([0.2, 0.4], np.float32), scanned(np.array([0.9, 0.3]))
     assert estimated_cosines(known, cosines, others).tolist() == pytest.approx([0.3, 0.3])
+
+
+@pytest.mark.parametrize("count", [1, 3, 699, 700])
+def test_copies_of_one_text_give_its_cosine(count: int) -> None:
+    known, cosines = scanned(np.full(count, 0.1)), np.full(count, 0.7, np.float32)
+    assert estimated_cosines(known, cosines, scanned(np.array([0.1]))).tolist() == pytest.approx([0.7])
 
 
 def test_vectors_are_chosen_by_their_ids_in_the_order_asked_for() -> None:
     found = scanned(np.array([4, 5, 6, 7])).of_ids([3, 0, 2])
-    assert found.distances.tolist() == [7, 4, 6]
+    assert found.similarities.tolist() == [7, 4, 6]
     assert found.items.tolist() == [3 << 24, 0, 2 << 24]
