@@ -96,6 +96,7 @@ def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -
         expect_found(page, "sourdough", "Bread", "sourdough")
         if width > ONE_PANE:
             page.keyboard.press("Enter")
+            expect(page.locator(".hit").first).to_be_focused()  # else the focus leaves the box while it is cleared
         else:
             page.locator(".hit").first.click()
             expect(page.locator("[data-conversation-page]")).to_be_visible()
