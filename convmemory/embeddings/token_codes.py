@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convmemory.embeddings.bit_products import bit_products
 from convmemory.embeddings.embedder import Vector
 
-AT_ONCE = 4_096  # tokens whose decoded bits stay in the processor's cache
+AT_ONCE = 4_096  # vectors whose decoded bits stay in the processor's cache
 _LARGEST = 127  # of 8-bit integers with a sign
 _FINE_STEPS = 2 * _LARGEST  # in one coarse step
 

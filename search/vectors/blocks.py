@@ -135,8 +135,8 @@ class Blocks:
         distances = hamming_distances(self.codes.words[:, places], question)
         near = _first_of_each(of_item, distances, self.codes.ids[places], 2 * limit)
         places, of_item = places[near], of_item[near]
-        similarities = code_similarities(self.codes.words[:, places], question)
-        best = _first_of_each(of_item, -similarities, self.codes.ids[places], limit)
+        found = code_similarities(self.codes.words[:, places], question)
+        best = _first_of_each(of_item, -found, self.codes.ids[places], limit)
         return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
 
     def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -77,6 +77,7 @@ def test_of_the_wanted_alone_the_least_are_kept() -> None:
         distances = np.array([9, 5, 2, 5], np.uint16)
         wanted = np.array([True, False, False, True])
         assert sorted(_least_of(wanted, distances, ids, limit).tolist()) == nearest
+    distances = np.array([9, 5, 2, 5], np.uint16)
     assert _least_of(np.zeros(4, np.bool_), distances, ids, 3).tolist() == []
 
 
