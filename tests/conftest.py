@@ -24,6 +24,7 @@ from pytest_django import DjangoDbBlocker
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
+from tests.support.template_database import migrated_template
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -88,14 +89,18 @@ def _use_own_temporary_folder(config: pytest.Config) -> None:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
 ) -> None:
-    """Drops the databases that killed runs left on the embedded test server."""
+    """Drop the databases of killed runs from the embedded test server, and clone this run's from the template."""
     if not connection.settings_dict["EMBEDDED_PATH"]:
         return
-    with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
-        cursor.execute(r"SELECT datname FROM pg_database WHERE datname ~ '^test_.*_\d+$'")
-        for (name,) in cursor.fetchall():
-            if not psutil.pid_exists(int(name.rsplit("_", 1)[1])):
-                cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    with django_db_blocker.unblock():
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(r"SELECT datname FROM pg_database WHERE datname ~ '^(test|making)_.*_\d+$'")
+            for (name,) in cursor.fetchall():
+                if not psutil.pid_exists(int(name.rsplit("_", 1)[1])):
+                    cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        test = connection.settings_dict["TEST"]
+        test["TEMPLATE"] = migrated_template()
+        test["MIGRATE"] = False  # the template has every table
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,65 @@
+"""A migrated database on the embedded test server, which test runs clone instead of running every migration.
+
+Its name ends in a digest of the migrations and of the SQL that makes roles and policies: a change of these makes a new
+template and drops the old one.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+
+from convmemory.core.postgres import row_security
+
+PREFIX = "migrated_"
+LOCK = 7_299  # advisory, of the test server alone: one run makes the template while others wait
+
+
+def migrated_template() -> str:
+    """Return the template's name; make it first if this server does not have it."""
+    name = PREFIX + digest_of_schema()
+    with connection._nodb_cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}%"])
+        existing = {row[0] for row in cursor.fetchall()}
+        if name not in existing:
+            draft = f"making_{name}_{os.getpid()}"
+            cursor.execute(f'CREATE DATABASE "{draft}"')
+            _migrate(draft)
+            cursor.execute(f'ALTER DATABASE "{draft}" RENAME TO "{name}"')
+            for outdated in existing:
+                cursor.execute(f'DROP DATABASE IF EXISTS "{outdated}"')
+    return name
+
+
+def _migrate(database: str) -> None:
+    used = connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = database
+    try:
+        call_command("migrate", verbosity=0)
+        row_security.create_roles()
+        row_security.apply_policies()
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = used
+
+
+def digest_of_schema() -> str:
+    """Return a digest of what decides on the tables, their policies and functions."""
+    root = Path(settings.BASE_DIR)
+    sources = [
+        path
+        for package in ("convmemory", "search", "memory", "summaries")
+        for path in sorted((root / package).rglob("*"))
+        if (path.parent.name == "migrations" and path.suffix == ".py") or path.suffix == ".sql"
+    ]
+    digest = hashlib.sha256(django.__version__.encode())
+    for path in [*sources, root / "requirements.lock"]:
+        digest.update(f"{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
