@@ -18,13 +18,14 @@ import psutil
 import pytest
 from django.conf import settings
 from django.db import connection, connections
+from django.test import TransactionTestCase
 from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
-from tests.support.template_database import migrated_template
+from tests.support.run_database import empty_tables, migrated_template
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -110,7 +111,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         row_security.create_roles()
         row_security.apply_policies()
     connection.settings_dict["ASSUME_ROLES"] = True
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
+        yield
     connection.settings_dict["ASSUME_ROLES"] = False
 
 

@@ -1,7 +1,7 @@
-"""A migrated database on the embedded test server, which test runs clone instead of running every migration.
+"""The database of a test run: cloned from a migrated template, and emptied after each test that commits.
 
-Its name ends in a digest of the migrations and of the SQL that makes roles and policies: a change of these makes a new
-template and drops the old one.
+The template's name ends in a digest of the migrations and of the SQL that makes roles and policies: a change of these
+makes a new template and drops the old one.
 """
 
 import hashlib
@@ -13,9 +13,35 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
+from convmemory.core import acting
 from convmemory.core.postgres import row_security
 
 PREFIX = "migrated_"
+EMPTY_TABLES = """
+DO $body$
+DECLARE
+    filled regclass;
+    has_rows boolean;
+BEGIN
+    SET LOCAL session_replication_role = replica;  -- no triggers of foreign keys
+    FOR filled IN
+        SELECT oid FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+          AND relname NOT IN ('django_migrations', 'django_content_type', 'auth_permission')
+    LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', filled) INTO has_rows;
+        CONTINUE WHEN NOT has_rows;
+        IF pg_relation_size(filled) > 65536 THEN  -- deleted rows would spoil the planner's estimates
+            EXECUTE format('TRUNCATE %s CASCADE', filled);
+        ELSIF EXISTS (SELECT FROM pg_constraint WHERE confrelid = filled) THEN
+            EXECUTE format('DELETE FROM ONLY %s', filled);
+        ELSE
+            EXECUTE format('TRUNCATE ONLY %s', filled);
+        END IF;
+    END LOOP;
+END
+$body$
+"""
 LOCK = 7_299  # advisory, of the test server alone: one run makes the template while others wait
 
 
@@ -47,6 +73,12 @@ def _migrate(database: str) -> None:
     finally:
         connection.close()
         connection.settings_dict["NAME"] = used
+
+
+def empty_tables() -> None:
+    """Delete every row that a test committed. A tenth of the time of `flush`, which truncates all sixty tables."""
+    with acting.schema_owner(), connection.cursor() as cursor:
+        cursor.execute(EMPTY_TABLES)
 
 
 def digest_of_schema() -> str:
