@@ -2,22 +2,22 @@
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 4,000, and 10,000 in `make isolation`. Half
+from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 400, and 10,000 in `make isolation`. Half
 of them are asked once more with the application's own filters switched off: then the database alone keeps owners apart.
 """
 
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
-from typing import Any
 
 import httpx2
 import pytest
+from django.conf import settings
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from pytest_django import DjangoDbBlocker
 
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
@@ -31,6 +31,7 @@ from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.groups import GROUPS, spread_database
 from tests.support.no_owner_filters import filters_switched_off
+from tests.support.run_database import empty_tables
 from tests.surfaces.isolation_surfaces import (
     NEVER_SHOW_TEXT,
     SURFACES,
@@ -42,14 +43,12 @@ from tests.surfaces.isolation_surfaces import (
 )
 from tests.surfaces.isolation_town import Town, settle_worlds
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
+CASES = int(os.environ.get("ISOLATION_CASES", "400"))
 SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
 CASES_OF_GROUPS = CASES // 4
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
-EXAMPLES_MORE = 100  # of surfaces that chance has asked for nothing of the caller's own, or not at all
+EXAMPLES_MORE = 200  # at most, of what chance has left out
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
 # Each as likely as any other: drawn one by one, some are hardly ever asked.
 SOME_SURFACES = st.integers(0, 2**32 - 1).map(lambda seed: Random(seed).sample(sorted(SURFACES), SURFACES_AT_ONCE))
@@ -63,26 +62,17 @@ def examples(count: int) -> hypothesis_settings:
     )  # fmt: skip
 
 
-@pytest.fixture
-def town(settings: Any) -> Iterator[Town]:
-    with inhabited(settings) as found:
-        yield found
-
-
-@pytest.fixture
-def spread_town(settings: Any) -> Iterator[Town]:
-    """The same in a database of eight groups."""
-    with spread_database(), inhabited(settings) as found:
-        yield found
-
-
-@contextmanager
-def inhabited(settings: Any) -> Iterator[Town]:
-    settings.RECALL_THRESHOLD = 0.0  # recall brings as much as it can
-    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "some-model"  # for dry runs; never called
-    worlds = settle_worlds()
-    with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60) as http:
-        yield Town(worlds, http)
+@pytest.fixture(scope="module")
+def town(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Town]:
+    """All worlds, indexed once for the module, and a server on their database."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "RECALL_THRESHOLD", 0.0)  # recall brings as much as it can
+        patch.setattr(settings, "CHAT_BASE_URL", "http://127.0.0.1:9/v1")  # for dry runs; never called
+        patch.setattr(settings, "CHAT_MODEL", "some-model")
+        worlds = settle_worlds()
+        with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60) as http:
+            yield Town(worlds, http)
+        empty_tables()
 
 
 class Tally:
@@ -109,9 +99,16 @@ class Tally:
         """The surfaces that have not shown even the caller's own text yet, though they could."""
         return sorted({name for name in SURFACES if not self.own[name]} - NEVER_SHOW_TEXT)
 
+    def unused_arguments(self) -> set[str]:
+        """Return the arguments, as `tool.argument`, that no case has had."""
+        declared = {f"{tool}.{name}" for tool in TOOLS for name in tool_named(tool).input_schema["properties"]}
+        return declared - set(self.arguments)
+
     def left_out(self) -> list[str]:
-        """The silent surfaces, and those that chance has not asked at all."""
-        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases))})
+        """Return the silent surfaces, those not asked at all, and those of tools with unused arguments."""
+        unused = {argument.partition(".")[0] for argument in self.unused_arguments()}
+        tools = {name for name, tool in TOOL_OF.items() if tool in unused}
+        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases)), *tools})
 
     def judge(self, cases: int) -> None:
         assert self.cases.total() >= cases
@@ -120,8 +117,7 @@ class Tally:
         assert not silent, "these surfaces never showed even the caller's own text, so they were not tested"
         called = sum(self.cases[name] for name in TOOL_OF)
         assert 1 - self.refused.total() / called >= LEAST_SHARE_OF_VALID_ARGUMENTS, self.refused
-        unused = {f"{tool}.{name}" for tool in TOOLS for name in tool_named(tool).input_schema["properties"]}
-        assert not unused - set(self.arguments), "no case had these arguments"
+        assert not self.unused_arguments(), "no case had these arguments"
 
 
 def rows() -> list[int]:
@@ -164,12 +160,14 @@ def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
 
 
-def test_nobody_ever_sees_another_users_row_where_owners_are_spread_over_groups(spread_town: Town) -> None:
-    assert groups.layout().groups == tuple(range(1, GROUPS + 1))
-    assert len(set(OwnerGroup.objects.values_list("number", flat=True))) == GROUPS
-    ask_everything(spread_town, CASES_OF_GROUPS)
+def test_nobody_ever_sees_another_users_row_where_owners_are_spread_over_groups(town: Town) -> None:
+    with spread_database():
+        assert groups.layout().groups == tuple(range(1, GROUPS + 1))
+        assert len(set(OwnerGroup.objects.values_list("number", flat=True))) == GROUPS
+        ask_everything(town, CASES_OF_GROUPS)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_without_filters_and_without_policies_there_would_be_leaks() -> None:
     """So the other test shows that the policies hold, not that there was nothing to hold."""
     owners = make_user(), make_user()
