@@ -9,31 +9,36 @@ LOCKS := requirements.lock requirements-model.lock requirements-dev.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 UP_TO ?= 300000
+CORES ?= 2
 BENCHMARK_DATA = $(if $(DATA),--data locomo=$(DATA) samples=tests/retrieval)
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-units test-surfaces test-browser isolation lint fmt lock audit bench scoreboard pages messages setup clean
+.PHONY: help run test test-all test-quick trials release-check isolation lint fmt lock audit bench scoreboard pages messages setup clean
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: $(READY_DEV) ## Check style, types and layers, and run all tests, in three parts side by side
-	@$(MAKE) --no-print-directory --jobs 4 test-surfaces test-units test-browser lint
+test: $(READY_DEV) ## Check style, types and layers, and run all tests
+	@$(MAKE) --no-print-directory --jobs 2 test-all lint
 
-test-units:
-	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval tests/integration
+test-all:
+	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile
 
-test-surfaces:
-	$(BIN)/pytest tests/surfaces -m "not browser"
+test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
+	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile tests/unit tests/contracts tests/architecture
 
-test-browser:
-	$(BIN)/pytest tests/surfaces -m browser
+trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
+	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 $(BIN)/pytest tests/unit/linear tests/contracts/test_importers.py
+
+release-check: $(READY_DEV) ## Check what a release needs: translations, all window widths, isolation, trials
+	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"
+	@$(MAKE) --no-print-directory isolation trials
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0

@@ -87,9 +87,7 @@ def _use_own_temporary_folder(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
-) -> None:
+def django_db_modify_db_settings(django_db_blocker: DjangoDbBlocker) -> None:
     """Drop the databases of killed runs from the embedded test server, and clone this run's from the template."""
     if not connection.settings_dict["EMBEDDED_PATH"]:
         return

@@ -107,6 +107,7 @@ def catalogue(code: str) -> list[Entry]:
     return read_catalogue(ROOT / "locale" / code / "LC_MESSAGES" / "django.po")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("code", ["en", *LANGUAGES])
 def test_a_catalogue_holds_what_is_marked(code: str) -> None:
     """`make messages` brings them up to date."""
@@ -114,6 +115,7 @@ def test_a_catalogue_holds_what_is_marked(code: str) -> None:
     assert {(message.text, message.context) for message in marked_messages()} - known == set()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_message_is_translated(code: str) -> None:
     open_ones = [entry.message.text for entry in catalogue(code) if entry.is_fuzzy or not all(entry.translations)]

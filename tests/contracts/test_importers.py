@@ -1,9 +1,11 @@
 """What holds for every importer, over all fixtures of its format, whole and damaged."""
 
 import json
+import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ FILES = sorted(
     and not path.relative_to(FIXTURES).as_posix().startswith(READ_WITH_OTHERS)
 )
 FOREIGN_VALUES: tuple[Any, ...] = ({}, [[{}]], float("inf"), 10**30, "\ud800")
+EVERY_FOREIGN_VALUE = "EVERY_FOREIGN_VALUE" in os.environ
 UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
 
 
@@ -143,7 +146,10 @@ def test_entries_of_unknown_types_cost_no_other(original: Path, tmp_path: Path) 
 
 
 def test_values_of_any_other_kind_are_read_or_refused(original: Path, tmp_path: Path) -> None:
-    """Each value of the file in turn is replaced; of those at like places in entries of one type, the first."""
+    """Each value of the file in turn is replaced by one foreign value, or by all of them in `make trials`.
+
+    Of values at like places in entries of one type, the first is replaced.
+    """
     for data in with_foreign_values(original):
         keys_of(copied(original, tmp_path, data))
 
@@ -151,13 +157,15 @@ def test_values_of_any_other_kind_are_read_or_refused(original: Path, tmp_path: 
 def with_foreign_values(original: Path) -> Iterator[bytes]:
     lines = original.read_bytes().split(b"\n") if original.suffix == ".jsonl" else [original.read_bytes()]
     seen: set[tuple[str, ...]] = set()
+    one_of_them = cycle(FOREIGN_VALUES)
     for number, line in enumerate(lines):
         with suppress(ValueError):  # no JSON
             value = json.loads(line)
             for holder, key, place in places_in(value, (str(mapping_of(value).get("type")),)):
                 if place not in seen:
                     seen.add(place)
-                    for changed_line in replaced(value, holder, key):
+                    values = FOREIGN_VALUES if EVERY_FOREIGN_VALUE else [next(one_of_them)]
+                    for changed_line in replaced(value, holder, key, values):
                         yield b"\n".join([*lines[:number], changed_line, *lines[number + 1 :]])
 
 
@@ -170,10 +178,10 @@ def places_in(value: Any, place: tuple[str, ...]) -> Iterator[tuple[Any, Any, tu
         yield from places_in(held, its_place)
 
 
-def replaced(value: Any, holder: Any, key: Any) -> Iterator[bytes]:
-    """The whole value as JSON, with each of the foreign values at this key."""
+def replaced(value: Any, holder: Any, key: Any, foreign_values: Iterable[Any]) -> Iterator[bytes]:
+    """Yield the whole value as JSON, with each of the foreign values at this key."""
     original = holder[key]
-    for holder[key] in FOREIGN_VALUES:
+    for holder[key] in foreign_values:
         yield json.dumps(value).encode()
     holder[key] = original
 
