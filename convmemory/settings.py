@@ -193,7 +193,11 @@ MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimu
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
 FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to disk while they arrive
-FILE_UPLOAD_TEMP_DIR = None
+FILE_UPLOAD_HANDLERS = [
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "convmemory.core.uploads.NamelessFileUploadHandler",
+]
+TEMPORARY_FOLDER = conf.env_path("TEMPORARY_FOLDER", VAR_DIR / "temporary")
 HIDE_KEYS = conf.env_bool("HIDE_KEYS", default=True)
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
 MAX_KEPT_UPLOADS_MB = conf.env_int("MAX_KEPT_UPLOADS_MB", 4_096, minimum=0, maximum=100_000_000)

@@ -45,13 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
     hypothesis_settings.register_profile("no deadline", deadline=None)  # tests never measure time
     hypothesis_settings.load_profile("no deadline")
-    _use_own_temporary_folder(config)
+    own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
     test_var.mkdir(parents=True, exist_ok=True)
     os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
     settings.VAR_DIR = test_var
-    settings.IMPORT_FOLDER = test_var / "imports"
-    settings.MEDIA_ROOT = test_var / "media"
+    settings.IMPORT_FOLDER, settings.MEDIA_ROOT = own / "imports", own / "media"
+    settings.TEMPORARY_FOLDER = own / "work"
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence
@@ -69,8 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
 
 
-def _use_own_temporary_folder(config: pytest.Config) -> None:
-    """Erasing a person deletes temporary folders by that person's number, which another run's person may have, too."""
+def _use_own_temporary_folder(config: pytest.Config) -> Path:
+    """Erasing a person deletes folders by that person's number, which another run's person may have, too."""
     shared = tempfile.gettempdir()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", shared)  # where pytest keeps `tmp_path` for a while
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", f"{shared}/data-gym-cache")  # the default
@@ -84,6 +84,7 @@ def _use_own_temporary_folder(config: pytest.Config) -> None:
             shutil.rmtree(own, ignore_errors=True)
 
     config.add_cleanup(leave)
+    return Path(own)
 
 
 @pytest.fixture(scope="session")

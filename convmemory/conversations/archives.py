@@ -15,6 +15,7 @@ from typing import IO, cast
 
 from convmemory.conversations.archive_streams import DAMAGED, GZIP_START, GuardedStream, is_tar, tar_bytes
 from convmemory.conversations.importers.values import key_of, time_of
+from convmemory.core.child_limits import DISK_FULL
 from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
@@ -148,6 +149,8 @@ class _Writer:
         except gzip.BadGzipFile:
             raise
         except OSError as error:
+            if error.errno in DISK_FULL:
+                raise  # it says nothing about this entry, and the rest of the archive would be missing, too
             self.unpacked.note(f"{name[:200]!r} was passed over: {error.strerror or error}")
             return
         self.unpacked.files += 1

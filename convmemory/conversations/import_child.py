@@ -22,8 +22,10 @@ def _work(arguments: Sequence[str]) -> None:
 
     from convmemory.conversations.import_work import work
     from convmemory.core.acting import acting_for
+    from convmemory.core.work_folders import work_inside
 
     import_id, run, folder, owner_id = arguments
+    work_inside(Path(folder))
     with acting_for(int(owner_id)):
         work(import_id=int(import_id), run=uuid.UUID(run), folder=Path(folder))
 

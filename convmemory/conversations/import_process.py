@@ -1,14 +1,13 @@
 """Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost."""
 
 import os
-import tempfile
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_models import Import
-from convmemory.conversations.import_runner import upload_prefix
 from convmemory.conversations.options import ImportOptions
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending
+from convmemory.core.work_folders import work_folder
 
 
 def run_import(*, import_id: int) -> str | None:
@@ -16,8 +15,8 @@ def run_import(*, import_id: int) -> str | None:
     row = import_queue.claim(import_id)
     if row is None:
         return None
-    with tempfile.TemporaryDirectory(prefix=upload_prefix(row.owner_id)) as folder:
-        ending = run_child(row, folder)
+    with work_folder("import", owner_id=row.owner_id, claim=row.pk) as folder:
+        ending = run_child(row, str(folder))
     _conclude(row, ending)
     return str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
 
@@ -43,5 +42,5 @@ def _conclude(row: Import, ending: Ending) -> None:
     elif ending is Ending.OUT_OF_MEMORY:
         limit = f"{options.import_memory_mb} MB (IMPORT_MEMORY_MB)"
         import_queue.fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
-    elif ending is Ending.CRASHED:
+    elif ending in (Ending.CRASHED, Ending.DISK_FULL):
         import_queue.give_back(row)

@@ -5,10 +5,7 @@ running. Imports never take the last free worker, except for a small one that en
 """
 
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
@@ -18,7 +15,6 @@ from django.utils import timezone
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.options import ImportOptions
 from convmemory.core.acting import beside, in_group
 from convmemory.core.groups import every_group
 from convmemory.core.options import QueueOptions
@@ -28,7 +24,6 @@ from convmemory.core.text import json_storable, storable
 LEASE = timedelta(seconds=60)
 MAX_ATTEMPTS = 5
 KEPT_FOR = timedelta(days=30)
-ORPHANED_AFTER = timedelta(hours=1)
 CLAIM_LOCK = 7_204  # of the advisory lock under which imports are claimed
 SMALL_BYTES = 256 * 1024  # of an upload; an archive of this size unpacks to 25 MB at most
 
@@ -126,28 +121,13 @@ def next_imports() -> list[int]:
 
 
 def tidy() -> int:
-    """Delete rows of imports that ended long ago, and uploads without a row; returns how many."""
+    """Delete rows of imports that ended long ago; returns how many."""
     dropped = 0
     for group in every_group():
         with in_group(group):
             _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
         dropped += by_model.get(Import._meta.label, 0)
-    old = list(_old_uploads())
-    named = set(Import.objects.filter(file__in=[path.name for path in old]).values_list("file", flat=True))
-    orphans = [path for path in old if path.name not in named]
-    for path in orphans:
-        path.unlink(missing_ok=True)
-    return dropped + len(orphans)
-
-
-def _old_uploads() -> Iterator[Path]:
-    """Files in the upload folder that are older than it takes to create their row."""
-    folder = Path(ImportOptions.from_settings().import_folder)
-    limit = (timezone.now() - ORPHANED_AFTER).timestamp()
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError):  # its import has just ended
-            if path.stat().st_mtime < limit:
-                yield path
+    return dropped
 
 
 def _own(row: Import) -> QuerySet[Import]:

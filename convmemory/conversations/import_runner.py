@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -24,8 +23,10 @@ from convmemory.conversations.importers.detect import AUTO, Found, Walk
 from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.models import Conversation
+from convmemory.core.child_limits import DISK_FULL
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import storable
+from convmemory.core.work_folders import work_folder
 
 PROGRESS_EVERY = 500
 MAX_STORED_ERRORS = 50
@@ -131,7 +132,7 @@ def import_paths(
     walk = Walk(format=format)
     report = ImportReport()
     run = _Run(owner, report, progress or (lambda _: None), on_stored)
-    for found in _sources(walk, [Path(path) for path in paths], root, report):
+    for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
         _import_file(run, found, file)
@@ -165,23 +166,22 @@ def import_upload(
     return report
 
 
-def upload_prefix(owner_id: int) -> str:
-    """The prefix of the temporary folders for a person's uploads."""
-    return f"convmemory-upload-{owner_id}-"
-
-
-def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport) -> Iterator[Found]:
+def _sources(
+    walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, owner_id: int
+) -> Iterator[Found]:
     """What the walk finds; for an archive its contents, whose folder exists only until the next source is requested."""
     for found in walk.over(paths, root=root):
         if not found.is_archive:
             yield found
             continue
         source = found.source
-        with TemporaryDirectory(prefix="convmemory-unpacked-") as folder:
+        with work_folder("unpacked", owner_id=owner_id) as folder:
             try:
                 with source.path.open("rb") as file:
-                    unpacked = unpack_upload(file, source.path.name, Path(folder), UnpackLimits())
+                    unpacked = unpack_upload(file, source.path.name, folder, UnpackLimits())
             except (ConvMemoryError, OSError) as error:
+                if isinstance(error, OSError) and error.errno in DISK_FULL:
+                    raise
                 yield Found(source, reason=str(error))
                 continue
             if unpacked.notes:

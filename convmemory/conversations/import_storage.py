@@ -1,35 +1,17 @@
 """Where uploads are stored: in `IMPORT_FOLDER` while they wait, under `MEDIA_ROOT` if they are kept to be read again.
 
-Only the server's user can read them, and file names given by clients never become part of a path.
+In each there is a folder for each owner. Only the server's user can read the files, and file names given by clients
+never become part of a path.
 """
 
+import uuid
 from pathlib import Path
 
-from django.core.files.storage import FileSystemStorage
-
 from convmemory.conversations.options import ImportOptions
+from convmemory.core.private_storage import PrivateStorage
 
 
-class _PrivateStorage(FileSystemStorage):
-    """Files in a folder, whose setting is read at each use."""
-
-    def __init__(self) -> None:
-        super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
-
-    @property
-    def folder(self) -> Path:
-        raise NotImplementedError
-
-    @property
-    def base_location(self) -> str:
-        return str(self.folder)
-
-    @property
-    def location(self) -> str:
-        return str(self.folder.resolve())
-
-
-class UploadStorage(_PrivateStorage):
+class UploadStorage(PrivateStorage):
     """Uploads waiting for their import."""
 
     @property
@@ -37,7 +19,7 @@ class UploadStorage(_PrivateStorage):
         return ImportOptions.from_settings().import_folder
 
 
-class KeptStorage(_PrivateStorage):
+class KeptStorage(PrivateStorage):
     """Uploads that were imported, encrypted."""
 
     @property
@@ -53,6 +35,11 @@ def upload_storage() -> UploadStorage:
 def kept_storage() -> KeptStorage:
     """The storage of `KeptUpload.file`."""
     return KeptStorage()
+
+
+def upload_place(*, owner_id: int) -> str:
+    """A new name below `IMPORT_FOLDER` for an upload that waits."""
+    return f"{owner_id}/{uuid.uuid4().hex}"
 
 
 def kept_place(*, owner_id: int, digest: str) -> str:

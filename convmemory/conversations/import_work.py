@@ -1,6 +1,5 @@
 """The work of the child process: reads the claimed upload, stores its conversations, and reports the outcome."""
 
-import errno
 import logging
 import time
 import uuid
@@ -16,6 +15,7 @@ from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import keep_upload, record_kept_conversation
+from convmemory.core.child_limits import DISK_FULL
 from convmemory.core.errors import ConvMemoryError, TooLarge
 
 PROGRESS_S = 1.0
@@ -89,7 +89,7 @@ class _Progress:
 
 
 def _what_ended_it(error: Exception) -> str:
-    is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    is_full = isinstance(error, OSError) and error.errno in DISK_FULL
     if is_full or isinstance(error.__cause__, psycopg.errors.DiskFull):
         return "The server's disk is full. What was read until then is stored: make room, then upload it again."
     return f"An error of the server ended it: {type(error).__name__}."

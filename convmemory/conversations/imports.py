@@ -1,7 +1,6 @@
 """Imports as their owners see them: queue an upload, look one up, list them."""
 
 import hashlib
-import uuid
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from django.core.files import File
 from django.db.models import Count, Sum
 
 from convmemory.conversations.import_models import Import
-from convmemory.conversations.import_storage import upload_storage
+from convmemory.conversations.import_storage import upload_place, upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
@@ -51,7 +50,7 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
     """
     require_acceptable(file=file, format=format)
     require_capacity(owner=owner, size=file.size or 0)
-    return create_import(owner=owner, stored=store_upload(file), format=format)
+    return create_import(owner=owner, stored=store_upload(file, owner_id=owner.pk), format=format)
 
 
 def queue_folder(
@@ -71,7 +70,7 @@ def queue_folder(
             for path, file in zip(paths, files, strict=True):
                 with archive.open(storable(path)[:MAX_PATH_CHARS] or "file", "w", force_zip64=True) as entry:
                     entry.writelines(file.chunks())
-        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size)
+        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size, owner_id=owner.pk)
     return create_import(owner=owner, stored=stored, format=format)
 
 
@@ -102,23 +101,28 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
         )
 
 
-def store_upload(file: "UploadedFile[Any]") -> StoredUpload:
+def store_upload(file: "UploadedFile[Any]", *, owner_id: int) -> StoredUpload:
     """Move the upload into the upload folder; does not use the database."""
-    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0)
+    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0, owner_id=owner_id)
 
 
-def _stored(file: "File[Any]", *, name: str, size: int) -> StoredUpload:
+def _stored(file: "File[Any]", *, name: str, size: int, owner_id: int) -> StoredUpload:
     file.seek(0)
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
-    return StoredUpload(file=upload_storage().save(uuid.uuid4().hex, file), name=name, size=size, digest=digest)
+    place = upload_storage().save(upload_place(owner_id=owner_id), file)
+    return StoredUpload(file=place, name=name, size=size, digest=digest)
 
 
 def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
-    """The row that waits for a worker."""
-    return Import.objects.create(
-        owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
-    )
+    """The row that waits for a worker; if it cannot be created, the stored file is deleted."""
+    try:
+        return Import.objects.create(
+            owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
+        )
+    except BaseException:
+        upload_storage().delete(stored.file)
+        raise
 
 
 def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:

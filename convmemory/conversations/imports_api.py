@@ -71,7 +71,7 @@ async def upload(
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
     await in_thread(imports.require_capacity, owner=owner, size=form.file.size or 0)
-    stored = await in_upload_thread(lambda: imports.store_upload(form.file))
+    stored = await in_upload_thread(lambda: imports.store_upload(form.file, owner_id=owner.pk))
     row = await in_thread(_queue, owner, stored, form.format)
     row = await _ended(owner, row, form.wait_s)
     if row.state == Import.State.FAILED:

@@ -21,7 +21,7 @@ from convmemory.conversations.import_storage import kept_place, kept_storage
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput
-from convmemory.core.private_files import new_private_file, private_folder
+from convmemory.core.private_files import has_digest, new_draft
 
 if TYPE_CHECKING:
     from convmemory.conversations.ingest import SyncResult
@@ -43,7 +43,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
         defaults={"name": row.name, "format": row.format},
     )
     try:
-        stays = bool(kept.stored_size) or _is_written(kept, file)
+        stays = _is_stored(kept) or _is_written(kept, file)
     except OSError as error:
         logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
         stays = False
@@ -75,9 +75,9 @@ def drop_upload_of(row: Import) -> None:
 
 
 def lost_uploads() -> list[KeptUpload]:
-    """Everybody's kept uploads whose files are missing, for the operator."""
+    """Everybody's kept uploads whose files are missing or have another size, for the operator."""
     rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
-    return [row for row in rows if not kept_storage().exists(str(row.file))]
+    return [row for row in rows if kept_storage().size_of(str(row.file)) != row.stored_size]
 
 
 def drop_upload(kept: KeptUpload) -> int:
@@ -105,38 +105,40 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
         yield target
 
 
+def _is_stored(kept: KeptUpload) -> bool:
+    """Whether its file is there and whole."""
+    path = Path(kept_storage().path(str(kept.file)))
+    return bool(kept.stored_size) and has_digest(path, path.name, size=kept.stored_size)
+
+
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
     """Write the file and record its size; False if it alone exceeds what a person may keep. Raises: OSError."""
-    storage = kept_storage()
-    draft = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).with_suffix(".partial")
-    private_folder(draft.parent)
+    storage, damaged = kept_storage(), str(kept.file)
+    folder = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).parent
     file.seek(0)
-    try:
-        with new_private_file(draft) as target:
-            encrypt_file(file, target)
-            size = target.tell()
-            target.seek(0)
-            digest = hashlib.file_digest(target, "sha256").hexdigest()  # type: ignore[arg-type]
-        if not _has_made_space(kept.owner_id, size):
+    with new_draft(folder) as draft:
+        encrypt_file(file, draft.file)
+        size = draft.file.tell()
+        draft.file.seek(0)
+        digest = hashlib.file_digest(draft.file, "sha256").hexdigest()  # type: ignore[arg-type]
+        if not _has_made_space(kept, size):
             return False
-        kept.file.name = kept_place(owner_id=kept.owner_id, digest=digest)
-        kept.save(update_fields=["file"])  # before it lies there: no file is without a row
-        path = Path(storage.path(kept.file.name))
-        private_folder(path.parent)
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
+        kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0
+        kept.save(update_fields=["file", "stored_size"])  # before it lies there: no file is without a row
+        draft.move_to(Path(storage.path(kept.file.name)))
     kept.stored_size = size
     kept.save(update_fields=["stored_size"])
+    if damaged:
+        storage.delete(damaged)
     return True
 
 
-def _has_made_space(owner_id: int, size: int) -> bool:
-    """Delete the oldest uploads of the owner until another one of this size fits; False if it cannot."""
+def _has_made_space(kept: KeptUpload, size: int) -> bool:
+    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it cannot."""
     most = ImportOptions.from_settings().max_kept_uploads_mb * MB
     if size > most:
         return False
-    whole = KeptUpload.objects.filter(owner_id=owner_id, stored_size__gt=0)
+    whole = KeptUpload.objects.filter(owner_id=kept.owner_id, stored_size__gt=0).exclude(pk=kept.pk)
     left = whole.aggregate(size=Sum("stored_size"))["size"] or 0
     for oldest in whole.order_by("pk"):
         if left + size <= most:

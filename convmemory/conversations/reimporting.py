@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from django.contrib.auth.models import AbstractBaseUser, User
 
 from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.import_models import KeptUpload
-from convmemory.conversations.import_runner import ImportReport, OnStored, import_upload, upload_prefix
+from convmemory.conversations.import_runner import ImportReport, OnStored, import_upload
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import opened, record_kept_conversation
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.work_folders import work_folder
 
 OnReport = Callable[[KeptUpload, ImportReport], None]
 
@@ -43,7 +42,7 @@ def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> I
         on_stored(file, result)
         record_kept_conversation(upload, result)
 
-    with TemporaryDirectory(prefix=upload_prefix(owner.pk)) as folder, opened(upload) as file:
+    with work_folder("import", owner_id=owner.pk) as folder, opened(upload) as file:
         return import_upload(
-            owner=owner, file=file, name=upload.name, format=upload.format, folder=Path(folder), on_stored=note
+            owner=owner, file=file, name=upload.name, format=upload.format, folder=folder, on_stored=note
         )

@@ -3,6 +3,7 @@
 Imports nothing from Django, so that it can run first.
 """
 
+import errno
 import os
 import resource
 import signal
@@ -12,6 +13,8 @@ from collections.abc import Callable, Sequence
 from convmemory.core.background import is_background, step_back
 
 EXIT_MEMORY = 70  # the status of a process that ended because memory was short
+EXIT_DISK = 71  # and of one that could not write because the disk was full
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
 
@@ -49,7 +52,10 @@ def run_under_limits(work: Callable[[Sequence[str]], None]) -> None:
 def run_limited(
     work: Callable[[Sequence[str]], None], arguments: Sequence[str], *, memory_mb: int, timeout_s: int, parent_pid: int
 ) -> None:
-    """Call `work` with `arguments` under these limits; exit with `EXIT_MEMORY` if memory runs out."""
+    """Call `work` with `arguments` under these limits.
+
+    Exit with `EXIT_MEMORY` if memory runs out, with `EXIT_DISK` if the disk is full.
+    """
     limit_this_process(memory_mb=memory_mb, timeout_s=timeout_s, parent_pid=parent_pid)
     if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
         step_back()
@@ -57,3 +63,7 @@ def run_limited(
         work(arguments)
     except MemoryError:
         os._exit(EXIT_MEMORY)  # nothing that could need memory is done any more
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        os._exit(EXIT_DISK)

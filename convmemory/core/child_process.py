@@ -22,7 +22,7 @@ from typing import Protocol
 
 from django.db import connection
 
-from convmemory.core.child_limits import EXIT_MEMORY
+from convmemory.core.child_limits import EXIT_DISK, EXIT_MEMORY
 from convmemory.core.fork_server import PATIENCE_S
 from convmemory.core.options import PathOptions
 
@@ -39,6 +39,7 @@ class Ending(Enum):
     DONE = "done"
     OUT_OF_TIME = "out of time"
     OUT_OF_MEMORY = "out of memory"
+    DISK_FULL = "disk full"
     LOST = "lost"
     CRASHED = "crashed"
 
@@ -220,6 +221,8 @@ def _watch(process: Child, module: str, deadline: float, is_wanted: Callable[[],
 def _ending_of(status: int, module: str) -> Ending:
     if status == 0:
         return Ending.DONE
+    if status == EXIT_DISK:
+        return Ending.DISK_FULL
     if status in (EXIT_MEMORY, -signal.SIGALRM):
         return Ending.OUT_OF_MEMORY if status == EXIT_MEMORY else Ending.OUT_OF_TIME
     logger.error("The child process %s ended with status %s", module, status)

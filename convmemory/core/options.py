@@ -57,6 +57,15 @@ class QueueOptions(FromSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkOptions(FromSettings):
+    """Where temporary files are stored, and how long work that uses them may take."""
+
+    temporary_folder: Path
+    task_timeout_s: int
+    import_timeout_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaOptions(FromSettings):
     """How far behind a replica may be and still serve reads."""
 

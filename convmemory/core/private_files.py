@@ -1,25 +1,114 @@
-"""Files and folders that nobody else on the machine can read, from the first byte on and whatever the umask."""
+"""Files and folders that no other user of the machine can read, and files that are whole or not there at all.
 
+Whatever is named by its content, or trusted because it exists, is written by `written_whole`: to a draft beside its
+place, flushed to the disk, then renamed. A draft that a killed process left has the suffix `DRAFT_SUFFIX`.
+"""
+
+import errno
+import glob
+import hashlib
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
+DRAFT_SUFFIX = ".partial"
+NAME_CHARS = 100  # of the place in the name of a draft
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # some network file systems cannot sync a folder
 
 
-def new_private_file(path: Path) -> IO[bytes]:
+def new_private_file(path: Path, *, mode: int = FILE_MODE) -> IO[bytes]:
     """Open a new file for reading and writing; a file left in its place by an earlier run is deleted.
 
     Raises: OSError.
     """
     path.unlink(missing_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    return os.fdopen(os.open(path, flags, FILE_MODE), "w+b")
+    return os.fdopen(os.open(path, flags, mode), "w+b")
 
 
 def private_folder(path: Path) -> None:
     """Create the folder and its missing parents; an existing folder keeps its mode. Raises: OSError."""
-    if path.is_dir():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the folder's entries to the disk, so that a file renamed into it survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file being written; it is deleted unless it is moved to its place."""
+
+    path: Path
+    file: IO[bytes]
+
+    def move_to(self, place: Path, *, replaces: bool = True) -> None:
+        """Flush the file to the disk and move it to its place.
+
+        Raises: OSError; FileExistsError if there is a file and `replaces` is False.
+        """
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        private_folder(place.parent)
+        if replaces:
+            self.path.replace(place)
+        else:
+            os.link(self.path, place)
+        sync_folder(place.parent)
+
+
+@contextmanager
+def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> Iterator[Draft]:
+    """A new file in `folder` to write in the block. Raises: OSError."""
+    private_folder(folder)
+    path = folder / f"{name[:NAME_CHARS]}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
+    try:
+        with new_private_file(path, mode=mode) as file:
+            yield Draft(path, file)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def written_whole(place: Path, *, mode: int = FILE_MODE, replaces: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write in the block; it appears at `place` when the block has ended without an error.
+
+    Raises: OSError; FileExistsError if there is a file and `replaces` is False.
+    """
+    with new_draft(place.parent, name=place.name, mode=mode) as draft:
+        yield draft.file
+        draft.move_to(place, replaces=replaces)
+
+
+def drop_drafts_of(place: Path) -> None:
+    """Delete what killed processes left of earlier attempts to write this file. Raises: OSError."""
+    for draft in place.parent.glob(f"{glob.escape(place.name[:NAME_CHARS])}.*{DRAFT_SUFFIX}"):
+        draft.unlink(missing_ok=True)
+
+
+def has_digest(path: Path, sha256: str, *, size: int | None = None) -> bool:
+    """Return whether the file exists and has this SHA-256, in hexadecimal; reads all of it if its size is right."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        if size is not None and os.fstat(file.fileno()).st_size != size:
+            return False
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    return False

@@ -1,27 +1,25 @@
 """The signing key of this installation, made once and kept under `var/`."""
 
-import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
-from convmemory.core.private_files import private_folder
+from convmemory.core.errors import SettingError
+from convmemory.core.private_files import written_whole
 
 
 def secret_key(path: Path) -> str:
-    """The key stored at `path`; the first process to need it creates it, readable by its user alone."""
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        pass
-    private_folder(path.parent)
-    candidate = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(candidate, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_urlsafe(50))
-    try:
-        os.link(candidate, path)  # atomic, and refuses to replace a key that another process just wrote
-    except FileExistsError:
-        pass
-    finally:
-        candidate.unlink()
-    return path.read_text(encoding="ascii").strip()
+    """The key stored at `path`; the first process to need it creates it, readable by its user alone.
+
+    Raises: SettingError if the file is empty.
+    """
+    if not path.exists():
+        with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
+            file.write(secrets.token_urlsafe(50).encode("ascii"))
+    key = path.read_text(encoding="ascii").strip()
+    if not key:
+        raise SettingError(
+            f"{path} is empty: put it back from a backup. Or delete it to have a new key made; people then have to "
+            "sign in again, and stored keys of agents and kept uploads can no longer be read."
+        )
+    return key

@@ -44,10 +44,7 @@ async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
     owner = caller_of(request)
     file = await in_upload_thread(lambda: uploaded_file(request))
     replaces = _number(request.POST.get("replaces", ""))
-    library.require_acceptable(size=file.size or 0)
-    await in_thread(library.require_capacity, owner=owner, size=file.size or 0)
-    if replaces is not None:
-        await in_thread(library.get_document, owner=owner, document_id=replaces)
+    await in_thread(library.require_upload, owner=owner, size=file.size or 0, replaces=replaces)
     stored = await in_upload_thread(
         lambda: library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
     )
@@ -115,15 +112,7 @@ def _number(text: str) -> int | None:
 
 
 def _add(owner: User, stored: StoredFile, replaces: int | None) -> Added:
-    """The document; a file that no document came to name is deleted again."""
-    try:
-        if replaces is None:
-            added = library.add_document(owner=owner, stored=stored)
-        else:
-            added = library.replace_document(owner=owner, document_id=replaces, stored=stored)
-    except BaseException:
-        library.drop_file(owner_id=owner.pk, place=stored.place_for(owner.pk))
-        raise
+    added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
     if added.is_new:
         enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
     return added

@@ -5,19 +5,19 @@ others (`picture_room.py`). A page that cannot be drawn gets a file with the rea
 """
 
 import json
-import os
 import shutil
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from convmemory.core import child_process
-from convmemory.core.child_process import ChildLimits, plain_environment
+from convmemory.core.child_process import ChildLimits, Ending, plain_environment
+from convmemory.core.private_files import written_whole
+from convmemory.core.work_folders import work_folder
 from convmemory.documents.models import Document
 from convmemory.documents.options import DocumentOptions
 from convmemory.documents.picture_room import prune_pictures, record_view
-from convmemory.documents.storage import pictures_folder, work_prefix
+from convmemory.documents.storage import pictures_folder
 
 AT_ONCE = 8  # pages that one task draws
 TIMEOUT_S = 60
@@ -50,14 +50,16 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
-    with tempfile.TemporaryDirectory(prefix=work_prefix(document.owner_id)) as folder:
-        child_process.run_child(
+    with work_folder("drawing", owner_id=document.owner_id, claim=document.pk) as folder:
+        ending = child_process.run_child(
             "convmemory.documents.draw_child",
-            [document.file.path, str(first), str(AT_ONCE), folder],
+            [document.file.path, str(first), str(AT_ONCE), str(folder)],
             limits=ChildLimits(memory_mb=DocumentOptions.from_settings().document_memory_mb, timeout_s=TIMEOUT_S),
-            environment=plain_environment(),
+            environment=plain_environment() | {"TMPDIR": str(folder)},
         )
-        drawn = [_keep(document, Path(folder), number) for number in range(first, last + 1)]
+        if ending is Ending.DISK_FULL:
+            return 0  # and not recorded as pages that cannot be drawn
+        drawn = [_keep(document, folder, number) for number in range(first, last + 1)]
     if not own.filter(digest=document.digest).exists():
         drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
     prune_pictures(owner_id=document.owner_id)
@@ -67,7 +69,6 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
 def _keep(document: Document, folder: Path, number: int) -> bool:
     """Move a page to its place, the words last, because they mark it as present."""
     target = pictures_folder(owner_id=document.owner_id, digest=document.digest)
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
     words, picture = folder / f"{number}.json", folder / f"{number}.webp"
     is_drawn = words.exists() and picture.exists()
     if is_drawn:
@@ -80,10 +81,8 @@ def _keep(document: Document, folder: Path, number: int) -> bool:
 
 def _move(source: Path, target: Path) -> None:
     """Move the file in one step, readable by the server's user alone; the two places may be on different disks."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copyfile(source, draft)
-    draft.chmod(0o600)
-    draft.replace(target)
+    with source.open("rb") as file, written_whole(target) as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def picture_of(document: Document, page: int) -> Picture | None:
@@ -91,7 +90,7 @@ def picture_of(document: Document, page: int) -> Picture | None:
     place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
     try:
         said = json.loads(place.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # or half of one, which an earlier version left on a full disk
         return None
     record_view(place)
     lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])

@@ -3,9 +3,11 @@
 A file is stored under its digest before its row is created, and deleted after the row is gone.
 """
 
+import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -15,6 +17,7 @@ from django.db.models import Count, Q, Sum
 
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.private_files import has_digest
 from convmemory.core.text import storable
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
@@ -33,11 +36,15 @@ UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file under its digest, its original name, its size in bytes."""
+    """A file under its digest, its original name, its size in bytes.
+
+    `was_written` is False if the owner's folder already held the whole file.
+    """
 
     digest: str
     name: str
     size: int
+    was_written: bool = True
 
     def place_for(self, owner_id: int) -> str:
         """Its name below `MEDIA_ROOT`."""
@@ -65,6 +72,14 @@ def require_acceptable(*, size: int) -> None:
         )
 
 
+def require_upload(*, owner: AbstractBaseUser, size: int, replaces: int | None) -> None:
+    """Check an upload before its file is stored. Raises: TooLarge, TooManyAtOnce, NotFound."""
+    require_acceptable(size=size)
+    require_capacity(owner=owner, size=size)
+    if replaces is not None:
+        get_document(owner=owner, document_id=replaces)
+
+
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     """Raises: TooManyAtOnce, and TooLarge if the library would exceed what a person may have."""
     own = Document.objects.filter(owner_id=owner.pk)
@@ -77,12 +92,16 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
 
 
 def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
-    """Store the file under its digest; does not use the database."""
+    """Store the file under its digest; does not use the database. An existing file is used only if it is whole."""
     digest = digest_of(file)
     place, storage = place_of(owner_id=owner_id, digest=digest), document_storage()
-    if not storage.exists(place):
+    path = Path(storage.path(place))
+    with suppress(FileNotFoundError):
+        os.utime(path)  # the sweep deletes only old files that no document names
+    was_written = not has_digest(path, digest)
+    if was_written:
         storage.save(place, File(file))
-    return StoredFile(digest, clean_name(name), storage.size(place))
+    return StoredFile(digest, clean_name(name), storage.size(place), was_written)
 
 
 def clean_name(name: str) -> str:
@@ -93,11 +112,25 @@ def clean_name(name: str) -> str:
     return shown if len(shown) <= NAME_CHARS else shown[: NAME_CHARS - len(suffix)] + suffix or "document"
 
 
+def add_upload(*, owner: AbstractBaseUser, stored: StoredFile, replaces: int | None) -> Added:
+    """Make the stored file a document, or the next version of one; the caller enqueues it.
+
+    If that fails, the file is deleted unless another document names it. Raises: NotFound, InvalidInput.
+    """
+    try:
+        if replaces is None:
+            return add_document(owner=owner, stored=stored)
+        return replace_document(owner=owner, document_id=replaces, stored=stored)
+    except BaseException:
+        drop_file(owner_id=owner.pk, place=stored.place_for(owner.pk))
+        raise
+
+
 def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
     """The document for a stored file, which may be one that the owner already has. The caller enqueues it."""
     known = _with_digest(owner, stored.digest)
     if known is not None:
-        return Added(known, is_new=False)
+        return Added(known, is_new=stored.was_written and _read_again(known))
     try:
         with transaction.atomic():
             document = Document.objects.create(
@@ -120,7 +153,7 @@ def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: Store
         if known is not None and known.pk != document.pk:
             raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
         if document.digest == stored.digest:
-            return Added(document, is_new=False)
+            return Added(document, is_new=stored.was_written and _read_again(document))
         gone = str(document.next_file)
         document.next_file.name = stored.place_for(owner.pk)
         document.next_name, document.status, document.attempts = stored.name or document.name, Status.UPLOADED, 0
@@ -129,6 +162,15 @@ def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: Store
     if gone and gone != str(document.next_file):
         drop_file(owner_id=owner.pk, place=gone)
     return Added(document, is_new=True)
+
+
+def _read_again(document: Document) -> bool:
+    """Mark a document to be read again, because its stored file was damaged or missing until now."""
+    changed = Document.objects.filter(pk=document.pk, owner_id=document.owner_id).update(
+        status=Status.UPLOADED, failure="", error="", attempts=0
+    )
+    document.refresh_from_db()
+    return bool(changed)
 
 
 def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:

@@ -6,7 +6,6 @@ cannot be read, the document says so and keeps the old one. Every step can safel
 
 import json
 import logging
-import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -20,14 +19,15 @@ from convmemory.conversations.options import HidingOptions
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending, plain_environment
 from convmemory.core.options import QueueOptions
+from convmemory.core.private_files import has_digest
 from convmemory.core.text import cut
+from convmemory.core.work_folders import work_folder
 from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import Heading, read_heading, read_section
 from convmemory.documents.library import drop_file
 from convmemory.documents.models import Document, Section
 from convmemory.documents.options import DocumentOptions
 from convmemory.documents.signals import document_changed, sections_changed, sections_moved
-from convmemory.documents.storage import work_prefix
 from convmemory.documents.structure import SectionDraft
 
 MAX_ATTEMPTS = 3
@@ -47,8 +47,8 @@ def process_document(*, owner_id: int, document_id: int) -> str:
     if document is None:
         statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
         return str(statuses.first() or "gone")
-    with tempfile.TemporaryDirectory(prefix=work_prefix(document.owner_id)) as folder:
-        target = Path(folder) / "sections.jsonl"
+    with work_folder("document", owner_id=document.owner_id, claim=document.pk) as folder:
+        target = folder / "sections.jsonl"
         ending = run_child(document, target)
         if ending is Ending.DONE:
             _finish(document, target)
@@ -73,7 +73,7 @@ def run_child(document: Document, target: Path) -> Ending:
         "convmemory.documents.parse_child",
         [file.path, name, str(target), json.dumps(asdict(limits))],
         limits=ChildLimits(memory_mb=options.document_memory_mb, timeout_s=_timeout_s()),
-        environment=plain_environment(),
+        environment=plain_environment() | {"TMPDIR": str(target.parent)},
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
     )
 
@@ -107,10 +107,10 @@ def _begin(owner_id: int, document_id: int) -> Document | None:
         _fail(document, Failure.INTERRUPTED, error)
         return None
     file = document.next_file or document.file
-    if not file.storage.exists(str(file)):
-        error = (
-            "The file is not in the worker's MEDIA_ROOT, which several machines have to share. Upload it again then."
-        )
+    path = Path(file.path)
+    if not has_digest(path, path.name):
+        lost = "is not in the worker's MEDIA_ROOT, which several machines have to share"
+        error = f"The stored file {'is damaged' if path.exists() else lost}. Upload it again."
         _fail(document, Failure.INTERNAL, error)
         return None
     return document
@@ -138,6 +138,10 @@ def _conclude(document: Document, ending: Ending) -> None:
     elif ending is Ending.OUT_OF_MEMORY:
         limit = f"{DocumentOptions.from_settings().document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
         _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")
+    elif ending is Ending.DISK_FULL:
+        _fail(
+            document, Failure.INTERNAL, "The server's disk is full. Ask who runs the server for room, then try again."
+        )
     elif ending is Ending.CRASHED:
         _fail(document, Failure.BROKEN, f"The file ended the program that reads it: it may be damaged. {what_to_do}")
 

@@ -7,36 +7,23 @@ import hashlib
 from pathlib import Path
 from typing import IO
 
-from django.core.files.storage import FileSystemStorage
-
+from convmemory.core.private_storage import PrivateStorage
 from convmemory.documents.options import DocumentOptions
 
 CHUNK_BYTES = 1024 * 1024
 
 
-class DocumentStorage(FileSystemStorage):
-    """Files in `MEDIA_ROOT`, whose setting is read at each use; only the server's user can read them."""
-
-    def __init__(self) -> None:
-        super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
+class DocumentStorage(PrivateStorage):
+    """Files in `MEDIA_ROOT`."""
 
     @property
-    def base_location(self) -> str:
-        return str(DocumentOptions.from_settings().media_root)
-
-    @property
-    def location(self) -> str:
-        return str(Path(DocumentOptions.from_settings().media_root).resolve())
+    def folder(self) -> Path:
+        return DocumentOptions.from_settings().media_root
 
 
 def document_storage() -> DocumentStorage:
     """The storage of documents' files."""
     return DocumentStorage()
-
-
-def work_prefix(owner_id: int) -> str:
-    """The prefix of the temporary folders in which a worker reads or draws a person's document."""
-    return f"convmemory-document-{owner_id}-"
 
 
 def pictures_folder(*, owner_id: int, digest: str) -> Path:

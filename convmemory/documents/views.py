@@ -66,13 +66,9 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
     """Store one upload; returns its name and the reason if it was refused."""
     owner, size = request.user, file.size or 0
     try:
-        library.require_acceptable(size=size)
-        library.require_capacity(owner=owner, size=size)
+        library.require_upload(owner=owner, size=size, replaces=replaces)
         stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
-        if replaces is None:
-            added = library.add_document(owner=owner, stored=stored)
-        else:
-            added = library.replace_document(owner=owner, document_id=replaces, stored=stored)
+        added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return library.clean_name(file.name or "document"), str(error)
     if added.is_new:

@@ -6,13 +6,12 @@ long as these stay the same; a damaged note is written again.
 
 import hashlib
 import json
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.private_files import written_whole
 
 Note = dict[str, Any]
 
@@ -30,7 +29,8 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
         found = _read(place, about)
         if found is None:
             found = dict(make())
-            _write_atomically(place, json.dumps({"about": about, "note": found}))
+            with written_whole(place, mode=0o644) as file:
+                file.write(json.dumps({"about": about, "note": found}).encode())
     except OSError as error:
         raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
     return found
@@ -51,10 +51,3 @@ def _read(place: Path, about: Note) -> Note | None:
     if not isinstance(value, dict) or value.get("about") != about or not isinstance(value.get("note"), dict):
         return None
     return dict(value["note"])
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -7,7 +7,7 @@ its weights beside it, where the processes of a machine share them by memory map
 Source: com.microsoft operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
 
-import os
+import json
 import shutil
 import tempfile
 import time
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.private_files import Draft, written_whole
 from convmemory.embeddings.bert_config import BertConfig, read_bert_config
 from convmemory.embeddings.model_folder import BERT_WEIGHTS, ModelFiles, model_file, weights_digest
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 GRAPH_FILE = "model-v1.onnx"
 WEIGHTS_FILE = "model-v1.weights"
+SIZES_FILE = "model-v1.sizes.json"
+"""The sizes in bytes of the other two, written last: a graph that does not have them is built again."""
 
 _MICROSOFT = "com.microsoft"
 _ONNX_OPSET = 17
@@ -49,7 +52,7 @@ def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str 
             f"{expected_sha256}): run `make setup` to install it again."
         )
     target = cache_folder / digest
-    if not (target / GRAPH_FILE).is_file() or not (target / WEIGHTS_FILE).is_file():
+    if not _is_whole(target):
         try:
             _build_into(target, files.folder)
         except OSError as error:
@@ -160,13 +163,24 @@ def _build_into(target: Path, folder: Path) -> None:
     build = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
     try:
         _write_model(build, folder)
-        for name in (WEIGHTS_FILE, GRAPH_FILE):  # the graph last: it is what says that both are there
-            with (build / name).open("rb") as file:
-                os.fsync(file.fileno())
+        sizes = {name: (build / name).stat().st_size for name in (WEIGHTS_FILE, GRAPH_FILE)}
+        for name in sizes:
             (build / name).chmod(0o644)
-            (build / name).replace(target / name)
+            with (build / name).open("rb") as file:
+                Draft(build / name, file).move_to(target / name)
+        with written_whole(target / SIZES_FILE, mode=0o644) as file:
+            file.write(json.dumps(sizes).encode())
     finally:
         shutil.rmtree(build, ignore_errors=True)
+
+
+def _is_whole(target: Path) -> bool:
+    """Return whether the folder holds a graph and its weights, each as long as it was built."""
+    try:
+        sizes = json.loads((target / SIZES_FILE).read_bytes())
+        return all((target / name).stat().st_size == sizes[name] for name in (WEIGHTS_FILE, GRAPH_FILE))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _write_model(build: Path, folder: Path) -> None:

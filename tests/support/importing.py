@@ -49,10 +49,11 @@ def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("IMPORT_FOLDER", str(settings.IMPORT_FOLDER))
     monkeypatch.setenv("MEDIA_ROOT", str(settings.MEDIA_ROOT))
+    monkeypatch.setenv("TEMPORARY_FOLDER", str(settings.TEMPORARY_FOLDER))
     monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)
 
 
 def uploads() -> list[str]:
-    """The files that lie in the folder of uploads."""
+    """The names of the files in the folder of uploads, with the folders of their owners."""
     folder = Path(settings.IMPORT_FOLDER)
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

@@ -11,6 +11,7 @@ from convmemory.core import child_process
 from convmemory.documents import drawing, library, tasks
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
+from tests.support.full_disk import files_end_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,6 +42,26 @@ def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Sett
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
+
+
+def test_full_disk_while_a_document_is_read_is_said_and_can_be_tried_again(owner: User) -> None:
+    document = upload(owner, GUIDE * 1_000, "long.md")
+    with files_end_at(10_000):
+        assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
+    document.refresh_from_db()
+    assert (document.failure, "disk is full" in document.error) == ("internal", True)
+    library.retry_document(owner=owner, document_id=document.pk)
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
+
+
+def test_pages_that_met_a_full_disk_are_drawn_later(owner: User) -> None:
+    document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
+    tasks.process(document.pk, owner_id=document.owner_id)
+    document.refresh_from_db()
+    with files_end_at(200):
+        assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
+    assert drawing.picture_of(document, 1) is None
+    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 2}
 
 
 def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:

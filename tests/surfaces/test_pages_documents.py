@@ -1,6 +1,7 @@
 """The library, the viewer and a conversation's documents, as pages that work without JavaScript."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pytest_django import Settings
 
 from convmemory.chat.agents import create_agent
 from convmemory.core.models import OwnerTask
-from convmemory.documents import tasks
+from convmemory.documents import library, tasks
 from convmemory.documents.models import Document, Section
 from search.adapters.conversations import index_conversation
 from search.models import Item, Passage
@@ -54,6 +55,29 @@ def test_what_is_refused_is_said_in_its_place(browser: Client, settings: Setting
     answer = browser.post("/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())})
     assert (answer.status_code, b"MAX_DOCUMENT_MB" in answer.content) == (422, True)
     assert browser.post("/documents").status_code == 422
+
+
+def test_new_version_of_an_unknown_document_stores_no_file(browser: Client, settings: Settings) -> None:
+    file = SimpleUploadedFile("guide.md", GUIDE.encode())
+    assert browser.post("/documents", {"file": file, "replaces": "999999"}).status_code == 404
+    assert [path for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()] == []
+
+
+def test_new_version_of_a_document_deleted_meanwhile_leaves_no_file(
+    browser: Client, owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = upload(owner, GUIDE)
+    store_file = library.store_file
+
+    def store_while_it_is_deleted(**arguments: Any) -> library.StoredFile:
+        document.delete()
+        return store_file(**arguments)
+
+    monkeypatch.setattr(library, "store_file", store_while_it_is_deleted)
+    file = SimpleUploadedFile("new.md", b"A new version.")
+    assert browser.post("/documents", {"file": file, "replaces": document.pk}).status_code == 404
+    left = [path.name for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()]
+    assert left in ([], [document.digest])  # the deleted document's own file goes when its transaction ends
 
 
 def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner: User) -> None:

@@ -142,6 +142,23 @@ def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: 
     assert not document_storage().exists(places[2])
 
 
+def test_number_of_archives_of_a_person_is_limited(owner: User, client: Client) -> None:
+    for _ in range(own_archives.MAX_KEPT):
+        row = own_archives.request_archive(owner=owner)
+        write_own_archive(row.pk, owner_id=row.owner_id)
+    answer = client.post("/settings/data/archives")
+    assert (answer.status_code, b"delete one of them first" in answer.content) == (400, True)
+    assert OwnArchive.objects.filter(owner=owner).count() == own_archives.MAX_KEPT
+    client.post(f"/settings/data/archives/{row.pk}/remove")
+    assert client.post("/settings/data/archives").status_code == 302
+
+
+def test_failed_archives_do_not_add_up(owner: User) -> None:
+    OwnArchive.objects.bulk_create(OwnArchive(owner=owner, state="failed") for _ in range(20))
+    row = own_archives.request_archive(owner=owner)
+    assert list(own_archives.archives_of(owner=owner)) == [row]
+
+
 def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
     row = own_archives.request_archive(owner=make_user())
     write_own_archive(row.pk, owner_id=row.owner_id)

@@ -5,7 +5,6 @@ the rest is the model's. Times are local and of the session alone.
 Source: Aider-AI/aider `aider/io.py`.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from convmemory.conversations.importers.blocks import record_messages, text_bloc
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
 from convmemory.conversations.importers.values import key_of, short_hash, time_of
 from convmemory.conversations.parts import Role
+from convmemory.core.work_folders import is_temporary
 
 HISTORY = ".aider.chat.history.md"
 START = "# aider chat started at "
@@ -48,7 +48,7 @@ class AiderImporter:
             names[name] += 1
             # Aider keeps its history in the repository, so a file that has not been moved names its project.
             folder = source.path.resolve().parent
-            is_copy = source.path.name != HISTORY or folder.is_relative_to(Path(tempfile.gettempdir()).resolve())
+            is_copy = source.path.name != HISTORY or is_temporary(folder)
             yield ConversationDraft(
                 messages=_messages(entries, report),
                 source=self.name,

@@ -7,7 +7,6 @@ Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/security.html
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from convmemory.conversations.importers.base import Source
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.core.errors import InvalidInput, TooLarge
 from convmemory.core.sql import load_sql
+from convmemory.core.work_folders import work_folder
 
 STATEMENTS = "convmemory.conversations.importers"
 MAX_VALUE_BYTES = 64 * 1024**2
@@ -89,8 +89,8 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
         return
     with (
-        tempfile.TemporaryDirectory(prefix="convmemory-database-") as folder,
-        closing(_connect(_copied(path, Path(folder)), "mode=rw")) as copy,
+        work_folder("database") as folder,
+        closing(_connect(_copied(path, folder), "mode=rw")) as copy,
     ):
         yield copy
 

@@ -17,9 +17,11 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.documents.models import Document
 from convmemory.documents.options import DocumentOptions
+from convmemory.documents.storage import document_storage
 from convmemory.documents.tasks import sweep as sweep_documents
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from convmemory.ops.privacy.stored_files import find_orphans, sweep_orphans
 from memory.models import MessageEmbedding
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
@@ -186,13 +188,35 @@ def check_documents() -> Iterator[Finding]:
             "Check that workers are running (queue.no-worker): their sweep processes them every minute.",
             lambda: f"{sweep_documents()['enqueued']} handed to the workers.",
         )
-    lost = [row.pk for row in Document.objects.iterator(chunk_size=500) if not row.file.storage.exists(str(row.file))]
+    storage = document_storage()
+    sizes = [(storage.size_of(str(row.file)), row.size) for row in Document.objects.iterator(chunk_size=500)]
+    lost = sum(found is None for found, _ in sizes)
     if lost:
         yield Finding(
             "rows.documents-lost",
             Severity.ERROR,
-            f"The files of {plural(len(lost), 'document')} are missing from MEDIA_ROOT: only their texts are left.",
+            f"The files of {plural(lost, 'document')} are missing from MEDIA_ROOT: only their texts are left.",
             "Put the folder back from a backup; on several machines MEDIA_ROOT has to be a shared folder.",
+        )
+    damaged = sum(found not in (None, size) for found, size in sizes)
+    if damaged:
+        yield Finding(
+            "rows.documents-damaged",
+            Severity.ERROR,
+            f"The files of {plural(damaged, 'document')} in MEDIA_ROOT do not have the size that was uploaded.",
+            "Put them back from a backup, or ask their owners to upload them again: they are then read again.",
+        )
+
+
+def check_files() -> Iterator[Finding]:
+    orphans = find_orphans()
+    if orphans:
+        yield Finding(
+            "rows.files-orphaned",
+            Severity.WARNING,
+            f"{plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER have no row, so that nobody can see them.",
+            "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
+            lambda: f"{plural(sweep_orphans(), 'file')} deleted.",
         )
 
 
@@ -202,7 +226,7 @@ def check_kept_uploads() -> Iterator[Finding]:
         yield Finding(
             "rows.uploads-lost",
             Severity.WARNING,
-            f"The files of {plural(len(lost), 'kept upload')} are missing from MEDIA_ROOT: they cannot be read again.",
+            f"The files of {plural(len(lost), 'kept upload')} are missing from MEDIA_ROOT or damaged.",
             "Put the folder back from a backup; `--fix` deletes their records. What was imported from them stays.",
             lambda: f"{plural(sum(drop_upload(row) for row in lost_uploads()), 'upload')} forgotten.",
         )
@@ -222,6 +246,7 @@ AREA = Area(
         check_refused,
         check_behind,
         check_documents,
+        check_files,
         check_kept_uploads,
     ),
 )

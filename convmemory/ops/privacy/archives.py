@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from convmemory.core.errors import InvalidInput
-from convmemory.core.private_files import new_private_file
+from convmemory.core.private_files import drop_drafts_of, written_whole
 
 
 @contextmanager
@@ -17,13 +17,10 @@ def new_archive(path: Path, *, level: int | None = None) -> Iterator[zipfile.Zip
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")
-    draft = path.with_name(f"{path.name}.partial")
     how = zipfile.ZIP_STORED if level is None else zipfile.ZIP_DEFLATED
     try:
-        with new_private_file(draft) as output, zipfile.ZipFile(output, "w", how, compresslevel=level) as archive:
+        drop_drafts_of(path)
+        with written_whole(path) as output, zipfile.ZipFile(output, "w", how, compresslevel=level) as archive:
             yield archive
-        draft.rename(path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        draft.unlink(missing_ok=True)

@@ -4,8 +4,6 @@ The rows that belong to them are derived from the models (`ownership.py`). They 
 own transaction, the person's own row last: if a run is killed, running it again finishes the work.
 """
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,16 +18,15 @@ from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from convmemory.conversations.import_runner import upload_prefix
 from convmemory.core import groups
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
-from convmemory.documents.storage import pictures_of_owner, work_prefix
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
+from convmemory.ops.privacy.stored_files import drop_files_of
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 
 BATCH = 5_000
@@ -84,7 +81,7 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
 def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Receipt:
     """Delete everything that belongs to the person; until `time.monotonic()` passes `deadline`.
 
-    Raises: StillInUse if rows keep arriving.
+    Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the person stays shut out then.
     """
     receipt = shut_out(user=user)
     try:
@@ -117,7 +114,8 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     receipt.add("queued tasks", drop_queued(owner_id))
     receipt.add("finished tasks", drop_finished(owner_id))
     receipt.add("django_admin_log", _drop_log_entries(owner_id))
-    receipt.add("files", _drop_files(owner_id))
+    receipt.add("files", sum(_drop_stored_files(table, owner_id) for table in owned_tables()))
+    receipt.add("files", drop_files_of(owner_id))
     # Older versions let the embedded server log texts, and an administrator can still turn that on.
     folder = connection.settings_dict.get("EMBEDDED_PATH")
     receipt.add("logs of the embedded server", server.clear_log(Path(folder)) if folder else 0)
@@ -132,6 +130,7 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
                 receipt.add(person.name, _drop_person(person, owner_id))
                 if groups.layout().has_nodes:
                     _refuse_rows_left(tables, owner_id)
+                receipt.add("files", drop_files_of(owner_id))  # those written meanwhile
             return
         except IntegrityError:
             continue  # a worker has just written for this person
@@ -222,18 +221,8 @@ def _drop_log_entries(owner_id: int) -> int:
     return dropped
 
 
-def _drop_files(owner_id: int) -> int:
-    """Delete temporary folders of killed processes, pictures of documents' pages, and stored files."""
-    temporary = Path(tempfile.gettempdir())
-    folders = [pictures_of_owner(owner_id)] if pictures_of_owner(owner_id).is_dir() else []
-    for prefix in (upload_prefix(owner_id), work_prefix(owner_id)):
-        folders += temporary.glob(f"{prefix}*")
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())
-
-
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
+    """Delete the files that rows name, wherever they are."""
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
         with connection.cursor() as cursor:

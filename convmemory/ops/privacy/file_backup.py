@@ -4,15 +4,18 @@ A backup can come from anywhere: other names are refused, and no name becomes pa
 """
 
 import hashlib
+import logging
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from django.core.files import File
 
 from convmemory.conversations.import_storage import kept_place
 from convmemory.core.errors import InvalidInput
-from convmemory.documents.storage import digest_of, document_storage, place_of
+from convmemory.core.private_files import has_digest
+from convmemory.documents.storage import document_storage, place_of
 
 FOLDER = "files/"
 STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
@@ -20,16 +23,22 @@ STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": 
 CHUNK_BYTES = 1024 * 1024
 MAX_OWNER_DIGITS = 19
 
+logger = logging.getLogger(__name__)
+
 
 def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
-    """Add the stored files to the archive; returns how many. Files deleted meanwhile are left out."""
+    """Add the stored files to the archive; returns how many.
+
+    Files deleted meanwhile are left out, and so are damaged ones, with which the backup could not be restored.
+    """
     storage, count = document_storage(), 0
     for place in places:
-        try:
-            source = storage.open(place)
-        except FileNotFoundError:
+        path = Path(storage.path(place))
+        if not _is_whole(place):
+            if path.exists():
+                logger.warning("%s is damaged and not in the backup: its owner has to upload it again", place)
             continue
-        with source, archive.open(FOLDER + place, "w", force_zip64=True) as target:
+        with path.open("rb") as source, archive.open(FOLDER + place, "w", force_zip64=True) as target:
             shutil.copyfileobj(source, target, CHUNK_BYTES)
         count += 1
     return count
@@ -54,9 +63,8 @@ def restore_files(archive: zipfile.ZipFile) -> list[str]:
     storage, new = document_storage(), list[str]()
     try:
         for place, entry in _files_of(archive):
-            if storage.exists(place) and _is_whole(place):
+            if _is_whole(place):
                 continue
-            storage.delete(place)
             new.append(place)
             with archive.open(entry) as file:
                 storage.save(place, File(file))
@@ -73,8 +81,7 @@ def remove_files(places: Iterable[str]) -> None:
 
 
 def _is_whole(place: str) -> bool:
-    with document_storage().open(place) as file:
-        return digest_of(file) == place.rpartition("/")[2]
+    return has_digest(Path(document_storage().path(place)), place.rpartition("/")[2])
 
 
 def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:

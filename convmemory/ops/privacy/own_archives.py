@@ -1,7 +1,7 @@
 """Archives of everything that people request on the settings page: written in the background, kept for a while.
 
-One at a time for each person. The file is stored in `MEDIA_ROOT`, readable by the server's user alone, for `KEPT`, and
-is deleted with the person.
+One at a time for each person, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's
+user alone, for `KEPT`, and is deleted with the person.
 """
 
 import secrets
@@ -18,14 +18,21 @@ from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import export_user
 
 KEPT = timedelta(days=7)
-SHOWN = 5
+MAX_KEPT = 5
 WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
 
 
 def request_archive(*, owner: User) -> OwnArchive:
-    """A row that waits for a worker; the caller enqueues it. Raises: InvalidInput while one is being written."""
+    """A row that waits for a worker; the caller enqueues it. The person's failed ones are forgotten.
+
+    Raises: InvalidInput while one is being written, or if the person has as many as are kept.
+    """
+    own = OwnArchive.objects.filter(owner_id=owner.pk)
+    if own.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
+        raise InvalidInput(f"At most {MAX_KEPT} archives are kept for you: delete one of them first.")
     try:
         with transaction.atomic():
+            own.filter(state=OwnArchive.State.FAILED).delete()
             return OwnArchive.objects.create(owner=owner)
     except IntegrityError:
         raise InvalidInput("Your archive is being written already: wait until it is complete.") from None
@@ -33,7 +40,7 @@ def request_archive(*, owner: User) -> OwnArchive:
 
 def archives_of(*, owner: User) -> list[OwnArchive]:
     """The person's archives, newest first."""
-    return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk")[:SHOWN])
+    return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk"))
 
 
 def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
@@ -52,7 +59,6 @@ def write_archive(*, owner_id: int, archive_id: int) -> str:
     OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
     place = f"archives/{row.owner_id}/{secrets.token_hex(16)}.zip"
     path = Path(document_storage().path(place))
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         size = export_user(user=row.owner, path=path).size
     except ConvMemoryError as error:

@@ -6,7 +6,6 @@ all of it or nothing. It does not trust the dump (`safe_restore.py`).
 
 import contextlib
 import subprocess
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import programs
 from convmemory.core.postgres.pools import close_pools
 from convmemory.core.sql import load_sql
+from convmemory.core.work_folders import work_folder
 from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.backup import (
     CHUNK_BYTES,
@@ -105,8 +105,8 @@ def _files_restored(path: Path) -> Iterator[None]:
 def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
     """Restore the dump into an empty database and compare its rows with the manifest's."""
     command = [*program("pg_restore", target), "--no-owner", "--no-privileges", f"--transaction-size={AT_ONCE}"]
-    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
-        listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
+    with work_folder("restore") as folder:
+        listing, chosen = folder / "entries", folder / "chosen"
         _feed([str(programs.binary("pg_restore")), "--list", "--file", str(listing)], path)
         chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
         _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)

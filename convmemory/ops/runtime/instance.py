@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.private_files import private_folder
+from convmemory.core.private_files import private_folder, written_whole
 from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
@@ -96,9 +96,8 @@ class Instance:
         for name, pid in children.items():
             with contextlib.suppress(psutil.NoSuchProcess):
                 marks[name] = asdict(ProcessMark.of(pid))
-        draft = self._record_path.with_suffix(".json.new")
-        draft.write_text(json.dumps({"pid": os.getpid(), "address": address, "children": marks}), encoding="utf-8")
-        draft.replace(self._record_path)
+        with written_whole(self._record_path) as file:
+            file.write(json.dumps({"pid": os.getpid(), "address": address, "children": marks}).encode())
 
     def release(self) -> None:
         self._record_path.unlink(missing_ok=True)

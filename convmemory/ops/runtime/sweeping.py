@@ -16,9 +16,11 @@ from convmemory.core import fair_queue
 from convmemory.core.acting import in_group
 from convmemory.core.groups import every_group
 from convmemory.core.measuring import Measurement, report
+from convmemory.core.work_folders import sweep_work_folders
 from convmemory.documents.picture_room import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
+from convmemory.ops.privacy.stored_files import sweep_orphans
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
@@ -41,17 +43,21 @@ class Swept:
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
     missed = _in_every_group(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
-    return _run({"missed": missed, "stuck": _stuck, "tickets": _tickets}, deep=False)
+    return _run({"missed": missed, "stuck": _stuck, "tickets": _tickets, "work folders": _work_folders}, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for orphaned, missing and stale rows; reads every derived row. Deletes pictures that exceed their limit."""
+    """Look for orphaned, missing and stale rows; reads every derived row.
+
+    Deletes files without a row, and pictures that exceed their limit.
+    """
     kinds = {
         "orphaned": _in_every_group(_orphaned),
         "postings": _in_every_group(_postings),
         "stale": _in_every_group(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
         "pictures": _pictures,
+        "files": _files,
     }
     return _run(kinds, deep=True)
 
@@ -106,6 +112,16 @@ def _failed_tasks() -> Swept:
 def _pictures() -> Swept:
     pruned = prune_all_pictures()
     return Swept(pruned, pruned)
+
+
+def _files() -> Swept:
+    deleted = sweep_orphans()
+    return Swept(deleted, deleted)
+
+
+def _work_folders() -> Swept:
+    deleted = sweep_work_folders()
+    return Swept(deleted, deleted)
 
 
 def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:

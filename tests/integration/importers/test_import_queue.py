@@ -1,8 +1,7 @@
 """Imports as workers take them: one of an owner at a time, a worker left free, lost ones found, uploads cleaned up."""
 
-import os
-import time
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,19 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import IntegrityError, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from convmemory.conversations import import_process, import_queue, tasks
+from convmemory.conversations import import_process, import_queue, import_work, tasks
 from convmemory.conversations.import_models import Import
-from convmemory.conversations.imports import queue_import
+from convmemory.conversations.imports import create_import, queue_import, store_upload
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.child_process import Ending
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.ops.runtime.schedules import SCHEDULES
 from tests.factories import make_user
+from tests.support.full_disk import files_end_at
 from tests.support.importing import run_here, uploads
 
 pytestmark = pytest.mark.django_db
@@ -225,16 +225,37 @@ def test_what_waits_is_bounded(settings: Any, monkeypatch: pytest.MonkeyPatch) -
     assert len(uploads()) == 3
 
 
-def test_uploads_without_a_row_and_rows_of_long_ago_go() -> None:
-    kept, old = queued(make_user()), queued(make_user())
+def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:
+    queued(make_user())
+    old = queued(make_user())
     tasks.run(old.pk)
     Import.objects.filter(pk=old.pk).update(ended_at=timezone.now() - import_queue.KEPT_FOR - PAST)
-    folder = Path(django_settings.IMPORT_FOLDER)
-    for name in ("new", "orphan"):
-        (folder / name).write_bytes(b"x")
-    long_ago = time.time() - 7_200
-    for name in (str(kept.file.name), "orphan"):
-        os.utime(folder / name, (long_ago, long_ago))
-    assert import_queue.tidy() == 2
-    assert uploads() == sorted([str(kept.file.name), "new"])
+    assert import_queue.tidy() == 1
     assert states() == ["queued"]
+
+
+def test_full_disk_while_an_upload_is_stored_leaves_no_file_and_no_row() -> None:
+    ada = make_user()
+    with files_end_at(1_000), pytest.raises(OSError, match="too large"):
+        queued(ada, LINES * 1_000)
+    assert (uploads(), Import.objects.count()) == ([], 0)
+
+
+def test_import_that_meets_a_full_disk_fails_and_succeeds_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_work, "keep_upload", lambda *_: None)
+    ada = make_user()
+    first = queued(ada, LINES * 100)
+    with files_end_at(1_000):
+        tasks.run(first.pk)
+    first.refresh_from_db()
+    assert (first.state, "disk is full" in first.error) == ("failed", True)
+    tasks.run(queued(ada, LINES * 100).pk)
+    assert Message.objects.count() == 200
+
+
+def test_upload_whose_row_cannot_be_created_is_deleted() -> None:
+    ada = make_user()
+    stored = store_upload(SimpleUploadedFile("a.jsonl", LINES), owner_id=ada.pk)
+    with pytest.raises(DataError), transaction.atomic():
+        create_import(owner=ada, stored=replace(stored, name="x" * 1_000))
+    assert uploads() == []

@@ -1,6 +1,7 @@
 """Uploads are kept under a key, read again when an importer has been repaired, and go with what came in with them."""
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from io import StringIO
@@ -22,6 +23,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.ops.doctor.rows_area import check_kept_uploads
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import make_user
+from tests.support.full_disk import files_end_at
 from tests.support.importing import run_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -156,15 +158,28 @@ def _hex(seed: int) -> Iterator[str]:
     return (dice.randbytes(1_000).hex() for _ in range(500))
 
 
-def test_a_disk_that_is_full_costs_the_copy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(kept_uploads, "encrypt_file", full)
-    row = imported(make_user())
+def test_full_disk_costs_the_copy_and_not_the_import() -> None:
+    row = imports.queue_import(owner=make_user(), file=SimpleUploadedFile("chat.jsonl", CHAT))
+    with files_end_at(len(CHAT)):  # encrypted, it is longer
+        tasks.run(row.pk)
+    row.refresh_from_db()
     assert (row.state, row.kept) == ("done", None)
     assert not KeptUpload.objects.exists()
     assert files() == []
+
+
+def test_truncated_copy_is_not_taken_for_the_upload() -> None:
+    owner = make_user()
+    imported(owner)
+    [file] = files()
+    os.truncate(file, 50)
+    [finding] = check_kept_uploads()
+    assert finding.id == "rows.uploads-lost"
+    imported(owner)
+    [copy] = files()
+    assert copy != file
+    assert list(check_kept_uploads()) == []
+    assert "2 unchanged" in reimported()
 
 
 def test_a_changed_secret_is_said(settings: Any) -> None:

@@ -3,9 +3,8 @@
 import importlib
 import inspect
 import pkgutil
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django_q.models import OrmQ, Task
 
-from convmemory.conversations.import_runner import upload_prefix
 from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation
+from convmemory.core.work_folders import work_folder
 from convmemory.embeddings.models import CachedVector
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy import erasing
@@ -220,10 +219,10 @@ def test_who_never_stops_writing_is_told() -> None:
 
 def test_the_folder_that_a_killed_upload_left_goes() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
-    left = {user: Path(tempfile.mkdtemp(prefix=upload_prefix(user.pk))) for user in (ada, bob)}
-    erase_user(user=ada)
-    assert (left[ada].exists(), left[bob].exists()) == (False, True)
-    left[bob].rmdir()
+    with ExitStack() as stack:
+        left = {user: stack.enter_context(work_folder("import", owner_id=user.pk)) for user in (ada, bob)}
+        erase_user(user=ada)
+        assert (left[ada].exists(), left[bob].exists()) == (False, True)
 
 
 def test_the_uploads_that_wait_go() -> None:

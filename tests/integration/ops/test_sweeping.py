@@ -130,8 +130,8 @@ def test_the_tasks_are_scheduled_and_do_it() -> None:
     assert {"convmemory.ops.sweep_tasks.sweep", "convmemory.ops.sweep_tasks.deep_sweep"} <= functions
     make_conversation(make_user(), exchange(*PAIRS))
     assert sweep_tasks.sweep() == {
-        "found": {"missed": 1, "stuck": 0, "tickets": 0},
-        "fixed": {"missed": 1, "stuck": 0, "tickets": 0},
+        "found": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},
+        "fixed": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},
     }
     assert len(queued("search.tasks.index")) == 1
     assert sweep_tasks.deep_sweep()["found"]["orphaned"] == 0

@@ -1,13 +1,29 @@
-"""Files that others cannot read, from their first byte on."""
+"""Files that others cannot read, from their first byte on, and that are whole or not there."""
 
+import hashlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from convmemory.core.private_files import new_private_file, private_folder
+from convmemory.core.errors import SettingError
+from convmemory.core.private_files import (
+    DRAFT_SUFFIX,
+    drop_drafts_of,
+    has_digest,
+    new_private_file,
+    private_folder,
+    written_whole,
+)
+from convmemory.core.secrets import secret_key
+from tests.support.full_disk import files_end_at
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +61,82 @@ def test_a_folder_is_private_and_one_that_is_there_is_left(tmp_path: Path) -> No
     (tmp_path / "a" / "var").chmod(0o750)
     private_folder(tmp_path / "a" / "var")
     assert mode(tmp_path / "a" / "var") == 0o750
+
+
+def test_missing_parents_of_a_private_folder_are_private(tmp_path: Path) -> None:
+    private_folder(tmp_path / "a" / "var")
+    assert mode(tmp_path / "a") == 0o700
+
+
+def test_full_disk_leaves_no_file_and_the_same_write_succeeds_later(tmp_path: Path) -> None:
+    place, content = tmp_path / "files" / "report", bytes(100_000)
+
+    def write() -> None:
+        with written_whole(place) as file:
+            file.write(content)
+
+    with files_end_at(40_000), pytest.raises(OSError, match="too large"):
+        write()
+    assert list(place.parent.iterdir()) == []
+    write()
+    assert (place.read_bytes(), mode(place)) == (content, 0o600)
+    assert list(place.parent.iterdir()) == [place]
+
+
+def test_failed_rewrite_keeps_the_earlier_file(tmp_path: Path) -> None:
+    place = tmp_path / "report"
+    place.write_bytes(b"earlier")
+    with files_end_at(40_000), pytest.raises(OSError, match="too large"), written_whole(place) as file:
+        file.write(bytes(100_000))
+    assert place.read_bytes() == b"earlier"
+
+
+def test_process_killed_before_the_rename_leaves_a_draft_and_no_file(tmp_path: Path) -> None:
+    place = tmp_path / "report"
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from convmemory.core.private_files import written_whole\n"
+        "with written_whole(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'half')\n"
+        "    file.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(place)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    [draft] = tmp_path.iterdir()
+    assert draft.name.endswith(DRAFT_SUFFIX)
+    drop_drafts_of(place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_file_is_kept_if_replacing_is_not_allowed(tmp_path: Path) -> None:
+    place = tmp_path / "secret"
+    place.write_bytes(b"first")
+    with pytest.raises(FileExistsError), written_whole(place, replaces=False) as file:
+        file.write(b"second")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+def test_digest_of_a_truncated_or_missing_file_does_not_match(tmp_path: Path) -> None:
+    place, content = tmp_path / "file", b"whole content"
+    digest = hashlib.sha256(content).hexdigest()
+    assert not has_digest(place, digest)
+    place.write_bytes(content)
+    assert has_digest(place, digest)
+    assert has_digest(place, digest, size=len(content))
+    assert not has_digest(place, digest, size=3)
+    place.write_bytes(content[:5])
+    assert not has_digest(place, digest)
+
+
+def test_secret_key_is_made_once_and_a_full_disk_leaves_none(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "secret_key"
+    with files_end_at(10), pytest.raises(OSError, match="too large"):
+        secret_key(path)
+    assert list(path.parent.iterdir()) == []
+    key = secret_key(path)
+    assert (len(key) > 50, mode(path), secret_key(path)) == (True, 0o600, key)
+    path.write_text("")
+    with pytest.raises(SettingError, match="put it back from a backup"):
+        secret_key(path)

@@ -17,6 +17,7 @@ from convmemory.embeddings import model_folder, onnx_graph
 from convmemory.embeddings.local import LocalSentenceEmbedder, open_local
 from convmemory.embeddings.model_folder import ModelFiles
 from convmemory.embeddings.options import EmbeddingOptions
+from tests.support.full_disk import files_end_at
 from tests.support.tiny_bert import numpy_hidden_states, open_small_model, write_tiny_bert
 
 SENTENCES = ["How do I restart the worker without losing its queue?", "Paris, in spring; it rained."]
@@ -119,10 +120,29 @@ def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
     assert young.exists()
 
 
+@pytest.mark.parametrize("name", [onnx_graph.GRAPH_FILE, onnx_graph.WEIGHTS_FILE])
+def test_truncated_graph_is_built_again(tmp_path: Path, name: str) -> None:
+    folder = write_tiny_bert(tmp_path / "model")
+    file = graph_of(folder, tmp_path / "cache").with_name(name)
+    whole = file.read_bytes()
+    os.truncate(file, len(whole) // 2)
+    graph_of(folder, tmp_path / "cache")
+    assert file.read_bytes() == whole
+
+
+def test_full_disk_while_a_graph_is_built_leaves_nothing_that_is_used(tmp_path: Path) -> None:
+    folder, cache = write_tiny_bert(tmp_path / "model"), tmp_path / "cache"
+    digest_of(folder, cache)
+    with files_end_at(2_000), pytest.raises(EmbedderUnavailable, match="cannot be prepared"):
+        graph_of(folder, cache)
+    assert not list(cache.glob("build-*"))
+    assert open_small_model(folder, cache).embed_query("cat").any()
+
+
 def test_a_damaged_graph_says_which_folder_to_delete(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     graph = graph_of(folder, tmp_path / "cache")
-    graph.write_bytes(b"not a graph")
+    graph.write_bytes(bytes(graph.stat().st_size))
     with pytest.raises(EmbedderUnavailable, match=f"delete the folder {graph.parent}"):
         open_small_model(folder, tmp_path / "cache").embed_query("cat")
 

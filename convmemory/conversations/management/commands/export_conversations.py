@@ -14,7 +14,7 @@ from convmemory.conversations.management.commands.import_conversations import ow
 from convmemory.conversations.reading import Filters
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.private_files import new_private_file
+from convmemory.core.private_files import drop_drafts_of, written_whole
 
 
 class Command(BaseCommand):
@@ -40,20 +40,17 @@ class Command(BaseCommand):
         names = ("agent", "project", "source", "after", "before", "archived")
         if path.exists():
             raise CommandError(f"{path} exists already: name another file.")
-        draft = path.with_name(f"{path.name}.partial")
         try:
+            drop_drafts_of(path)
             filters = Filters(**{name: options[name] for name in names})
             selection = Selection(ids=tuple(options["conversation"]), filters=filters)
-            with new_private_file(draft) as file, acting_for(owner.pk):
+            with written_whole(path) as file, acting_for(owner.pk):
                 for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
                     file.write(piece.encode("utf-8", "replace"))
-            draft.rename(path)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
-        finally:
-            draft.unlink(missing_ok=True)
         self.stdout.write(f"Wrote {path}.")
 
 

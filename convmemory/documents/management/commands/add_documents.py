@@ -35,14 +35,13 @@ class Command(BaseCommand):
     def _add(self, owner: User, path: Path) -> bool:
         """Add and read one file, in this process's own child; whether it is in the library now."""
         try:
-            library.require_acceptable(size=path.stat().st_size)
-            library.require_capacity(owner=owner, size=path.stat().st_size)
+            library.require_upload(owner=owner, size=path.stat().st_size, replaces=None)
             with path.open("rb") as file:
                 stored = library.store_file(owner_id=owner.pk, file=file, name=path.name)
+            added = library.add_upload(owner=owner, stored=stored, replaces=None)
         except (ConvMemoryError, OSError) as error:
             self.stderr.write(f"{path}: {error}")
             return False
-        added = library.add_document(owner=owner, stored=stored)
         status = process_document(owner_id=added.document.owner_id, document_id=added.document.pk)
         added.document.refresh_from_db()
         said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
