@@ -23,6 +23,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,
     errors.QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.StorageFull: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # no 5xx: clients try those again
     errors.TooManyAtOnce: HTTPStatus.TOO_MANY_REQUESTS,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,

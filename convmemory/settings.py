@@ -188,6 +188,7 @@ RECALL_MIN_RELEVANCE = conf.env_float("RECALL_MIN_RELEVANCE", 0.25, minimum=0, m
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1, maximum=1_048_576)
+MAX_STORED_MB_PER_USER = conf.env_int("MAX_STORED_MB_PER_USER", 20_480, minimum=0, maximum=100_000_000)
 MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1, maximum=1_024)
 MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16, maximum=1_048_576)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024

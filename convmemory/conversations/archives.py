@@ -16,6 +16,7 @@ from typing import IO, cast
 from convmemory.conversations.archive_streams import DAMAGED, GZIP_START, GuardedStream, is_tar, tar_bytes
 from convmemory.conversations.importers.values import key_of, time_of
 from convmemory.core.child_limits import DISK_FULL
+from convmemory.core.decoding import DecodedBytes, DecodeLimits
 from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
@@ -28,13 +29,10 @@ _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", "
 
 
 @dataclass(frozen=True, slots=True)
-class UnpackLimits:
-    """How far an archive may expand."""
+class UnpackLimits(DecodeLimits):
+    """How far an archive may expand, how many files it may hold and how deep."""
 
-    max_bytes: int = 2 * 1024**3
     max_files: int = 50_000  # and as many folders
-    max_ratio: int = 100  # of written to packed bytes,
-    ratio_from_bytes: int = 8 * 1024**2  # once this much has been written
     max_depth: int = 3  # an archive in an archive lies two deep
 
 
@@ -51,21 +49,29 @@ class Unpacked:
             self.notes.append(text)
 
 
-def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits) -> Unpacked:
+def size_of(file: IO[bytes]) -> int:
+    """Return the size of a file in bytes, and rewind it."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    return size
+
+
+def unpack_upload(
+    file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits, decoded: DecodedBytes | None = None
+) -> Unpacked:
     """Write the file, or what the zip, tar or gzip holds, into a folder in `target_dir` named after it.
 
-    Raises: TooLarge with the limit, InvalidInput if an archive is damaged from the start.
+    `decoded` counts what archives expand to, together with other decoders. Raises: TooLarge with the limit,
+    InvalidInput if an archive is damaged from the start.
     """
     safe_name = _safe_parts(name)[-1:] or ["upload"]
-    packed_bytes = file.seek(0, 2)
-    file.seek(0)
+    size = size_of(file)
     root = target_dir / _archive_stem(safe_name[0])
     root.mkdir(parents=True)
-    writer = _Writer(Unpacked(root), limits, packed_bytes, folder=root)
+    writer = _Writer(Unpacked(root), limits, decoded or DecodedBytes(size, limits), folder=root)
     try:
         if not _unpack(file, safe_name[0], writer):
-            writer.packed_bytes = writer.limits.max_bytes  # no archive, so no ratio
-            writer.write(safe_name[0], file)
+            writer.write(safe_name[0], file, is_decoded=False)
     except DAMAGED as error:
         if not writer.unpacked.files:
             raise InvalidInput(f"{safe_name[0]} is a damaged archive: {error}. Pack it again.") from error
@@ -125,14 +131,15 @@ class _Writer:
 
     unpacked: Unpacked
     limits: UnpackLimits
-    packed_bytes: int
+    decoded: DecodedBytes
     folder: Path
-    written: int = 0
     entries: int = 0
     folders: set[tuple[str, ...]] = field(default_factory=set)
     inner: list[Path] = field(default_factory=list)
 
-    def write(self, name: str, stream: IO[bytes], written_at: datetime | None = None) -> None:
+    def write(
+        self, name: str, stream: IO[bytes], written_at: datetime | None = None, *, is_decoded: bool = True
+    ) -> None:
         """Write one entry; an entry without a valid place is noted and skipped. Raises: TooLarge."""
         parts = _safe_parts(name)
         if not parts or ".." in PurePosixPath(name.replace("\\", "/")).parts:
@@ -143,7 +150,7 @@ class _Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as target:
-                self._copy(stream, target, path)
+                self._copy(stream, target, path, is_decoded=is_decoded)
             if written_at is not None:
                 os.utime(path, (written_at.timestamp(), written_at.timestamp()))
         except gzip.BadGzipFile:
@@ -166,27 +173,15 @@ class _Writer:
         if max(self.entries, len(self.folders)) > self.limits.max_files:
             raise TooLarge(f"The archive holds more than {self.limits.max_files} files or folders: upload it in parts.")
 
-    def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path) -> None:
+    def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path, *, is_decoded: bool) -> None:
         try:
             while chunk := stream.read(CHUNK_BYTES):
-                self._count_bytes(len(chunk))
+                if is_decoded:
+                    self.decoded.add(len(chunk))
                 target.write(chunk)
         except BaseException:
             path.unlink()  # half an entry is none
             raise
-
-    def _count_bytes(self, size: int) -> None:
-        self.written += size
-        if self.written > self.limits.max_bytes:
-            raise TooLarge(
-                f"The upload expands to more than {self.limits.max_bytes // 1024**2} MB: upload it in parts, "
-                "or use the command import_conversations on the server."
-            )
-        if self.written > max(self.limits.ratio_from_bytes, self.packed_bytes * self.limits.max_ratio):
-            raise TooLarge(
-                f"The archive expands to more than {self.limits.max_ratio} times its size, as archives made to fill "
-                "disks do: upload the files unpacked."
-            )
 
 
 def _unzip(file: IO[bytes], writer: _Writer) -> None:

@@ -12,29 +12,32 @@ from django.db.models import Func, Max, Value
 
 from convmemory.conversations.drafts import EventDraft
 from convmemory.conversations.event_words import event_words
+from convmemory.conversations.message_rows import to_canonical_json
 from convmemory.conversations.models import Conversation, Event
+from convmemory.conversations.storage_quota import ROW_BYTES
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import json_storable, one_line, storable
 
 BATCH = 500
 
 
-def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
-    """Append the event log's new lines, and set the turns of all; returns how many lines. The turns must be
-    numbered."""
+def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tuple[int, int]:
+    """Append the event log's new lines, and set the turns of all; returns how many lines, and the bytes that they
+    count. The turns must be numbered."""
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
     # The turn of each prompt; an unanswered prompt shares its turn with the next.
     prompts = conversation.messages.filter(is_real_user=True).order_by("position")
     turns = list(prompts.values_list("turn_number", flat=True))
-    count = 0
+    count = size = 0
     every = iter(events)
     while batch := list(islice(every, BATCH)):
         new = [event for event in batch if last is None or event.line_number > last]
-        Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
+        rows = Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
+        size += sum(ROW_BYTES + len(to_canonical_json(row.payload).encode()) for row in rows)
         _set_turns(conversation, batch[: len(batch) - len(new)], turns)
         count += len(new)
-    return count
+    return count, size
 
 
 def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:

@@ -9,6 +9,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import announce_rewritten
 from convmemory.conversations.options import HidingOptions
 from convmemory.conversations.responses import lock_conversation, require_idle
+from convmemory.conversations.storage_quota import recount_hidden
 from convmemory.conversations.stored_keys import hide_beside_messages, hide_in_messages
 from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
 
@@ -47,6 +48,7 @@ def _hide(owner: AbstractBaseUser, conversation_id: int, report: HidingReport) -
         others = hide_beside_messages(conversation)
         if changed or others:
             announce_rewritten(conversation, from_position=changed[0] if changed else None)
+            recount_hidden(conversation)
     report.conversations += 1
     report.messages += len(changed)
     report.others += others

@@ -14,7 +14,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, transaction
 
 from convmemory.conversations import ingest
-from convmemory.conversations.archives import UnpackLimits, unpack_upload
+from convmemory.conversations.archives import UnpackLimits, size_of, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.forks import without_copies
 from convmemory.conversations.imported_rows import link_children
@@ -24,7 +24,8 @@ from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.models import Conversation
 from convmemory.core.child_limits import DISK_FULL
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.decoding import DecodedBytes, decoding
+from convmemory.core.errors import ConvMemoryError, StorageFull
 from convmemory.core.text import storable
 from convmemory.core.work_folders import work_folder
 
@@ -40,11 +41,15 @@ READ_AHEAD_BYTES = 16 * 1024**2
 
 @dataclass(slots=True)
 class ImportReport:
-    """The outcome of an import, per file and in total. `messages_read` grows while it runs."""
+    """The outcome of an import, per file and in total. `messages_read` grows while it runs.
+
+    `is_cut_short` says that the owner's storage was full before everything was read.
+    """
 
     files: list[FileReport] = field(default_factory=list)
     ignored_files: int = 0
     messages_read: int = 0
+    is_cut_short: bool = False
 
     def total(self, name: str) -> int:
         """The sum of one of the files' counts."""
@@ -137,6 +142,8 @@ def import_paths(
         report.files.append(file)
         _import_file(run, found, file)
         run.progress(report)
+        if report.is_cut_short:
+            break
     report.ignored_files = walk.ignored
     link_children(owner=owner)
     return report
@@ -154,13 +161,16 @@ def import_upload(
     on_stored: OnStored = ignore,
 ) -> ImportReport:
     """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
-    unpacked = unpack_upload(file, name, folder, limits or UnpackLimits())
+    limits = limits or UnpackLimits()
+    decoded = DecodedBytes(size_of(file), limits)
+    unpacked = unpack_upload(file, name, folder, limits, decoded)
     paths = [unpacked.root]
     if unpacked.files == 1:
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
-    report = import_paths(
-        owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
-    )
+    with decoding(decoded):
+        report = import_paths(
+            owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
+        )
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
     return report
@@ -209,6 +219,8 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
             return
         dated = replace(draft, written_at=found.source.written_at)
         _import_conversation(run, dated, file)
+        if run.report.is_cut_short:
+            return
 
 
 def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
@@ -227,6 +239,10 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
         with transaction.atomic():
             result = ingest.sync_conversation(owner=run.owner, draft=whole)
             run.on_stored(file, result)
+    except StorageFull as error:
+        run.report.is_cut_short = True
+        _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
+        return
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return

@@ -9,6 +9,7 @@ from django.db.models import Min, OuterRef, Subquery
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import finish_change
 from convmemory.conversations.responses import lock_conversation, require_idle
+from convmemory.conversations.storage_quota import bytes_of_messages, count_stored
 from convmemory.core.sql import load_sql
 
 
@@ -37,11 +38,13 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
         lowest = gone.aggregate(at=Min("position"))["at"]
         if lowest is None:
             return 0
-        count = gone.count()
+        ids_gone = list(gone.values_list("pk", flat=True))
+        freed = bytes_of_messages(owner_id=owner.pk, message_ids=ids_gone)
         gone.delete()
         _close_gaps(conversation, lowest)
-        finish_change(conversation, from_position=lowest, message_count=conversation.message_count - count)
-    return count
+        finish_change(conversation, from_position=lowest, message_count=conversation.message_count - len(ids_gone))
+        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=-freed)
+    return len(ids_gone)
 
 
 def _close_gaps(conversation: Conversation, lowest: int) -> None:

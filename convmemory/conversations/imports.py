@@ -15,6 +15,7 @@ from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_storage import upload_place, upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
 from convmemory.conversations.options import ImportOptions
+from convmemory.conversations.storage_quota import require_room
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, storable
 
@@ -91,7 +92,8 @@ def require_size(size: int) -> None:
 
 
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce if too many of the owner's uploads are waiting already."""
+    """Raises: TooManyAtOnce if too many of the owner's uploads are waiting already, StorageFull if there is no room."""
+    require_room(owner_id=owner.pk, size=size)
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:

@@ -1,7 +1,8 @@
 """Writes conversations: creates them, appends to them, imports them again, changes and deletes them.
 
 Every function takes the owner and works in one transaction, under a lock on the conversation's row. It sends
-`conversation_changed` inside the transaction and `turns_changed` once it has committed. Replies in progress are in
+`conversation_changed` inside the transaction and `turns_changed` once it has committed. What stores more than the owner
+may have raises StorageFull. Replies in progress are in
 `responses.py`.
 """
 
@@ -17,11 +18,18 @@ from convmemory.conversations import hidden_keys, kept_uploads
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.event_log import add_events
-from convmemory.conversations.message_merging import Merged, merge_messages, merge_rows, replace_turn
+from convmemory.conversations.message_merging import (
+    Merged,
+    count_merged,
+    merge_messages,
+    merge_rows,
+    replace_turn,
+)  # fmt: skip
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.numbering import announce, announce_turns, count_turns
 from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.conversations.signals import conversation_deleting
+from convmemory.conversations.storage_quota import count_stored
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line, storable
 
@@ -123,7 +131,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         last_active = None if created else conversation.updated_at
         merged = merge_rows(conversation, draft.messages)
         first_turn = _count_turns(conversation, merged)
-        events = add_events(conversation, hidden_keys.events_without_keys(draft.events))
+        events, event_bytes = add_events(conversation, hidden_keys.events_without_keys(draft.events))
+        merged.stored_bytes += event_bytes
         has_new_headers = not created and _update_headers(conversation, draft)
         if draft.written_at and not draft.updated_at:
             if merged.first_position is not None:
@@ -135,6 +144,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
             announce_turns(conversation, first_turn=first_turn)
         elif created or has_new_headers:
             announce(conversation)
+        count_merged(conversation, merged)
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,
@@ -164,9 +174,12 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
     """Delete the conversation, everything derived from it and the uploads that contain it. Raises: NotFound."""
     with transaction.atomic():
-        kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
+        freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
-        lock_conversation(owner=owner, conversation_id=conversation_id).delete()
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        freed += conversation.stored_bytes or 0
+        conversation.delete()
+        count_stored(owner_id=owner.pk, change=-freed)
 
 
 def _count_turns(conversation: Conversation, merged: Merged) -> int | None:

@@ -19,8 +19,9 @@ from django.db.models import Sum
 from convmemory.conversations.import_models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.import_storage import kept_place, kept_storage
 from convmemory.conversations.options import ImportOptions
+from convmemory.conversations.storage_quota import count_stored
 from convmemory.core.encryption import decrypt_file, encrypt_file
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, StorageFull
 from convmemory.core.private_files import has_digest, new_draft
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     except OSError as error:
         logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
         stays = False
+    except StorageFull:
+        stays = False  # the import itself says so
     file.seek(0)
     if not stays:
         drop_upload(kept)
@@ -62,10 +65,12 @@ def record_kept_conversation(kept: KeptUpload | None, result: "SyncResult") -> N
         KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
 
 
-def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Delete the caller's kept uploads that contain the conversation."""
-    for kept in KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id):
-        drop_upload(kept)
+def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+    """Delete the caller's kept uploads that contain the conversation; returns the bytes that the caller counts."""
+    found = list(KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id))
+    for kept in found:
+        _delete(kept)
+    return sum(kept.stored_size for kept in found)
 
 
 def drop_upload_of(row: Import) -> None:
@@ -82,6 +87,14 @@ def lost_uploads() -> list[KeptUpload]:
 
 def drop_upload(kept: KeptUpload) -> int:
     """Delete a kept upload, and its file once the transaction has committed; returns how many rows were deleted."""
+    with transaction.atomic():
+        dropped = _delete(kept)
+        if dropped:
+            count_stored(owner_id=kept.owner_id, change=-kept.stored_size)
+    return dropped
+
+
+def _delete(kept: KeptUpload) -> int:
     place = str(kept.file)
     _, by_model = kept.delete()
     if place:
@@ -112,8 +125,11 @@ def _is_stored(kept: KeptUpload) -> bool:
 
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
-    """Write the file and record its size; False if it alone exceeds what a person may keep. Raises: OSError."""
-    storage, damaged = kept_storage(), str(kept.file)
+    """Write the file and record its size; False if it alone exceeds what a person may keep.
+
+    Raises: OSError, StorageFull.
+    """
+    storage, damaged, counted = kept_storage(), str(kept.file), kept.stored_size
     folder = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).parent
     file.seek(0)
     with new_draft(folder) as draft:
@@ -124,10 +140,14 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
         if not _has_made_space(kept, size):
             return False
         kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0
-        kept.save(update_fields=["file", "stored_size"])  # before it lies there: no file is without a row
+        with transaction.atomic():
+            kept.save(update_fields=["file", "stored_size"])  # before it lies there: no file is without a row
+            count_stored(owner_id=kept.owner_id, change=-counted)
         draft.move_to(Path(storage.path(kept.file.name)))
+    with transaction.atomic():
+        KeptUpload.objects.filter(pk=kept.pk, owner_id=kept.owner_id).update(stored_size=size)
+        count_stored(owner_id=kept.owner_id, change=size)
     kept.stored_size = size
-    kept.save(update_fields=["stored_size"])
     if damaged:
         storage.delete(damaged)
     return True

@@ -16,6 +16,7 @@ from convmemory.conversations.message_store import insert_messages, is_older_cop
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import finish_change
 from convmemory.conversations.parts import spoken_text
+from convmemory.conversations.storage_quota import count_stored
 from convmemory.conversations.turns import TurnCounter
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
@@ -32,6 +33,7 @@ class Merged:
     updated: int = 0
     unchanged: int = 0
     hidden_keys: int = 0
+    stored_bytes: int = 0  # by how many they grew
     message_count: int = 0  # of the conversation, from now on
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     first_id: int | None = None
@@ -42,17 +44,33 @@ class Merged:
         self.first_position = position if self.first_position is None else min(self.first_position, position)
 
 
-def merge_messages(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
-    """Update the stored messages from `drafts` with keys hidden, renumber the affected turns, and announce the
-    change."""
+def merge_messages(
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, may_exceed: bool = False
+) -> Merged:
+    """Update the stored messages from `drafts` with keys hidden, renumber the affected turns, announce the change, and
+    count what is stored now.
+
+    Raises: StorageFull, unless `may_exceed`.
+    """
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:
         finish_change(conversation, from_position=merged.first_position, message_count=merged.message_count)
+    count_merged(conversation, merged, may_exceed=may_exceed)
     return merged
 
 
+def count_merged(conversation: Conversation, merged: Merged, *, may_exceed: bool = False) -> None:
+    """Count the bytes of a merge; the last statement of its transaction. Raises: StorageFull, unless `may_exceed`."""
+    count_stored(
+        owner_id=conversation.owner_id,
+        conversation_id=conversation.pk,
+        change=merged.stored_bytes,
+        may_exceed=may_exceed,
+    )
+
+
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
-    """Update the stored messages from `drafts` with keys hidden. Numbers no turns and announces nothing."""
+    """Update the stored messages from `drafts` with keys hidden. Numbers no turns, announces and counts nothing."""
     drafts = map(hidden_keys.without_keys, drafts)
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
@@ -68,6 +86,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
         rows = insert_messages(conversation.owner_id, conversation.pk, new, next_position, counter)
         if rows:
             merged.added += len(rows)
+            merged.stored_bytes += sum(row.stored_bytes for row in rows)
             merged.first_id = merged.first_id or rows[0].pk
             merged.last_id = rows[-1].pk
             merged.touch(next_position)
@@ -110,7 +129,7 @@ def _split_batch(
         if row.content_hash == digest or is_older_copy(conversation, pk, row):
             merged.unchanged += 1
         else:
-            update_message(conversation, pk, row, draft)
+            merged.stored_bytes += update_message(conversation, pk, row, draft)
             merged.updated += 1
             merged.touch(position)
         result.append(pk)
@@ -127,6 +146,7 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
         _split_batch(conversation, drafts, known, merged)
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
+            count_merged(conversation, merged)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."

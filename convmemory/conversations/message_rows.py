@@ -32,6 +32,7 @@ class MessageRow:
     position: int = 0
     turn_number: int | None = None
     pk: int = 0
+    stored_bytes: int = 0  # set when it is stored
 
     @property
     def content_hash(self) -> bytes:

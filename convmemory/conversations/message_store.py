@@ -15,6 +15,7 @@ from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.message_rows import MessageRow, row_of
 from convmemory.conversations.models import Conversation, MessageSource
 from convmemory.conversations.source_lines import pack_lines
+from convmemory.conversations.storage_quota import ROW_BYTES, bytes_of_messages
 from convmemory.conversations.turns import TurnCounter, TurnMessage
 from convmemory.core.sql import load_sql
 
@@ -44,11 +45,12 @@ def insert_messages(
         ids = dict(cursor.fetchall())
         for row in rows:
             row.pk = ids[row.position]
-        sources = [
-            {"message": row.pk, "data": b64encode(pack_lines(draft.raw)).decode("ascii")}
-            for row, draft in zip(rows, drafts, strict=True)
-            if draft.raw
-        ]
+        sources = []
+        for row, draft in zip(rows, drafts, strict=True):
+            lines = pack_lines(draft.raw)
+            row.stored_bytes = _stored_bytes(row, lines)
+            if lines:
+                sources.append({"message": row.pk, "data": b64encode(lines).decode("ascii")})
         if sources:
             statement = load_sql("convmemory.conversations", "insert_message_sources")
             cursor.execute(statement, home | {"sources": json.dumps(sources)})
@@ -72,12 +74,20 @@ def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
     return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts
 
 
-def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> None:
-    """Update a stored message from the draft, whose row is `row`."""
+def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> int:
+    """Update a stored message from the draft, whose row is `row`; returns by how many bytes it grew."""
+    before = bytes_of_messages(owner_id=conversation.owner_id, message_ids=[pk])
+    lines = pack_lines(draft.raw)
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
-    if draft.raw:
-        MessageSource.objects.update_or_create(
-            message_id=pk, owner_id=conversation.owner_id, defaults={"data": pack_lines(draft.raw)}
-        )
+    if lines:
+        MessageSource.objects.update_or_create(message_id=pk, owner_id=conversation.owner_id, defaults={"data": lines})
+    else:  # the stored lines stay
+        stored = MessageSource.objects.filter(message_id=pk, owner_id=conversation.owner_id)
+        lines = bytes(stored.values_list("data", flat=True).first() or b"")
     hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
+    return _stored_bytes(row, lines) - before
+
+
+def _stored_bytes(row: MessageRow, lines: bytes) -> int:
+    return ROW_BYTES + len(row.parts_json.encode()) + len(lines)

@@ -24,7 +24,7 @@ from convmemory.core.fields import OwnedWords
 
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
-    "Message", "MessageSource", "SyncedFile", "Tag",
+    "Message", "MessageSource", "StoredUse", "SyncedFile", "Tag",
 ]  # fmt: skip
 
 
@@ -54,6 +54,7 @@ class Conversation(models.Model):
     message_count = models.PositiveIntegerField(default=0)
     turn_count = models.PositiveIntegerField(default=0)
     turns_version = models.PositiveBigIntegerField(default=0, help_text="Grows whenever any turn changes.")
+    stored_bytes = models.BigIntegerField(null=True, default=0, help_text="Null: not counted yet.")
 
     class Meta:
         constraints = [
@@ -73,6 +74,7 @@ class Conversation(models.Model):
                 fields=["owner", "-starred_at"], condition=Q(starred_at__isnull=False), name="conversation_star"
             ),
             models.Index(fields=["owner", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"),
+            models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
         ]
 
     def __str__(self) -> str:
@@ -85,6 +87,21 @@ class Conversation(models.Model):
     def messages(self) -> "models.QuerySet[Message]":
         """Its messages, looked up by owner and conversation."""
         return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)
+
+
+class StoredUse(models.Model):
+    """The bytes that one person has stored; written by `storage_quota.py` alone."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    stored_bytes = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name = "use of storage"
+        verbose_name_plural = "uses of storage"
+        constraints = [models.UniqueConstraint(fields=["owner"], name="stored_use_once_an_owner")]
+
+    def __str__(self) -> str:
+        return f"use of storage by user {self.owner_id}"
 
 
 class Tag(models.Model):

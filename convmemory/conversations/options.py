@@ -20,6 +20,13 @@ class ImportOptions(FromSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class StorageOptions(FromSettings):
+    """How much a person may store; 0 is unlimited."""
+
+    max_stored_mb_per_user: int
+
+
+@dataclass(frozen=True, slots=True)
 class HidingOptions(FromSettings):
     """Whether keys are hidden in new texts."""
 

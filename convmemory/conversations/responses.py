@@ -21,6 +21,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import finish_change
 from convmemory.conversations.parts import spoken_text
 from convmemory.conversations.signals import response_abandoned
+from convmemory.conversations.storage_quota import count_stored, recount_hidden
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
@@ -46,7 +47,7 @@ def begin_response(
     id.
 
     A question alone completes no turn, so nothing is numbered or announced before its answer. A response that was not
-    finished within its lease is released first. Raises: NotFound, ConversationBusy.
+    finished within its lease is released first. Raises: NotFound, ConversationBusy, StorageFull.
     """
     with transaction.atomic(savepoint=False):
         position = _take_idle(owner, conversation_id, question, lease)
@@ -55,6 +56,7 @@ def begin_response(
             position = _take_idle(owner, conversation_id, question, lease)
         assert position is not None
         (message,) = insert_messages(owner.pk, conversation_id, [question], position)
+        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=message.stored_bytes)
     return message.pk
 
 
@@ -147,10 +149,13 @@ def _release(conversation: Conversation) -> None:
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
     """Store the messages of a response, and announce the question even if there are none.
 
-    The question's keys are hidden now that it is answered.
+    The question's keys are hidden now that it is answered. A reply is stored whole where it exceeds the owner's limit:
+    the next question is refused.
     """
-    stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
-    merged = merge_messages(conversation, drafts, append_only=True)
+    hidden = stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
+    merged = merge_messages(conversation, drafts, append_only=True, may_exceed=True)
+    if hidden:
+        recount_hidden(conversation)
     if merged.first_position is None and conversation.message_count:
         count = conversation.message_count
         finish_change(conversation, from_position=count - 1, message_count=count)

@@ -60,6 +60,10 @@ class TooLarge(ConvMemoryError):
     """The input is larger than the server accepts; the message names the limit."""
 
 
+class StorageFull(TooLarge):
+    """The caller would store more than one person may; the message says what to delete or whom to ask."""
+
+
 class TooManyAtOnce(ConvMemoryError):
     """The caller has as much under way as the server accepts; wait until some of it has ended."""
 

@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
 
 from convmemory.conversations.reading import get_conversation
+from convmemory.conversations.storage_quota import count_stored, require_room
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.private_files import has_digest
 from convmemory.core.text import storable
@@ -81,7 +82,8 @@ def require_upload(*, owner: AbstractBaseUser, size: int, replaces: int | None) 
 
 
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce, and TooLarge if the library would exceed what a person may have."""
+    """Raises: TooManyAtOnce, TooLarge if the library would exceed what a person may have, StorageFull if all would."""
+    require_room(owner_id=owner.pk, size=size)
     own = Document.objects.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
@@ -127,7 +129,10 @@ def add_upload(*, owner: AbstractBaseUser, stored: StoredFile, replaces: int | N
 
 
 def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
-    """The document for a stored file, which may be one that the owner already has. The caller enqueues it."""
+    """The document for a stored file, which may be one that the owner already has. The caller enqueues it.
+
+    Raises: StorageFull.
+    """
     known = _with_digest(owner, stored.digest)
     if known is not None:
         return Added(known, is_new=stored.was_written and _read_again(known))
@@ -135,8 +140,9 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
         with transaction.atomic():
             document = Document.objects.create(
                 owner_id=owner.pk, name=stored.name or "document", size=stored.size, digest=stored.digest,
-                file=stored.place_for(owner.pk),
+                file=stored.place_for(owner.pk), stored_bytes=stored.size,
             )  # fmt: skip
+            count_stored(owner_id=owner.pk, change=stored.size)
     except IntegrityError:  # the same file at the same moment
         return Added(Document.objects.get(owner_id=owner.pk, digest=stored.digest), is_new=False)
     return Added(document, is_new=True)
@@ -256,7 +262,10 @@ def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> 
 def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
     """Delete the document with its file, sections, passages and vectors. Raises: NotFound."""
     with transaction.atomic():
-        _locked(owner, document_id).delete()
+        document = _locked(owner, document_id)
+        freed = document.stored_bytes or 0
+        document.delete()
+        count_stored(owner_id=owner.pk, change=-freed)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

@@ -56,6 +56,9 @@ class Document(models.Model):
     char_count = models.PositiveIntegerField(default=0)
     section_count = models.PositiveIntegerField(default=0)
     version = models.PositiveBigIntegerField(default=0)
+    stored_bytes = models.BigIntegerField(
+        null=True, default=0, help_text="Of its file and its sections; null: not counted yet."
+    )
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -16,8 +16,10 @@ from django.db import transaction
 from django.db.models import F
 
 from convmemory.conversations.options import HidingOptions
+from convmemory.conversations.storage_quota import count_stored
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending, plain_environment
+from convmemory.core.errors import StorageFull
 from convmemory.core.options import QueueOptions
 from convmemory.core.private_files import has_digest
 from convmemory.core.text import cut
@@ -125,6 +127,8 @@ def _finish(document: Document, target: Path) -> None:
                 _fail(document, Failure(heading.failure), heading.error)
                 return
             _store(document, heading, map(read_section, lines))
+    except StorageFull as error:
+        _fail(document, Failure.TOO_LARGE, str(error))
     except (StopIteration, ValueError, KeyError, TypeError, OSError) as error:
         logger.error("What was read of document %s is damaged: %s", document.pk, type(error).__name__)
         _fail(document, Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}. Try again.")
@@ -161,15 +165,19 @@ def _fail(document: Document, failure: Document.Failure, error: str) -> None:
 
 
 def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft]) -> None:
-    """Replace the sections in one transaction; unchanged ones keep their rows."""
+    """Replace the sections in one transaction; unchanged ones keep their rows. Raises: StorageFull."""
+    sections = list(drafts)
     with transaction.atomic():
         held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
         if held is None or str(held.next_file) != str(document.next_file):
             return  # deleted, or replaced again, meanwhile
-        _replace_sections(held, list(drafts))
+        _replace_sections(held, sections)
         gone = _take_over(held, heading)
+        before = held.stored_bytes
+        held.stored_bytes = held.size + sum(len(section.text.encode()) for section in sections)
         held.save()
         document_changed.send(Document, document=held, first_section=0)
+        count_stored(owner_id=held.owner_id, change=held.stored_bytes - (before or 0))
         transaction.on_commit(lambda: _announce(held, gone))
 
 

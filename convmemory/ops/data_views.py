@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.storage_quota import use_of_storage
 from convmemory.core.errors import NotFound
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
@@ -28,7 +29,11 @@ def data(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
     if request.htmx and request.htmx.target == "archives":
         return render(request, "ops/archives.html", context)
-    context |= {"counts": named_counts(count_rows(request.user)), "kept_days": own_archives.KEPT.days}
+    context |= {
+        "counts": named_counts(count_rows(request.user)),
+        "kept_days": own_archives.KEPT.days,
+        "storage": use_of_storage(owner_id=request.user.pk),
+    }
     return render(request, "ops/data.html", context)
 
 

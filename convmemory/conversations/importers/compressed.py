@@ -1,7 +1,7 @@
 """Opens a transcript for reading: as it is, or decompressed where it is a zstd frame.
 
-Decompression is a stream with a bounded window and a bounded length. Reading on after a frame that is cut off says
-so with an OSError, like any other file that cannot be read.
+Decompression is a stream with a bounded window and a bounded length, which counts with the other decoders of the
+upload. Reading on after a frame that is cut off says so with an OSError, like any other file that cannot be read.
 """
 
 import io
@@ -10,22 +10,24 @@ from typing import BinaryIO, cast
 
 import zstandard
 
+from convmemory.core.decoding import count_decoded_up_to
+
 ZSTD_START = b"\x28\xb5\x2f\xfd"
 MAX_WINDOW_BYTES = 128 * 1024**2
 MAX_DECOMPRESSED_BYTES = 4 * 1024**3
-_BUFFER_BYTES = 256 * 1024
+BUFFER_BYTES = 256 * 1024
 _MOST_HEADER_BYTES = 18
 _SKIPPABLE_END = b"\x2a\x4d\x18"
 
 
 def open_transcript(path: Path) -> BinaryIO:
-    """The file's bytes, decompressed where it is compressed. Raises: OSError."""
+    """The file's bytes, decompressed where it is compressed. Reading raises OSError, and TooLarge for an upload."""
     file = path.open("rb")
     if file.read(len(ZSTD_START)) != ZSTD_START:
         file.seek(0)
         return file
     file.seek(0)
-    return cast("BinaryIO", io.BufferedReader(_ZstdReader(file), _BUFFER_BYTES))
+    return cast("BinaryIO", io.BufferedReader(_ZstdReader(file), BUFFER_BYTES))
 
 
 class _ZstdReader(io.RawIOBase):
@@ -55,6 +57,7 @@ class _ZstdReader(io.RawIOBase):
         self._read += count
         if self._read > MAX_DECOMPRESSED_BYTES:
             raise OSError(0, f"it decompresses to more than {MAX_DECOMPRESSED_BYTES // 1024**3} GB: divide it")
+        count_decoded_up_to(self._read, of=str(self._file.name))
         return count
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ from convmemory.conversations.importers.refusals import known_refusal, why_refus
 from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 from convmemory.conversations.importers.zed import ZedImporter
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, TooLarge
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
@@ -201,7 +201,7 @@ class Walk:
             if source.head.startswith(_ZIP_START):
                 return Found(source, is_archive=True)
             return Found(source, reason=why_refused(source, [importer.name for importer in self._tried]))
-        except InvalidInput as error:
+        except (InvalidInput, TooLarge) as error:
             return Found(source, reason=str(error))
 
 
@@ -221,7 +221,7 @@ def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
 def _score(importer: Importer, source: Source) -> int:
     try:
         return importer.sniff(source) or 0
-    except InvalidInput:
+    except (InvalidInput, TooLarge):
         return 0
 
 

@@ -21,6 +21,7 @@ from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_v
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.conversations.parts import ROLES, part_from_json
 from convmemory.conversations.source_lines import unpack_lines
+from convmemory.core.decoding import count_decoded
 from convmemory.core.errors import InvalidInput
 
 FORMAT = "convmemory-export"
@@ -101,6 +102,8 @@ class _Archive:
             number = 0
             while line := file.readline(MAX_ROW_BYTES + 1):
                 number += 1
+                if self._zip:
+                    count_decoded(len(line))
                 yield _loaded(line, f"{name}:{number}")
 
     def _has(self, name: str) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from convmemory.conversations.importers.base import Source
 from convmemory.conversations.importers.lines import unreadable
+from convmemory.core.decoding import count_decoded
 from convmemory.core.errors import InvalidInput, TooLarge
 from convmemory.core.sql import load_sql
 from convmemory.core.work_folders import work_folder
@@ -43,8 +44,14 @@ class Database:
         return table in self.tables and self.tables[table].issuperset(columns)
 
     def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[sqlite3.Row]:
-        """The rows of a statement of `importers/sql`, one at a time; `names` stand in it for `{table}` and the like."""
-        yield from self.connection.execute(load_sql(STATEMENTS, statement).format(**names), tuple(parameters))
+        """The rows of a statement of `importers/sql`, one at a time; `names` stand in it for `{table}` and the like.
+
+        Generated columns, and rows that are referenced often, can hold far more than the file: what is read of an
+        upload is counted. Raises: TooLarge.
+        """
+        for row in self.connection.execute(load_sql(STATEMENTS, statement).format(**names), tuple(parameters)):
+            count_decoded(sum(len(value) for value in row if isinstance(value, str | bytes)))
+            yield row
 
     def columns(self, table: str, names: Iterable[str]) -> str:
         """The columns as SQL, with NULL for each that an older version does not have."""

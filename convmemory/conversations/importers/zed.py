@@ -26,9 +26,11 @@ from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
 from convmemory.conversations.parts import Role
+from convmemory.core.decoding import count_decoded
 from convmemory.core.errors import InvalidInput
 
 VERSION = "0.3.0"
+CHUNK_BYTES = 1024 * 1024
 _COLUMNS = ("parent_id", "folder_paths", "created_at")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -86,15 +88,18 @@ def _thread(kind: str, data: object) -> Mapping[str, Any]:
 
 
 def _decompressed(data: bytes) -> bytes:
-    """Raises: InvalidInput where the frame is damaged, cut off or too large."""
+    """Raises: InvalidInput where the frame is damaged, cut off or too large; TooLarge for the upload as a whole."""
     reader = zstandard.ZstdDecompressor(max_window_size=MAX_DOCUMENT_BYTES * 2).stream_reader(data)
+    found = bytearray()
     try:
-        found = reader.read(MAX_DOCUMENT_BYTES + 1)
+        while chunk := reader.read(CHUNK_BYTES):
+            count_decoded(len(chunk))
+            found += chunk
+            if len(found) > MAX_DOCUMENT_BYTES:
+                raise InvalidInput(f"it holds more than {MAX_DOCUMENT_BYTES // 1024**2} MB")
     except zstandard.ZstdError as error:
         raise InvalidInput(f"its compressed data is damaged: {error}") from error
-    if len(found) > MAX_DOCUMENT_BYTES:
-        raise InvalidInput(f"it holds more than {MAX_DOCUMENT_BYTES // 1024**2} MB")
-    return found
+    return bytes(found)
 
 
 def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:

@@ -21,6 +21,7 @@ from convmemory.documents.picture_room import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.stored_files import sweep_orphans
+from convmemory.ops.runtime.storage_sweep import reconcile_storage
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
@@ -58,6 +59,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "failed tasks": _failed_tasks,
         "pictures": _pictures,
         "files": _files,
+        "storage": _in_every_group(_storage),
     }
     return _run(kinds, deep=True)
 
@@ -122,6 +124,11 @@ def _files() -> Swept:
 def _work_folders() -> Swept:
     deleted = sweep_work_folders()
     return Swept(deleted, deleted)
+
+
+def _storage() -> Swept:
+    counted = reconcile_storage()
+    return Swept(counted, counted)
 
 
 def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:

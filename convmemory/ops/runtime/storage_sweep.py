@@ -1,0 +1,57 @@
+"""Counts what each person has stored again, from the sums of conversations, documents and kept uploads.
+
+The sums of owners are kept in the transactions that store and delete (`storage_quota.py`). This finds what bypassed
+them: rows of an older version, which have no sum yet, and rows that an administrator or a restore changed.
+"""
+
+import time
+
+from django.db import connection, transaction
+
+from convmemory.conversations.models import Conversation, StoredUse
+from convmemory.conversations.storage_quota import recount, uncounted_conversations
+from convmemory.core.sql import load_sql
+
+BATCH = 100
+MAX_S = 20.0
+
+
+def reconcile_storage() -> int:
+    """Count uncounted rows, for `MAX_S` at most, then every owner's sum; returns how many sums were missing or
+    wrong."""
+    counted = _count_uncounted(time.monotonic() + MAX_S)
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "count_documents"))
+        counted += cursor.rowcount
+        cursor.execute(load_sql("convmemory.ops", "owners_with_storage"))
+        owners = [owner_id for (owner_id,) in cursor.fetchall()]
+    return counted + sum(_reconcile(owner_id) for owner_id in owners)
+
+
+def _count_uncounted(deadline: float) -> int:
+    count = 0
+    while time.monotonic() < deadline and (ids := uncounted_conversations(limit=BATCH)):
+        with transaction.atomic():
+            locked = Conversation.objects.select_for_update().filter(pk__in=ids, stored_bytes=None).order_by("pk")
+            recount(list(locked.values_list("pk", flat=True)))
+        count += len(ids)
+    return count
+
+
+def _reconcile(owner_id: int) -> bool:
+    """Set the owner's sum; returns whether it was wrong.
+
+    The row is locked first. Whoever stores something changes the row last, so that the sum is taken either before or
+    after all of that.
+    """
+    with transaction.atomic():
+        StoredUse.objects.get_or_create(owner_id=owner_id)
+        row = StoredUse.objects.select_for_update().get(owner_id=owner_id)
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.ops", "stored_bytes_of_owner"), {"owner": owner_id})
+            (stored,) = cursor.fetchone()
+        if row.stored_bytes == stored:
+            return False
+        row.stored_bytes = stored
+        row.save(update_fields=["stored_bytes"])
+    return True

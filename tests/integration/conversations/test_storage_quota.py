@@ -1,0 +1,171 @@
+"""What a person stores is counted in the transactions that store and delete it, and bounded everywhere alike."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from pytest_django import Settings
+
+from convmemory.conversations import ingest, storage_quota
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
+from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.imported_rows import remove_messages
+from convmemory.conversations.models import Conversation, Message, StoredUse
+from convmemory.conversations.parts import TextPart
+from convmemory.conversations.responses import begin_response, finish_response
+from convmemory.conversations.storage_quota import MB, recount, use_of_storage
+from convmemory.core.errors import StorageFull
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def message(text: str, *, role: Any = "user", key: str = "", raw: bytes = b"") -> MessageDraft:
+    return MessageDraft(role=role, parts=(TextPart(text),), source_key=key, raw=raw)
+
+
+def stored(owner: User) -> int:
+    return use_of_storage(owner_id=owner.pk).stored
+
+
+def counted_anew(owner: User) -> int:
+    """What the rows themselves say."""
+    pks = list(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
+    Conversation.objects.filter(pk__in=pks).update(stored_bytes=0)
+    recount(pks)
+    return sum(Conversation.objects.filter(owner=owner).values_list("stored_bytes", flat=True))
+
+
+def sync(owner: User, *drafts: MessageDraft, events: tuple[EventDraft, ...] = ()) -> int:
+    draft = ConversationDraft(messages=drafts, source="pi", source_id="s", events=events)
+    return ingest.sync_conversation(owner=owner, draft=draft).conversation_id
+
+
+def test_every_way_of_writing_is_counted(owner: User) -> None:
+    made = make_conversation(owner, exchange(("Where is the café?", "In 東京, “there”.\n")))
+    ingest.append_messages(owner=owner, conversation_id=made.pk, drafts=[message('a "quoted" \\ text\t')])
+    other = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
+    for answer in ("ok", "a longer answer than before"):
+        ingest.put_turn(owner=owner, conversation_id=other.pk, turn=TurnDraft(0, "hello", answer))
+    begin_response(owner=owner, conversation_id=other.pk, question=message("and now?"))
+    reply = [message("an answer", role="assistant")]
+    finish_response(owner=owner, conversation_id=other.pk, drafts=reply)
+    events = (EventDraft(1, "start", payload={"b": [1, "é"], "a": {}}), EventDraft(2, "end"))
+    sync(owner, message("first", key="1", raw=b"a line"), message("second", key="2"), events=events)
+    sync(owner, message("first, longer", key="1", raw=b"a longer line"), message("third", key="3"))
+    sync(owner, message("first, without a line", key="1"))
+    assert stored(owner) == counted_anew(owner) > 2_000
+
+
+def test_deleting_gives_the_room_back(owner: User) -> None:
+    kept = make_conversation(owner, exchange(("one", "two")))
+    before = stored(owner)
+    number = sync(owner, *(message("x" * 1_000, key=str(n), raw=b"y" * 500) for n in range(4)))
+    ids = list(Message.objects.filter(conversation_id=number).order_by("position").values_list("pk", flat=True))
+    remove_messages(owner=owner, conversation_id=number, ids=(ids[1], ids[2]))
+    assert stored(owner) == counted_anew(owner)
+    ingest.delete_conversation(owner=owner, conversation_id=number)
+    assert stored(owner) == before
+    ingest.delete_conversation(owner=owner, conversation_id=kept.pk)
+    assert stored(owner) == 0
+
+
+def test_storing_the_same_again_counts_nothing(owner: User) -> None:
+    sync(owner, message("text", key="1", raw=b"line"))
+    before = stored(owner)
+    sync(owner, message("text", key="1", raw=b"line"))
+    assert stored(owner) == before
+
+
+def test_hidden_key_is_counted_as_it_is_stored(owner: User) -> None:
+    made = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
+    key = "sk-ant-api03-" + "Ab3" * 31 + "-AA"
+    begin_response(owner=owner, conversation_id=made.pk, question=message(f"my key is {key}"))
+    finish_response(owner=owner, conversation_id=made.pk, drafts=[message("noted", role="assistant")])
+    assert stored(owner) == counted_anew(owner)
+
+
+def test_full_storage_refuses_everything_but_the_reply_under_way(owner: User, settings: Settings) -> None:
+    settings.MAX_STORED_MB_PER_USER = 1
+    made = make_conversation(owner, exchange(("one", "two")))
+    begin_response(owner=owner, conversation_id=made.pk, question=message("a question"))
+    answer = [message("x" * MB, role="assistant")]
+    finish_response(owner=owner, conversation_id=made.pk, drafts=answer)
+    before, count = stored(owner), Message.objects.count()
+    assert before > MB
+    refused: list[Any] = [
+        lambda: ingest.append_messages(owner=owner, conversation_id=made.pk, drafts=[message("more")]),
+        lambda: make_conversation(owner, exchange(("more", "and more"))),
+        lambda: sync(owner, message("more", key="1")),
+        lambda: ingest.put_turn(owner=owner, conversation_id=made.pk, turn=TurnDraft(2, "more", "and more")),
+        lambda: begin_response(owner=owner, conversation_id=made.pk, question=message("more?")),
+    ]
+    for attempt in refused:
+        with (
+            pytest.raises(StorageFull, match=r"1 MB here \(MAX_STORED_MB_PER_USER\)\. Delete"),
+            transaction.atomic(),
+        ):
+            attempt()
+    assert (stored(owner), Message.objects.count()) == (before, count)
+    make_conversation(make_user(), exchange(("of", "another")))
+    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
+    make_conversation(owner, exchange(("room", "again")))
+
+
+def test_first_text_of_a_person_is_bounded_too(owner: User, settings: Settings) -> None:
+    settings.MAX_STORED_MB_PER_USER = 1
+    with pytest.raises(StorageFull):
+        make_conversation(owner, exchange(("x" * MB, "y")))
+    assert stored(owner) == 0
+
+
+def test_without_a_limit_it_is_counted_only(owner: User, settings: Settings) -> None:
+    settings.MAX_STORED_MB_PER_USER = 0
+    StoredUse.objects.create(owner=owner, stored_bytes=10**15)
+    make_conversation(owner, exchange(("one", "two")))
+    assert not use_of_storage(owner_id=owner.pk).is_full
+
+
+def test_full_import_ends_and_keeps_what_was_read(owner: User, settings: Settings, tmp_path: Path) -> None:
+    settings.MAX_STORED_MB_PER_USER = 1
+    for number in range(4):
+        line = '{"role": "user", "content": "%s"}\n{"role": "assistant", "content": "ok"}\n' % (str(number) * 400_000)
+        (tmp_path / f"{number}.jsonl").write_text(line)
+    report = import_paths(owner=owner, paths=[tmp_path], root=tmp_path)
+    assert (Conversation.objects.filter(owner=owner).count(), report.is_cut_short) == (2, True)
+    assert [bool(file.errors) for file in report.files] == [False, False, True]
+    assert "the rest was not read" in report.files[2].errors[0]
+
+
+def test_uncounted_conversation_is_counted_by_recount_alone(owner: User) -> None:
+    made = make_conversation(owner, exchange(("one", "two")))
+    bytes_before = Conversation.objects.get(pk=made.pk).stored_bytes
+    Conversation.objects.filter(pk=made.pk).update(stored_bytes=None)
+    ingest.append_messages(owner=owner, conversation_id=made.pk, drafts=[message("three")])
+    assert Conversation.objects.get(pk=made.pk).stored_bytes is None
+    assert storage_quota.uncounted_conversations(limit=5) == [made.pk]
+    assert recount([made.pk]) == stored(owner) > (bytes_before or 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_writers_at_once_exceed_the_limit_by_nothing(owner: User, settings: Settings) -> None:
+    settings.MAX_STORED_MB_PER_USER = 1
+    conversations = [make_conversation(owner, exchange(("one", "two"))) for _ in range(4)]
+
+    def write(number: int) -> int:
+        try:
+            drafts = [message("x" * 100_000)]
+            ingest.append_messages(owner=owner, conversation_id=conversations[number % 4].pk, drafts=drafts)
+        except StorageFull:
+            return 0
+        finally:
+            connection.close()
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = sum(pool.map(write, range(24)))
+    assert taken == 10
+    assert stored(owner) == counted_anew(owner) <= MB

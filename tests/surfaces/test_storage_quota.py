@@ -1,0 +1,168 @@
+"""The limit on stored bytes over HTTP: API, imports, documents, chat and the data page say the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.chat.replies import begin_reply
+from convmemory.conversations import imports, imports_api, kept_uploads, tasks
+from convmemory.conversations.import_models import Import, KeptUpload
+from convmemory.conversations.import_undo import request_undo, undo
+from convmemory.conversations.models import Conversation, Message, StoredUse
+from convmemory.conversations.storage_quota import MB, use_of_storage
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import StorageFull
+from convmemory.documents import api as documents_api
+from convmemory.documents import library
+from convmemory.documents.models import Document
+from convmemory.ops.runtime.storage_sweep import reconcile_storage
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import Api, problem_of
+from tests.support.documents import GUIDE, read, replace, upload
+from tests.support.importing import run_at_once
+
+pytestmark = pytest.mark.django_db
+
+CHAT = b'{"role": "user", "content": "where do zebrafish live?"}\n{"role": "assistant", "content": "In rivers."}\n'
+MESSAGES = [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]
+FULL = "a person may store 1 MB here (MAX_STORED_MB_PER_USER). Delete conversations or documents"
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, documents_here: None) -> None:
+    settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
+    settings.MAX_STORED_MB_PER_USER = 1
+    run_at_once(monkeypatch)
+    monkeypatch.setattr(documents_api, "in_thread", imports_api.in_thread)
+
+
+@pytest.fixture
+def full(owner: User) -> User:
+    StoredUse.objects.create(owner=owner, stored_bytes=MB)
+    return owner
+
+
+def stored(owner: User) -> int:
+    return use_of_storage(owner_id=owner.pk).stored
+
+
+def imported(owner: User) -> Import:
+    row = imports.queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", CHAT))
+    tasks.run(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def agrees(owner: User) -> bool:
+    """Whether the owner's sum is that of the rows."""
+    return reconcile_storage() == 0 and stored(owner) > 0
+
+
+def test_full_storage_is_refused_with_413_by_every_route(full: User, api: Api) -> None:
+    made = Conversation.objects.create(owner=full, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z")
+    answers = [
+        api.send("POST", "/conversations", {"messages": MESSAGES}),
+        api.send("POST", f"/conversations/{made.pk}/messages", {"messages": MESSAGES}),
+        api.send("POST", f"/conversations/{made.pk}/turns", {"turn_number": 0, "user": "a", "assistant": "b"}),
+        api.client.post("/api/v1/imports", {"file": SimpleUploadedFile("chat.jsonl", CHAT)}),
+        api.client.post("/api/v1/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())}),
+    ]
+    for answer in answers:
+        assert FULL in problem_of(answer, 413)
+    assert [rows.objects.count() for rows in (Message, Import, Document)] == [0, 0, 0]
+
+
+def test_pages_name_the_limit_and_keep_nothing(full: User, client: Client) -> None:
+    client.force_login(full)
+    for path, file in (("/documents", ("guide.md", GUIDE.encode())), ("/import", ("chat.jsonl", CHAT))):
+        answer = client.post(path, {"file": SimpleUploadedFile(*file)})
+        assert (answer.status_code, FULL in answer.content.decode()) == (422, True), path
+    assert [rows.objects.count() for rows in (Import, Document)] == [0, 0]
+
+
+def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Settings) -> None:
+    client.force_login(owner)
+    StoredUse.objects.create(owner=owner, stored_bytes=300 * 1024)
+    page = client.get("/settings/data").content.decode().replace("\xa0", " ")
+    assert "300.0 KB of 1.0 MB used." in page
+    assert "no room left" not in page
+    StoredUse.objects.update(stored_bytes=2 * MB)
+    assert "There is no room left: delete" in client.get("/settings/data").content.decode()
+    settings.MAX_STORED_MB_PER_USER = 0
+    page = client.get("/settings/data").content.decode().replace("\xa0", " ")
+    assert "2.0 MB used; this server sets no limit." in page
+
+
+def test_question_is_refused_before_the_model_is_asked(full: User, settings: Settings) -> None:
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9", "m"
+    made = Conversation.objects.create(owner=full, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z")
+    with pytest.raises(StorageFull):
+        begin_reply(owner=full, conversation_id=made.pk, text="what is it?")
+
+
+def test_document_counts_its_file_and_its_text(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+    document = upload(owner, GUIDE)
+    assert stored(owner) == len(GUIDE)
+    read(document)
+    assert stored(owner) == 2 * len(GUIDE)
+    replace(owner, document, GUIDE + "more")
+    read(document)
+    assert stored(owner) == 2 * len(GUIDE + "more")
+    assert agrees(owner)
+    library.delete_document(owner=owner, document_id=document.pk)
+    assert stored(owner) == 0
+
+
+def test_document_whose_text_does_not_fit_fails_with_the_limit(owner: User, settings: Settings) -> None:
+    document = upload(owner, GUIDE)
+    StoredUse.objects.update(stored_bytes=MB - 5)
+    read(document)
+    assert (document.status, document.failure) == ("failed", "too_large")
+    assert FULL in document.error
+
+
+def test_kept_upload_counts_and_goes_with_its_import(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+    row = imported(owner)
+    (kept,) = KeptUpload.objects.all()
+    assert agrees(owner)
+    assert stored(owner) > kept.stored_size > 0
+    request_undo(owner=owner, import_id=row.pk)
+    assert undo(owner=owner, import_id=row.pk, deadline=float("inf"))
+    assert (KeptUpload.objects.count(), stored(owner)) == (0, 0)
+
+
+def test_upload_is_not_kept_where_there_is_no_room(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, change: int, **values: Any) -> None:
+        if change > 0:
+            raise StorageFull("full")
+
+    monkeypatch.setattr(kept_uploads, "count_stored", refuse)
+    row = imported(owner)
+    assert (row.state, row.kept, KeptUpload.objects.count()) == ("done", None, 0)
+
+
+def test_sweep_counts_rows_of_an_older_version_and_mends_sums(owner: User) -> None:
+    make_conversation(owner, exchange(("one", "two")))
+    read(upload(owner, GUIDE))
+    right = stored(owner)
+    Conversation.objects.update(stored_bytes=None)
+    Document.objects.update(stored_bytes=None)
+    StoredUse.objects.all().delete()
+    assert reconcile_storage() == 3
+    assert (stored(owner), reconcile_storage()) == (right, 0)
+    StoredUse.objects.update(stored_bytes=1)
+    assert (reconcile_storage(), stored(owner)) == (1, right)
+
+
+def test_sums_of_others_are_invisible(owner: User) -> None:
+    other = make_user()
+    make_conversation(other, exchange(("one", "two")))
+    make_conversation(owner, exchange(("three", "four")))
+    with acting_for(owner.pk):
+        assert list(StoredUse.objects.values_list("owner_id", flat=True)) == [owner.pk]
+        assert use_of_storage(owner_id=other.pk).stored == 0
