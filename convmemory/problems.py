@@ -12,6 +12,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from convmemory.core import errors
+from convmemory.core.logs import route_of
 
 logger = logging.getLogger(__name__)
 
@@ -97,19 +98,19 @@ def on_request_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpRe
     )
 
 
-def database_silent(path: str, error: Exception) -> HttpResponse:
-    """The response if the database failed while a request to `path` was served."""
-    logger.error("Database error while answering %s: %s", path, error)
+def database_silent(route: str, error: Exception) -> HttpResponse:
+    """The response if the database failed while a request to `route` was served."""
+    logger.error("Database error while answering %s: %s", route, error)
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.")
 
 
 def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    return database_silent(request.path, error)
+    return database_silent(route_of(request), error)
 
 
 def on_unstorable_value(request: HttpRequest, error: DataError) -> HttpResponse:
     """A value from the caller that the database cannot store and that was not refused before."""
-    logger.warning("A request to %s had a value that the database refuses", request.path, exc_info=error)
+    logger.warning("A request to %s had a value that the database refuses", route_of(request), exc_info=error)
     detail = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 

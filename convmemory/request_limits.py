@@ -1,17 +1,17 @@
 """Limits the concurrent requests of one caller, according to the settings; wraps the whole application in `asgi.py`."""
 
-from typing import Any
+import re
 
 from convmemory.core.asgi_types import Application, Scope
-from convmemory.core.callers import USER, caller_of_request
 from convmemory.core.fair_requests import FairRequests, Limits
-from convmemory.core.options import SiteOptions
+from convmemory.core.inline_middleware import StaticFilesMiddleware
 from convmemory.edge.options import CallerOptions
+from convmemory.edge.senders import caller_of, is_user
+from convmemory.edge.wire import has_body
 
-WAITING_FOR_A_MODEL = ("/stream", "/send")  # the ends of addresses whose answers come as fast as a model writes
+WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
 WAITING_FOR_A_WORKER = "/api/v1/imports"  # answered when the import has ended, if its sender wants to wait
-PROXY = "/v1/"
-FREE = ("/static/", "/health")  # answered from memory
+HEALTH = "/health"
 
 
 def limited(application: Application) -> FairRequests:
@@ -26,19 +26,21 @@ def limited(application: Application) -> FairRequests:
     return FairRequests(
         application,
         limits=limits,
-        name_caller=_name_caller,
+        name_caller=caller_of,
         is_stream=waits_for_others,
-        is_free=lambda path: path.startswith(FREE),
-        is_user=lambda name: name.startswith(USER),
+        is_free=is_answered_from_memory,
+        is_user=is_user,
     )
 
 
-def waits_for_others(path: str) -> bool:
-    """Whether a response from this address mostly waits, for a model or a worker, and costs this process little."""
-    return path.startswith(PROXY) or path.endswith(WAITING_FOR_A_MODEL) or path == WAITING_FOR_A_WORKER
+def waits_for_others(scope: Scope) -> bool:
+    """Return whether the response mostly waits, for a model or a worker, and costs this process little."""
+    if scope["path"] == WAITING_FOR_A_WORKER:
+        return bool(scope["method"] == "POST")
+    return WAITING_FOR_A_MODEL.fullmatch(scope["path"]) is not None
 
 
-def _name_caller(scope: Scope) -> str:
-    client: Any = scope.get("client")
-    address = client[0] if client else ""
-    return caller_of_request(scope["headers"], address, session_cookie=SiteOptions.from_settings().session_cookie_name)
+def is_answered_from_memory(scope: Scope) -> bool:
+    """Return whether a health check or an existing static file is read: neither needs a thread or a query."""
+    is_known = scope["path"] == HEALTH or scope["path"] in StaticFilesMiddleware.paths
+    return is_known and scope["method"] in ("GET", "HEAD") and not has_body(scope)

@@ -31,6 +31,7 @@ from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound, QuotaUsedUp
 from convmemory.core.languages import languages
+from convmemory.core.logs import route_of
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -63,7 +64,7 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R
         except QuotaUsedUp as error:
             return render(request, "400.html", {"reason": str(error)}, status=429)
         except (OperationalError, InterfaceError):
-            logger.exception("The database failed while answering %s", request.path)
+            logger.exception("The database failed while answering %s", route_of(request))
             return render(None, "503.html", status=503)  # with a request it would ask for the user
         response.headers.setdefault("Cache-Control", "private, no-cache")
         patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])

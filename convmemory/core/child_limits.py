@@ -63,7 +63,9 @@ def run_limited(
         work(arguments)
     except MemoryError:
         os._exit(EXIT_MEMORY)  # nothing that could need memory is done any more
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        os._exit(EXIT_DISK)
+    except Exception as error:  # Python's own traceback would quote what was read
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            os._exit(EXIT_DISK)
+        from convmemory.core.safe_tracebacks import safe_traceback
+
+        sys.exit(safe_traceback(error))

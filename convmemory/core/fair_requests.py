@@ -93,8 +93,8 @@ class _Caller:
 class FairRequests:
     """Wraps an application.
 
-    `name_caller` says whose request it is, `is_user` by that name whether they are signed in; `is_stream` says by its
-    path whether it is a stream, `is_free` whether it is not counted.
+    `name_caller` says whose request it is, `is_user` by that name whether they are signed in; `is_stream` says
+    whether a request is a stream, `is_free` whether it is not counted.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class FairRequests:
         *,
         limits: Limits,
         name_caller: Callable[[Scope], str],
-        is_stream: Callable[[str], bool],
-        is_free: Callable[[str], bool],
+        is_stream: Callable[[Scope], bool],
+        is_free: Callable[[Scope], bool],
         is_user: Callable[[str], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -116,14 +116,14 @@ class FairRequests:
         self.callers: dict[str, _Caller] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_free(scope["path"]):
+        if scope["type"] != "http" or self._is_free(scope):
             await self._application(scope, receive, send)
             return
         name = self._name_caller(scope)
         limits = self._limits
         self._note(name)
         caller = self._caller_named(name)
-        is_stream = self._is_stream(scope["path"])
+        is_stream = self._is_stream(scope)
         places = caller.streams if is_stream else caller.requests
         if places.entered >= (limits.streams if is_stream else limits.at_once) + limits.waiting:
             await _refuse(scope, send)

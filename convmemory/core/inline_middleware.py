@@ -7,7 +7,7 @@ thread when they are about to. Under WSGI and in tests nothing differs. Reasons:
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.contrib.auth import middleware as auth
@@ -121,9 +121,12 @@ class StaticFilesMiddleware(whitenoise.WhiteNoiseMiddleware):  # type: ignore[mi
 
     sync_capable = True
     async_capable = True
+    paths: ClassVar[frozenset[str]] = frozenset()
+    """The addresses of the files; empty with DEBUG, which looks for a file at each request."""
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
+        StaticFilesMiddleware.paths = frozenset(self.files)
         self.async_mode = iscoroutinefunction(get_response)
         if self.async_mode:
             markcoroutinefunction(self)

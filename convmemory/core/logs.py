@@ -1,7 +1,8 @@
 """Formats log lines: plain text for people, or one JSON object per line (LOG_FORMAT=json) for programs.
 
 Both name the request or task of a line. Neither contains private text: of an error they show where it happened and its
-class, and the parts of its message that quote nobody (`safe_tracebacks.py`). Secrets in addresses are masked.
+class, and the parts of its message that quote nobody (`safe_tracebacks.py`); of a request its route, not its path or
+query. Secrets in addresses are masked.
 """
 
 import copy
@@ -71,10 +72,30 @@ def discreet(record: logging.LogRecord) -> logging.LogRecord:
     """A copy of the record whose message contains nothing quoted by errors among its arguments."""
     copied = copy.copy(record)
     copied.exc_text = None  # another handler may have written it in full
+    request = getattr(record, "request", None)  # added by Django, which logs the path of refused requests
+    if isinstance(record.msg, BaseException):
+        copied.msg = safe_message(record.msg)
     if isinstance(record.args, tuple):
-        copied.args = tuple(safe_message(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
-    copied.msg, copied.args = masked(without_quotes(_ROW_VALUES.sub("", copied.getMessage()))), ()
+        copied.args = tuple(_safe_argument(arg, request) for arg in record.args)
+    if record.name.startswith("django.security.Suspicious"):
+        copied.msg, copied.args = record.name, ()  # its message is the error's, which quotes names of files
+    message = copied.getMessage()
+    if record.name == "asyncio":  # further lines quote the exception of a task that nobody awaited
+        message = message.partition("\n")[0]
+    copied.msg, copied.args = masked(without_quotes(_ROW_VALUES.sub("", message))), ()
     return copied
+
+
+def _safe_argument(argument: object, request: Any) -> object:
+    if isinstance(argument, BaseException):
+        return safe_message(argument)
+    return route_of(request) if request is not None and argument == getattr(request, "path", None) else argument
+
+
+def route_of(request: Any) -> str:
+    """Return the pattern of the request's path, without the values in it."""
+    match = getattr(request, "resolver_match", None)
+    return f"/{match.route if match else '(no route)'}"
 
 
 def logging_config(*, level: str, format: str) -> dict[str, Any]:
@@ -97,5 +118,9 @@ def logging_config(*, level: str, format: str) -> dict[str, Any]:
             "convmemory.requests": logger(level=level if format == "json" else "WARNING"),
             "django-q": logger(level="WARNING"),
             "uvicorn": logger(),
+            "uvicorn.access": {
+                "handlers": [],
+                "propagate": False,
+            },  # logs queries; dictConfig resets what it does not name
         },
     }

@@ -9,12 +9,13 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from convmemory.core import acting, trace
+from convmemory.core.logs import route_of
 from convmemory.core.measuring import Measurement, report
 
 logger = logging.getLogger("convmemory.requests")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNCOUNTED = frozenset({"health", "ready", "metrics"})  # asked by machines every few seconds
+UNCOUNTED = frozenset({"/health", "/ready", "/metrics"})  # asked by machines every few seconds
 
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -108,11 +109,10 @@ class RequestTraceMiddleware(EitherMiddleware):
     def _end(self, request: HttpRequest, response: HttpResponseBase, started: float) -> None:
         seconds = time.perf_counter() - started
         response.headers["X-Request-ID"] = trace.request_id.get()
-        match = request.resolver_match
-        route = match.route if match else "(no route)"
+        route = route_of(request)
         if route in UNCOUNTED:
             return
-        label = f"{request.method if request.method in METHODS else 'OTHER'} /{route}"
+        label = f"{request.method if request.method in METHODS else 'OTHER'} {route}"
         fields = {"route": label, "status": response.status_code, "duration_ms": round(seconds * 1000, 1)}
         logger.info("%s %s", label, response.status_code, extra={"fields": fields})
         report(Measurement("request", label, seconds, failed=response.status_code >= 500))

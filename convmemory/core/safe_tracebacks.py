@@ -1,7 +1,8 @@
 """Errors as text for logs and for the history of tasks: their place and class, without what people wrote.
 
 Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only messages
-that this program writes itself are kept, and those of errors about code; of a PostgreSQL error its class, its code, and
+that this program writes itself are kept, except those that tell a caller what is wrong with their own input, and those
+of errors about code; of a PostgreSQL error its class, its code, and
 the names of constraint, table and column.
 """
 
@@ -12,11 +13,12 @@ from types import TracebackType
 
 import psycopg
 
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 
 STACK = "Traceback (most recent call last):\n"
 LEFT_OUT = "(message left out)"
 SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
+QUOTE_CALLERS = (InvalidInput, NotFound)
 _QUOTED = re.compile("“.*”", re.DOTALL)
 CHAINED = 5
 """Errors that led to one another, at most."""
@@ -27,7 +29,7 @@ def safe_message(error: BaseException) -> str:
     name = type(error).__name__
     if facts := _of_postgres(error):
         return f"{name}: {facts}"
-    if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)):
+    if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
         return f"{name}: {without_quotes(str(error))}" if str(error) else name
     if isinstance(error, OSError) and error.strerror:
         return f"{name}: {error.strerror}"

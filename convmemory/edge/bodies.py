@@ -17,12 +17,14 @@ from convmemory.core.errors import DatabaseUnavailable
 from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
-from convmemory.edge.wire import DISCONNECT, header
+from convmemory.edge.wire import DISCONNECT, has_body, header
 
 KB = 1024
 MB = 1024 * KB
 IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
 DOCUMENT_PATHS = frozenset({"/api/v1/documents", "/documents"})
+MCP_PATH = "/mcp"
+MAX_MCP_REQUEST_MB = 1  # kept in memory until it is whole; arguments of the tools, which only read, are short
 FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
 LINGER_BYTES = 8 * MB
 LINGER_S = 2.0
@@ -69,6 +71,12 @@ def limit_of_users(path: str, method: str) -> Limit:
             f"The upload is larger than {options.max_document_mb} MB (MAX_DOCUMENT_MB): split the document, or leave "
             "out its pictures, and upload it again.",
         )
+    if path.rstrip("/") == MCP_PATH:
+        return Limit(
+            min(options.max_request_mb, MAX_MCP_REQUEST_MB) * MB,
+            f"The request is larger than {min(options.max_request_mb, MAX_MCP_REQUEST_MB)} MB, the most that this "
+            "server takes of one MCP request: shorten the arguments of the tool.",
+        )
     return Limit(
         max(options.max_request_mb * MB, options.max_anonymous_request_kb * KB),
         f"The request is larger than {options.max_request_mb} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
@@ -92,20 +100,13 @@ class BoundedBodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         options = EdgeOptions.from_settings()
-        if not _has_body(scope):
+        if not has_body(scope):
             await self._application(scope, receive, send)
             return
         pace = self._pace or Pace(options.request_idle_s, options.request_min_bytes_per_s)
         body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
         if await body.may_be_as_large_as(_declared_size(scope)):
             await self._application(scope, body.receive, body.send)
-
-
-def _has_body(scope: Scope) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in scope["headers"]
-    )
 
 
 def _declared_size(scope: Scope) -> int:
@@ -162,14 +163,20 @@ class _Body:
         return message if await self.may_be_as_large_as(self._size) else DISCONNECT
 
     async def send(self, message: Message) -> None:
-        """Passes the application's answer on, unless the request has had another one.
+        """Pass the application's answer on, unless the request was refused here.
 
-        An answer to a body that nobody has read to its end also ends the connection: nobody is going to count the rest.
+        An answer before the end of the body ends the connection, after some of the rest was read: closed at once, the
+        connection would be reset, and the answer lost.
         """
         if self._refused:
             return
         if message["type"] == "http.response.start" and not self._complete:
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_last and not self._complete:
+            await self._send({**message, "more_body": True})
+            await self._linger()
+            message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
     async def may_be_as_large_as(self, size: int) -> bool:
@@ -223,6 +230,7 @@ class _Body:
                     message = await self._receive()
                     thrown += len(message.get("body", b""))
                     if not message.get("more_body", False):
+                        self._complete = True
                         return
                     await asyncio.sleep(LINGER_PAUSE_S)
         except TimeoutError:

@@ -1,27 +1,46 @@
-"""Limits how many requests are handled at once, in all and of those that check a password.
+"""Limits how many requests are handled at once: in all, of one caller, and of those that check a password.
 
-Excess requests are refused here, before they take a thread or a database connection. A server's own limit on
-connections would count idle ones too, so that somebody could shut everybody out by opening connections.
+A request takes a place when its body has arrived; until then it counts among the requests that are being received,
+which have a limit of their own, because each keeps a part of its body in memory. Excess requests are refused before
+they take a thread or a database connection. A server's own limit on connections would count idle ones too, so that
+anybody could shut out everybody by opening connections.
 """
 
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 
+from django.db import InterfaceError, OperationalError
+
 from convmemory.core.addresses import network_of
-from convmemory.core.asgi_types import Application, Receive, Scope, Send
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
+from convmemory.core.errors import DatabaseUnavailable
 from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, refuse
+from convmemory.edge.senders import caller_of, is_signed_in, is_user
+from convmemory.edge.wire import DISCONNECT, has_body
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 PASSWORDS_AT_ONCE = 8
 PASSWORDS_AT_ONCE_PER_ADDRESS = 4
+SHARE = 4  # one caller takes at most a quarter of the places, and unknown callers never the last quarter
+SMALLEST_SHARE = 8  # a browser opens six connections to one server
+BUSY = 4  # requests of one address at once from which on unknown keys and sessions are looked up
+LOOKUPS_AT_ONCE = 8
 RETRY_AFTER_S = 2
-ALIVE = "/health"  # a process that is busy need not be started again
+ALIVE = "/health"  # a busy process must not be restarted
 
 _TOO_MANY = Refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The server is answering as many requests as it can (MAX_CONCURRENT_REQUESTS): try again in a moment.",
+    retry_after_s=RETRY_AFTER_S,
+)
+_TOO_MANY_OF_CALLER = Refusal(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "Too many requests of yours, or of your address, are under way: wait until some are answered, then try again.",
     retry_after_s=RETRY_AFTER_S,
 )
 _TOO_MANY_PASSWORDS = Refusal(
@@ -36,40 +55,155 @@ _TOO_MANY_FROM_THERE = Refusal(
 )
 
 
-class BoundedCrowds:
-    """The application, asked by no more requests at once than this process can serve well."""
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many requests may be under way in all and by one name, and how a further one is refused."""
 
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self._running = 0
-        self._passwords: Counter[str] = Counter()
+    in_all: int
+    by_name: int
+    full: Refusal
+    full_of_name: Refusal
+
+
+class UnderWay:
+    """Counts the requests that are under way, in all and by name."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_name: Counter[str] = Counter()
+
+    def refusal(self, name: str, bound: Bound) -> Refusal | None:
+        """Return why a further request of this name is refused, None if it may be taken."""
+        if self.by_name[name] >= bound.by_name:
+            return bound.full_of_name
+        return bound.full if self.total >= bound.in_all else None
+
+    @contextmanager
+    def one_more(self, name: str) -> Iterator[None]:
+        self.total += 1
+        self.by_name[name] += 1
+        try:
+            yield
+        finally:
+            self.total -= 1
+            self.by_name[name] -= 1
+            if not self.by_name[name]:
+                del self.by_name[name]
+
+
+class BoundedCrowds:
+    """The application, asked by no more requests at once than this process can serve well.
+
+    `knows_sender` looks a request's key or session up; it is asked only where the request would otherwise share the
+    places of its address with others.
+    """
+
+    def __init__(
+        self, application: Application, *, knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in
+    ) -> None:
+        self.application = application
+        self._knows_sender = knows_sender
+        self._lookups = 0
+        self._receiving, self._running, self._passwords = UnderWay(), UnderWay(), UnderWay()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._running >= EdgeOptions.from_settings().max_concurrent_requests and scope["path"] != ALIVE:
-            await refuse(scope, send, _TOO_MANY)
+        if scope["path"] == ALIVE and scope["method"] in ("GET", "HEAD") and not has_body(scope):
+            await self.application(scope, receive, send)
             return
-        self._running += 1
+        await _Request(self, scope, receive, send, caller=await self._caller_of(scope)).run()
+
+    def enter_receiving(self, stack: ExitStack, caller: str) -> Refusal | None:
+        """Count a request whose body is still arriving until `stack` ends, or return why it is refused."""
+        bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests // 2)
+        refusal = self._receiving.refusal(caller, bound)
+        if refusal is None:
+            stack.enter_context(self._receiving.one_more(caller))
+        return refusal
+
+    def enter_running(self, stack: ExitStack, caller: str, scope: Scope) -> Refusal | None:
+        """Give the request a place until `stack` ends, or return why it is refused."""
+        bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests)
+        refusal = self._running.refusal(caller, bound)
+        if refusal is None and scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
+            network = network_of(scope["client"][0] if scope.get("client") else "")
+            refusal = self._passwords.refusal(network, _password_bound())
+            if refusal is None:
+                stack.enter_context(self._passwords.one_more(network))
+        if refusal is None:
+            stack.enter_context(self._running.one_more(caller))
+        return refusal
+
+    async def _caller_of(self, scope: Scope) -> str:
+        """Name the caller. A credential that this process has not seen yet is looked up where its address is busy."""
+        caller = caller_of(scope)
+        if is_user(caller) or not self._is_busy(caller) or self._lookups >= LOOKUPS_AT_ONCE:
+            return caller
+        self._lookups += 1
         try:
-            if scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
-                await self._check_password(scope, receive, send)
+            await self._knows_sender(scope)
+        except (OperationalError, InterfaceError, DatabaseUnavailable):
+            return caller  # counted by its address; if it needs the database, its answer says what is wrong
+        finally:
+            self._lookups -= 1
+        return caller_of(scope)
+
+    def _is_busy(self, caller: str) -> bool:
+        """Return whether the caller has several requests under way, or would not get a place."""
+        places = EdgeOptions.from_settings().max_concurrent_requests
+        return any(
+            under_way.by_name[caller] >= BUSY or under_way.refusal(caller, _bound_of(caller, most)) is not None
+            for under_way, most in ((self._running, places), (self._receiving, places // 2))
+        )
+
+
+def _bound_of(caller: str, places: int) -> Bound:
+    in_all = places if is_user(caller) else places - places // SHARE
+    return Bound(in_all, max(places // SHARE, SMALLEST_SHARE), _TOO_MANY, _TOO_MANY_OF_CALLER)
+
+
+def _password_bound() -> Bound:
+    return Bound(PASSWORDS_AT_ONCE, PASSWORDS_AT_ONCE_PER_ADDRESS, _TOO_MANY_PASSWORDS, _TOO_MANY_FROM_THERE)
+
+
+class _Request:
+    """One request: counted as received until its body is whole, then as running."""
+
+    def __init__(self, crowds: BoundedCrowds, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
+        self._crowds, self._caller = crowds, caller
+        self._scope, self._receive, self._send = scope, receive, send
+        self._held = ExitStack()
+        self._is_whole = not has_body(scope)
+        self._is_answered = self._is_refused = False
+
+    async def run(self) -> None:
+        with self._held:
+            if self._is_whole:
+                refusal = self._crowds.enter_running(self._held, self._caller, self._scope)
             else:
-                await self._application(scope, receive, send)
-        finally:
-            self._running -= 1
+                refusal = self._crowds.enter_receiving(self._held, self._caller)
+            if refusal is None:
+                await self._crowds.application(self._scope, self.receive, self.send)
+            else:
+                await refuse(self._scope, self._send, refusal)
 
-    async def _check_password(self, scope: Scope, receive: Receive, send: Send) -> None:
-        network = network_of(scope["client"][0] if scope.get("client") else "")
-        if self._passwords[network] >= PASSWORDS_AT_ONCE_PER_ADDRESS:
-            await refuse(scope, send, _TOO_MANY_FROM_THERE)
-        elif self._passwords.total() >= PASSWORDS_AT_ONCE:
-            await refuse(scope, send, _TOO_MANY_PASSWORDS)
-        else:
-            await self._count_in(network, scope, receive, send)
+    async def receive(self) -> Message:
+        """Return the next message; the one that ends the body only if the request gets a place."""
+        if self._is_refused:
+            return DISCONNECT
+        message = await self._receive()
+        if self._is_whole or self._is_answered or message["type"] != "http.request" or message.get("more_body", False):
+            return message
+        self._is_whole = True
+        self._held.close()
+        refusal = self._crowds.enter_running(self._held, self._caller, self._scope)
+        if refusal is None:
+            return message
+        self._is_refused = True
+        await refuse(self._scope, self._send, refusal)
+        return DISCONNECT
 
-    async def _count_in(self, network: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self._passwords[network] += 1
-        try:
-            await self._application(scope, receive, send)
-        finally:
-            self._passwords[network] -= 1
-            self._passwords += Counter()  # forgets those at zero
+    async def send(self, message: Message) -> None:
+        """Pass the answer on, unless the request was refused."""
+        if not self._is_refused:
+            self._is_answered = True
+            await self._send(message)

@@ -1,6 +1,6 @@
-"""Whether a request comes from a known user (by a key or a session), which decides how large its body may be.
+"""Identifies the sender of a request, by a key, a session or an address, for the limits on requests and bodies.
 
-It decides nothing else. Permissions are checked where the request is handled.
+Nothing else depends on it. Permissions are checked where the request is handled.
 """
 
 from importlib import import_module
@@ -9,14 +9,30 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from convmemory.accounts.keys import user_of_key
+from convmemory.core import callers
 from convmemory.core.asgi_types import Scope
 from convmemory.core.options import SiteOptions
 from convmemory.core.threads import first_in_thread
 from convmemory.edge.wire import header
 
 
+def caller_of(scope: Scope) -> str:
+    """Return `user:7` for a key or session that this process has seen, else `address:192.0.2.1`. No query."""
+    client = scope.get("client")
+    session_cookie = SiteOptions.from_settings().session_cookie_name
+    return callers.caller_of_request(scope["headers"], client[0] if client else "", session_cookie=session_cookie)
+
+
+def is_user(caller: str) -> bool:
+    """Return whether `caller_of` named a user."""
+    return caller.startswith(callers.USER)
+
+
 async def is_signed_in(scope: Scope) -> bool:
-    """Whether the request brings a valid key, or the cookie of a valid session. At most one thread and two queries."""
+    """Return whether the request has a valid key or session, which `caller_of` knows then.
+
+    Takes at most one thread and two queries.
+    """
     scheme, _, key = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return await first_in_thread(user_of_key, key.strip(), writes=False) is not None
@@ -27,4 +43,7 @@ async def is_signed_in(scope: Scope) -> bool:
 def _is_session_of_somebody(session_key: str | None) -> bool:
     request = HttpRequest()
     request.session = import_module(SiteOptions.from_settings().session_engine).SessionStore(session_key)
-    return get_user(request).is_authenticated
+    user = get_user(request)
+    if session_key and user.pk is not None:
+        callers.known.note(session_key, user.pk)
+    return user.is_authenticated

@@ -10,6 +10,14 @@ def header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
 
 
+def has_body(scope: Scope) -> bool:
+    """Return whether the request announces a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
 def is_for_programs(path: str) -> bool:
     """Whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
     return path.startswith(("/api/", "/v1/")) or path.rstrip("/") == "/mcp"

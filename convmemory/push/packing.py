@@ -86,7 +86,7 @@ def pack(items: Iterable[Item], target: Path) -> None:
 def _item(place: Place, path: Path, ledger: Ledger) -> Item:
     status = path.stat()
     log = path.with_name(f"{path.name}-wal")
-    logged = log.stat() if path.suffix in _DATABASES and log.exists() else None
+    logged = log.stat() if path.suffix in _DATABASES and place.contains(log) else None
     size = status.st_size + (logged.st_size if logged else 0)
     modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
     digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
@@ -106,7 +106,7 @@ def _companions(place: Place, path: Path) -> Iterator[tuple[Path, str]]:
         for _ in steps[:-1]:
             folder = folder.parent
         beside = folder / steps[-1]
-        if beside.is_file() and beside.is_relative_to(place.path):
+        if beside.is_relative_to(place.path) and place.contains(beside):
             yield beside, _name(place, beside)
 
 

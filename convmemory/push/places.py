@@ -19,15 +19,20 @@ class Place:
     endings: tuple[str, ...]
 
     def files(self) -> Iterator[Path]:
-        """The files that exist now, in a fixed order; none if the place has vanished."""
-        if self.path.is_file():
+        """Yield the regular files that exist now, in a fixed order; none if the place has vanished."""
+        if self.contains(self.path):
             yield self.path
             return
         for folder, folders, names in os.walk(self.path, onerror=None):
             folders.sort()
             for name in sorted(names):
-                if name.endswith(self.endings):
-                    yield Path(folder, name)
+                if name.endswith(self.endings) and self.contains(path := Path(folder, name)):
+                    yield path
+
+    def contains(self, path: Path) -> bool:
+        """Return whether a regular file is at `path` and no link leads out of the place, which may be a link itself."""
+        root = self.path if self.path.is_dir() else self.path.parent
+        return path.is_file() and path.resolve().is_relative_to(root.resolve())
 
 
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")

@@ -5,10 +5,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
+from typing import IO
 from urllib.parse import quote
 
 import httpx2
@@ -47,13 +49,15 @@ def _database_url(role: str = "") -> str:
 
 
 @contextmanager
-def web_process(variables: Mapping[str, str]) -> Iterator[WebProcess]:
-    """A server with these environment variables, which answers."""
+def web_process(
+    variables: Mapping[str, str], *, command: Callable[[int], list[str]] | None = None, log: int | IO[bytes] = DEVNULL
+) -> Iterator[WebProcess]:
+    """Run a server with these environment variables, started by `command(port)`; it writes to `log`."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port), "--no-access-log"]
+    started_by = command(port) if command else _bare_command(port)
     environment = {**os.environ, **database_environment(), "LOG_LEVEL": "ERROR", **variables}
-    process = subprocess.Popen(command, cwd=Path(settings.BASE_DIR), env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(started_by, cwd=Path(settings.BASE_DIR), env=environment, stdout=log, stderr=log)
     try:
         address = f"http://127.0.0.1:{port}"
         _wait_for(address, process)
@@ -61,6 +65,10 @@ def web_process(variables: Mapping[str, str]) -> Iterator[WebProcess]:
     finally:
         process.kill()
         process.wait()
+
+
+def _bare_command(port: int) -> list[str]:
+    return [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port), "--no-access-log"]
 
 
 def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:

@@ -29,6 +29,7 @@ NOBODY, MALLORY = "127.0.0.66", "127.0.0.67"
 BODY_MB = 600
 CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
+WITHHELD_BODIES = 1_010  # more than MAX_CONCURRENT_REQUESTS
 LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
 MAX_ROUNDS = 2_000  # of each attack in each of its threads
 TIMEOUT_S = 15.0
@@ -191,6 +192,41 @@ def hold_connections(attack: Attack) -> None:
             one.close()
 
 
+def withhold_bodies(attack: Attack) -> None:
+    """Keep more requests open than a process may handle, each of which announces a body that never comes."""
+    where = urlsplit(attack.address)
+    open_sockets: list[socket.socket] = []
+    source = (NOBODY, 0) if sys.platform == "linux" else None
+    try:
+        while time.monotonic() < attack.until:
+            while len(open_sockets) < WITHHELD_BODIES and time.monotonic() < attack.until:
+                made = socket.create_connection((where.hostname, where.port), timeout=5, source_address=source)
+                made.sendall(b"POST /static/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+                open_sockets.append(made)
+                attack.outcomes["withheld bodies: sent"] += 1
+            time.sleep(1)
+            kept = [one for one in open_sockets if not _has_answer(one)]
+            for one in set(open_sockets) - set(kept):
+                one.close()
+            attack.outcomes["withheld bodies: answered"] += len(open_sockets) - len(kept)
+            open_sockets[:] = kept
+    except OSError as error:
+        attack.outcomes[f"withheld bodies: {type(error).__name__}"] += 1
+    finally:
+        for one in open_sockets:
+            one.close()
+
+
+def _has_answer(connection: socket.socket) -> bool:
+    try:
+        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # closed by the server
+    return True
+
+
 def _is_open(connection: socket.socket) -> bool:
     try:
         connection.sendall(b"x")
@@ -210,6 +246,7 @@ def _form_token(client: httpx2.Client, page: str) -> str:
 PLAN: dict[Callable[[Attack], None], int] = {
     upload_bombs: 2, import_much: 1, search_all_the_time: 20, recall_all_the_time: 4, open_heavy_pages: 2,
     make_keys: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2, hold_connections: 1,
+    withhold_bodies: 1,
 }  # fmt: skip
 
 

@@ -3,10 +3,14 @@
 A marker stands in texts; errors that quote it are provoked; then everything that was written is searched for it.
 """
 
+import asyncio
+import gc
 import io
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +20,15 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import httpx2
 import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, IntegrityError, connection, transaction
+from django.http import HttpResponse
+from django.test import RequestFactory
+from django.urls import resolve
+from django.utils.log import log_response
 from django_q.models import Failure
 from django_q.monitor import monitor
 from django_q.worker import worker
@@ -27,17 +36,19 @@ from psycopg import sql
 
 import search.tasks
 from convmemory.core import embedded
-from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from convmemory.core.logs import JsonFormatter, PlainFormatter
 from convmemory.core.postgres import configuration, server
 from convmemory.core.safe_tracebacks import quoted, safe_traceback
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.runtime.programs import web_command
 from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.installation import wait_until
+from tests.support.web_process import web_process
 
 MARKER = "zebrafinch"
 TABLE = "CREATE TABLE note (id int PRIMARY KEY, said varchar(40) UNIQUE, number int CHECK (number > 0), document jsonb)"
@@ -321,3 +332,78 @@ def test_samples_of_the_index_keep_no_quotes() -> None:
     )
     (reason,) = failure_reasons()
     assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("log_format", ["plain", "json"])
+def test_web_server_writes_no_addresses_of_requests_to_its_log(tmp_path: Path, log_format: str) -> None:
+    written = tmp_path / "log"
+    variables = {"LOG_LEVEL": "DEBUG", "LOG_FORMAT": log_format}
+    with (
+        written.open("wb") as log,
+        web_process(variables, command=lambda port: web_command("127.0.0.1", port), log=log) as server,
+        httpx2.Client(base_url=server.address, trust_env=False, timeout=60) as client,
+    ):
+        statuses = [
+            client.request(method, path, headers=headers).status_code
+            for method, path, headers in (
+                ("GET", f"/api/v1/conversations/search?query={MARKER}", {}),
+                ("GET", f"/search?q={MARKER}", {}),
+                ("GET", f"/no/page/about/{MARKER}", {}),
+                ("POST", f"/conversations/{MARKER}?q={MARKER}", {}),
+                ("POST", "/login", {"Cookie": f"csrftoken={MARKER}", "Referer": f"http://{MARKER}/"}),
+                ("POST", f"/api/v1/tools/{MARKER}", {"Authorization": f"Bearer {MARKER}"}),
+                ("GET", f"/search?q=%00{MARKER}", {}),
+                ("POST", f"/mcp?query={MARKER}", {}),
+            )
+        ]
+    assert statuses == [401, 302, 404, 404, 403, 401, 400, 401]
+    text = written.read_text()
+    assert "Application startup complete" in text
+    assert MARKER not in text
+
+
+def test_django_s_notes_about_requests_name_the_route(written: Callable[[], str]) -> None:
+    request = RequestFactory().get(f"/about/{MARKER}", {"q": MARKER})
+    log_response("%s: %s", "Not Found", request.path, request=request, response=HttpResponse(status=404))
+    request.resolver_match = resolve("/conversations/7")
+    log_response("%s: %s", "Server Error", request.path, request=request, response=HttpResponse(status=500))
+    text = written()
+    assert "Not Found: /(no route)" in text
+    assert "Server Error: /conversations/<int:conversation_id>" in text
+    assert MARKER not in text
+
+
+def test_library_logs_quote_no_errors(written: Callable[[], str]) -> None:
+    logging.getLogger("some.library").error(ValueError(MARKER))
+    logging.getLogger("django.security.SuspiciousFileOperation").error(f"Detected path traversal in '{MARKER}'")
+    logging.getLogger("convmemory").warning("Task failed: %s", InvalidInput(f"{MARKER!r} is no date."))
+
+    async def fail() -> None:
+        raise ValueError(MARKER)
+
+    async def forget() -> None:
+        task = asyncio.ensure_future(fail())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    asyncio.run(forget())
+    text = written()
+    assert "Task exception was never retrieved" in text
+    assert "SuspiciousFileOperation" in text
+    assert "Task failed: InvalidInput" in text
+    assert MARKER not in text
+
+
+def test_child_process_that_fails_writes_no_quotes(tmp_path: Path) -> None:
+    code = (
+        "import os; from convmemory.core.child_limits import run_limited\n"
+        "run_limited(lambda words: int(words[0]), [os.environ['TEXT']],"
+        " memory_mb=1024, timeout_s=60, parent_pid=os.getppid())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TEXT": MARKER}, capture_output=True)
+    assert done.returncode == 1
+    assert b"ValueError: (message left out)" in done.stderr
+    assert MARKER.encode() not in done.stderr

@@ -15,7 +15,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.edge import bodies, senders
 from tests.factories import make_user
 from tests.support import asgi_server
-from tests.support.raw_http import RawAnswer, chunked, head, talk
+from tests.support.raw_http import RawAnswer, chunked, connect, head, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -154,7 +154,7 @@ def test_a_length_and_chunks_together_are_refused(address: str, stored: list[int
 
 
 @POSTS
-@pytest.mark.parametrize("path", ["/api/v1/conversations", "/mcp", "/v1/chat/completions", "/api/v1/tools/x"])
+@pytest.mark.parametrize("path", ["/api/v1/conversations", "/v1/chat/completions", "/api/v1/tools/x"])
 def test_a_key_sends_up_to_the_limit_of_requests(
     address: str, settings: Settings, stored: list[int], key_header: str, post: Any, path: str
 ) -> None:
@@ -275,3 +275,33 @@ def test_a_body_a_byte_at_a_time_is_given_up(address: str, settings: Settings) -
     assert answer.status == 408
     assert answer.sent < 1000
     assert "REQUEST_MIN_BYTES_PER_S" in answer.body
+
+
+@pytest.fixture
+def long_linger(short_linger: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "LINGER_S", 20.0)
+
+
+def answer_after_whole_body(address: str, path: str, size: int, *headers: str) -> bytes:
+    """Send all of a body before anything is read, as many clients do."""
+    with connect(address) as connection:
+        connection.sendall(head(path, f"Content-Length: {size}", "Content-Type: application/json", *headers))
+        connection.sendall(bytes(size))
+        return connection.recv(65536)
+
+
+@pytest.mark.parametrize("size_mb", [2, 5, 7.5])
+def test_large_mcp_request_of_a_user_is_answered_413(
+    address: str, key_header: str, long_linger: None, size_mb: float
+) -> None:
+    answer = answer_after_whole_body(address, "/mcp", int(size_mb * MB), key_header)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"of one MCP request" in answer
+
+
+def test_answer_before_the_end_of_a_body_reaches_a_client_that_sends_all_first(
+    address: str, settings: Settings, long_linger: None
+) -> None:
+    settings.MAX_ANONYMOUS_REQUEST_KB = 8 * KB
+    answer = answer_after_whole_body(address, "/mcp", 7 * MB, "Authorization: Bearer wrong")
+    assert answer.startswith(b"HTTP/1.1 401 ")

@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from convmemory.core.asgi_types import Receive, Scope, Send
-from convmemory.edge import connections, crowds
+from convmemory.edge import connections
 from tests.support import asgi_server
 from tests.support.asgi_thread import running_application
 from tests.support.raw_http import connect, head, talk
@@ -19,7 +19,6 @@ from tests.support.raw_http import connect, head, talk
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HEALTH = head("/health", "Connection: close", method="GET")
-READY = head("/api/v1/ready", "Connection: close", method="GET")
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +95,6 @@ def test_many_silent_connections_leave_room(address: str, monkeypatch: pytest.Mo
         assert silent[0].recv(1) == b"", "the one that has waited longest is closed"
         silent[-1].sendall(HEALTH)
         assert silent[-1].recv(65536).startswith(b"HTTP/1.1 200 ")
-
-
-def test_more_requests_than_there_may_be_are_refused_at_once(address: str, settings: Settings) -> None:
-    settings.MAX_CONCURRENT_REQUESTS = 8
-    with ExitStack() as stack:
-        for _ in range(8):
-            stack.enter_context(connect(address)).sendall(head("/chat/send", "Content-Length: 9"))
-        deadline = time.monotonic() + 20
-        while (answer := talk(address, READY)).status == 200:
-            assert time.monotonic() < deadline
-        assert answer.status == 503
-        assert answer.headers["retry-after"] == str(crowds.RETRY_AFTER_S)
-        assert "MAX_CONCURRENT_REQUESTS" in answer.body
-        assert talk(address, HEALTH).status == 200, "a busy process is not a dead one"
-    while talk(address, READY).status != 200:
-        assert time.monotonic() < deadline
 
 
 def test_an_answer_that_streams_slowly_is_not_cut(soon_after_a_byte: None) -> None:

@@ -28,8 +28,8 @@ class Site:
             self._answer,
             limits=Limits(at_once, beside or at_once, streams, waiting, wait_s, others_s=60.0),
             name_caller=lambda scope: str(scope["caller"]),
-            is_stream=lambda path: path.startswith("/stream"),
-            is_free=lambda path: path.startswith("/static/"),
+            is_stream=lambda scope: scope["path"].startswith("/stream"),
+            is_free=lambda scope: scope["path"].startswith("/static/"),
             is_user=lambda name: name != "anonymous",
             clock=lambda: self.now,
         )

@@ -137,3 +137,35 @@ def test_it_runs_without_any_package(tmp_path: Path) -> None:
     done = subprocess.run([*command, str(tmp_path / "home")], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 files to send")
+
+
+def test_only_regular_files_inside_the_place_are_sent(
+    tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcripts(tmp_path, 1)
+    outside = tmp_path / "outside"
+    write_lines(outside / "secret.jsonl", [user_line("u", "not yours")])
+    (outside / "metadata.json").write_text('{"password": "not yours"}')
+    projects = tmp_path / ".claude" / "projects"
+    os.mkfifo(projects / "-p0" / "00000001-0000-4000-8000-000000000000.jsonl")
+    (projects / "-p0" / "00000002-0000-4000-8000-000000000000.jsonl").symlink_to(outside / "secret.jsonl")
+    (projects / "-p1").symlink_to(outside)
+    (tmp_path / ".claude" / "history.jsonl").symlink_to(outside / "secret.jsonl")
+    session = tmp_path / ".amplifier" / "projects" / "p" / "sessions" / "s"
+    write_lines(session / "transcript.jsonl", [user_line("u", "hello")])
+    (session / "metadata.json").symlink_to(outside / "metadata.json")
+    os.mkfifo(session / "events.jsonl")
+    assert push(tmp_path, server) == 0
+    assert sorted(names(server)) == [
+        "amplifier/projects/p/sessions/s/transcript.jsonl",
+        "claude-code/projects/-p0/00000000-0000-4000-8000-000000000000.jsonl",
+    ]
+    assert "2 files sent" in capsys.readouterr().out
+
+
+def test_place_that_is_itself_a_link_is_read(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path / "kept elsewhere", 1)
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "projects").symlink_to(tmp_path / "kept elsewhere" / ".claude" / "projects")
+    assert push(tmp_path, server) == 0
+    assert len(names(server)) == 1
