@@ -211,6 +211,7 @@ MAX_PAGE_PICTURES_MB = conf.env_int("MAX_PAGE_PICTURES_MB", 512, minimum=16, max
 MAX_DOCUMENT_PAGES = conf.env_int("MAX_DOCUMENT_PAGES", 10_000, minimum=1, maximum=1_000_000)
 MAX_DOCUMENT_CHARS = conf.env_int("MAX_DOCUMENT_CHARS", 20_000_000, minimum=10_000, maximum=1_000_000_000)
 DOCUMENT_TIMEOUT_S = conf.env_int("DOCUMENT_TIMEOUT_S", 300, minimum=5, maximum=3_600)
+DOCUMENT_STALL_S = conf.env_int("DOCUMENT_STALL_S", 20, minimum=1, maximum=3_600)
 DOCUMENT_MEMORY_MB = conf.env_int("DOCUMENT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)
 DOCUMENT_OCR = conf.env_bool("DOCUMENT_OCR", default=False)
 RAG_ENABLED = conf.env_bool("RAG_ENABLED", default=True)
@@ -220,9 +221,10 @@ REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=
 
 # --- Queue ------------------------------------------------------------------------------------
 
-# One of them can be busy with an import.
-WORKERS = conf.env_int("WORKERS", max(2, os.cpu_count() or 1), minimum=1, maximum=1_024)
+# At least three: one that no long task takes, and places for the long tasks of two people.
+WORKERS = conf.env_int("WORKERS", max(3, os.cpu_count() or 1), minimum=1, maximum=1_024)
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10, maximum=86_400)
+LONGEST_TASK_S = max(TASK_TIMEOUT_S, IMPORT_TIMEOUT_S + 60)  # a child process of an import ends by itself before
 TASK_SLICE_S = conf.env_seconds("TASK_SLICE_S", 3.0)
 REDIS_URL = conf.checked_address("REDIS_URL", conf.env_secret("REDIS_URL"))
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}

@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from convmemory.core.fair_queue import enqueue_for, owner_task
+from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task
 from summaries.making import make_summary, summaries_to_make
+
+MAKE = "summaries.tasks.make"
 
 
 def enqueue_summary(*, owner_id: int, summary_id: int) -> None:
     """Ask a worker to make one summary."""
-    enqueue_for(owner_id, "summaries.tasks.make", summary_id, group="summary", is_long=True)
+    enqueue_for(owner_id, MAKE, summary_id, group="summary")
 
 
-@owner_task
+@long_owner_task
 def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
     """Make one summary, or a piece of a long one; the sweep takes care of failures."""
     outcome = make_summary(owner_id=owner_id, summary_id=summary_id)
@@ -21,7 +23,8 @@ def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
 
 def sweep() -> dict[str, Any]:
     """Find summaries that are due and enqueue them; scheduled every minute."""
-    found = summaries_to_make(limit=100)
-    for owner_id, summary_id in found:
+    in_hand = {task.args[0] for task in asked_for(MAKE).only("args")}
+    missed = [(owner_id, pk) for owner_id, pk in summaries_to_make(limit=100) if pk not in in_hand]
+    for owner_id, summary_id in missed:
         enqueue_summary(owner_id=owner_id, summary_id=summary_id)
-    return {"enqueued": len(found)}
+    return {"enqueued": len(missed)}

@@ -10,9 +10,9 @@ from convmemory.core.child_process import ChildLimits, Ending
 from convmemory.core.work_folders import work_folder
 
 
-def run_import(*, import_id: int) -> str | None:
-    """Import a waiting upload; returns its state afterwards. None if it cannot be claimed now."""
-    row = import_queue.claim(import_id)
+def run_import(*, owner_id: int, import_id: int) -> str | None:
+    """Import a waiting upload of the owner; returns its state afterwards. None if it cannot be claimed now."""
+    row = import_queue.claim(owner_id=owner_id, import_id=import_id)
     if row is None:
         return None
     with work_folder("import", owner_id=row.owner_id, claim=row.pk) as folder:

@@ -1,15 +1,16 @@
 """The states of imports as workers change them: claimed, running, ended, lost.
 
 A claim is valid until its lease expires, and is renewed while the import runs. Each person has at most one import
-running. Imports never take the last free worker, except for a small one that ends soon.
+running. How many run at once is decided by the fair queue, of which imports are long tasks.
 """
 
 import uuid
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import F, Max, QuerySet
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from convmemory.conversations.import_models import Import
@@ -17,41 +18,27 @@ from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.core.acting import beside, in_group
 from convmemory.core.groups import every_group
-from convmemory.core.options import QueueOptions
-from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable, storable
 
 LEASE = timedelta(seconds=60)
 MAX_ATTEMPTS = 5
 KEPT_FOR = timedelta(days=30)
-CLAIM_LOCK = 7_204  # of the advisory lock under which imports are claimed
-SMALL_BYTES = 256 * 1024  # of an upload; an archive of this size unpacks to 25 MB at most
 
 State = Import.State
 
 
-def most_at_once(size: int) -> int:
-    """How many imports may run at once if one of them has `size` bytes: a small one need not wait for large ones."""
-    options = QueueOptions.from_settings()
-    return int(options.workers) if size <= SMALL_BYTES else max(1, options.workers - 1)
-
-
-def claim(import_id: int) -> Import | None:
-    """The import, now running; None if it is not waiting, its owner has one running, or the maximum is running."""
+def claim(*, owner_id: int, import_id: int) -> Import | None:
+    """The owner's import, now running; None if it is not waiting, or if another import of the owner is running."""
     now, run = timezone.now(), uuid.uuid4()
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [CLAIM_LOCK])
-        running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
-        free = Import.objects.filter(pk=import_id, state=State.QUEUED).exclude(owner_id__in=running)
-        size = free.values_list("size", flat=True).first()
-        if size is None or len(running) >= most_at_once(size):
-            return None
-        free.update(
+    own = Import.objects.filter(owner_id=owner_id)
+    if own.filter(state=State.RUNNING).exists():
+        return None
+    with suppress(IntegrityError), transaction.atomic():  # another worker has just claimed one
+        own.filter(pk=import_id, state=State.QUEUED).update(
             state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
             files_read=0, messages_read=0,
         )  # fmt: skip
-    return Import.objects.select_related("owner").filter(run=run).first()
+    return own.select_related("owner").filter(run=run).first()
 
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
@@ -105,19 +92,12 @@ def release_lost() -> int:
     return len(lost)
 
 
-def next_imports() -> list[int]:
-    """Imports that can be claimed now: the oldest of each owner, ordered by how long their owner has waited."""
-    running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
-    queued = Import.objects.filter(state=State.QUEUED).exclude(owner_id__in=running)
-    oldest = {row.owner_id: row for row in queued.order_by("owner_id", "pk").distinct("owner_id")}
-    started = Import.objects.filter(owner_id__in=oldest, started_at__isnull=False)
-    last = dict(started.values_list("owner_id").annotate(at=Max("started_at")).order_by())
-    in_order = sorted(oldest.values(), key=lambda row: (last.get(row.owner_id, timezone.now() - KEPT_FOR), row.pk))
-    chosen: list[int] = []
-    for row in in_order:
-        if len(running) + len(chosen) < most_at_once(row.size):
-            chosen.append(row.pk)
-    return chosen
+def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
+    """Owner and id of the oldest waiting import of each owner who has none running, or of this owner alone."""
+    imports = Import.objects.all() if owner_id is None else Import.objects.filter(owner_id=owner_id)
+    running = imports.filter(state=State.RUNNING).values("owner_id")
+    queued = imports.filter(state=State.QUEUED).exclude(owner_id__in=running)
+    return list(queued.order_by("owner_id", "pk").distinct("owner_id").values_list("owner_id", "pk"))
 
 
 def tidy() -> int:

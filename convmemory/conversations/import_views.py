@@ -128,7 +128,7 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
         row = imports.queue_import(owner=request.user, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal(file.name or "upload", str(error))
-    enqueue_import(row.pk)
+    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=request.user, import_id=row.pk)
 
 
@@ -139,7 +139,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
         row = imports.queue_folder(owner=request.user, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal("The folder", str(error))
-    enqueue_import(row.pk)
+    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=request.user, import_id=row.pk)
 
 

@@ -122,7 +122,7 @@ def _form(request: HttpRequest, wait_s: int) -> UploadForm:
 
 def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:
     row = imports.create_import(owner=owner, stored=stored, format=format)
-    enqueue_import(row.pk)
+    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=owner, import_id=row.pk)
 
 

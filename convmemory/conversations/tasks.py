@@ -7,24 +7,23 @@ from convmemory.conversations import import_queue
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_process import run_import
 from convmemory.conversations.import_undo import undo
-from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.statistics import count_changed
-from convmemory.core.child_process import GRACE_S
-from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
-from convmemory.core.queueing import enqueue
+from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task, owner_task, slice_end
+
+RUN = "convmemory.conversations.tasks.run"
 
 
-def enqueue_import(import_id: int) -> None:
+def enqueue_import(*, owner_id: int, import_id: int) -> None:
     """Ask a worker to import one upload."""
-    timeout_s = ImportOptions.from_settings().import_timeout_s + 2 * GRACE_S
-    enqueue("convmemory.conversations.tasks.run", import_id, group="import", timeout=timeout_s)
+    enqueue_for(owner_id, RUN, import_id, group="import")
 
 
-def run(import_id: int) -> dict[str, Any]:
-    """Import one upload in a separate process, then enqueue those that waited for it."""
-    state = run_import(import_id=import_id)
+@long_owner_task
+def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
+    """Import one upload in a separate process, then ask for the owner's next, which may have come while it ran."""
+    state = run_import(owner_id=owner_id, import_id=import_id)
     if state is not None:
-        _enqueue_next()
+        _enqueue_all(import_queue.next_imports(owner_id=owner_id))
     return {"state": state or "not now"}
 
 
@@ -58,13 +57,14 @@ def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
 
 
 def sweep() -> dict[str, Any]:
-    """Find imports whose worker died and those that were never enqueued; scheduled every minute."""
+    """Find imports whose worker died and those without a task in the queue; scheduled every minute."""
     lost, tidied = import_queue.release_lost(), import_queue.tidy()
-    return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_next()}
+    in_hand = {task.args[0] for task in asked_for(RUN).only("args")}
+    missed = [(owner_id, pk) for owner_id, pk in import_queue.next_imports() if pk not in in_hand]
+    return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_all(missed)}
 
 
-def _enqueue_next() -> int:
-    found = import_queue.next_imports()
-    for import_id in found:
-        enqueue_import(import_id)
+def _enqueue_all(found: list[tuple[int, int]]) -> int:
+    for owner_id, import_id in found:
+        enqueue_import(owner_id=owner_id, import_id=import_id)
     return len(found)

@@ -1,7 +1,8 @@
 """Runs a module of this program in a supervised child process under limits, for work on foreign data.
 
 The child sets its own limits first (`child_limits.py`) and exits with `EXIT_MEMORY` if memory runs out. The parent ends
-the child when its time is over or its result is no longer wanted, and keeps no database connection meanwhile.
+the child when its time is over, when it has worked for some seconds without progress, or when its result is no longer
+wanted, and keeps no database connection meanwhile.
 `run_child` starts the module; `run_forked_child` has it forked by a server that has already loaded the program
 (`fork_server.py`).
 """
@@ -18,15 +19,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
+import psutil
 from django.db import connection
 
+from convmemory.core import fair_queue
 from convmemory.core.child_limits import EXIT_DISK, EXIT_MEMORY
 from convmemory.core.fork_server import PATIENCE_S
 from convmemory.core.options import PathOptions
 
-HEARTBEAT_S = 10.0
+HEARTBEAT_S = 5.0
 PLAIN = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
 GRACE_S = 30  # after which the kernel ends a child that its worker should have ended
 
@@ -38,6 +42,7 @@ class Ending(Enum):
 
     DONE = "done"
     OUT_OF_TIME = "out of time"
+    STALLED = "stalled"
     OUT_OF_MEMORY = "out of memory"
     DISK_FULL = "disk full"
     LOST = "lost"
@@ -46,10 +51,11 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
-    """What the child may use."""
+    """What the child may use; `stall_s` is how much processor time without progress, 0 for any."""
 
     memory_mb: int
     timeout_s: int
+    stall_s: int = 0
 
     def arguments(self) -> list[str]:
         """The child's last arguments: megabytes and seconds."""
@@ -78,10 +84,12 @@ def run_child(
     limits: ChildLimits,
     environment: Mapping[str, str],
     is_wanted: Callable[[], bool] = lambda: True,
+    progress: Callable[[], object] = lambda: None,
 ) -> Ending:
     """Run `python -m module arguments... limits... PARENT` until it ends or is ended.
 
-    `is_wanted` is called every `HEARTBEAT_S`; when it returns False, the child is ended and counts as lost.
+    `is_wanted` is called every `HEARTBEAT_S`; when it returns False, the child is ended and counts as lost. `progress`
+    returns something that changes as the child gets on.
     """
     _let_connection_go()
     process = subprocess.Popen(  # noqa: S603
@@ -92,7 +100,7 @@ def run_child(
         start_new_session=True,
     )
     try:
-        return _watch(process, module, time.monotonic() + limits.timeout_s, is_wanted)
+        return _watch(process, module, limits, is_wanted, progress)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -117,7 +125,7 @@ def run_forked_child(
         logger.error("The fork server %s did not start or has ended", module)
         return Ending.CRASHED
     try:
-        return _watch(child, module, time.monotonic() + limits.timeout_s, is_wanted)
+        return _watch(child, module, limits, is_wanted, lambda: None)
     finally:
         child.kill()
         child.wait()
@@ -207,15 +215,40 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle_servers.clear)  # they belong to the parent
 
 
-def _watch(process: Child, module: str, deadline: float, is_wanted: Callable[[], bool]) -> Ending:
+def touched_at(path: Path) -> int:
+    """When the file or folder was last changed, 0 if it is not there yet: the progress of a child that writes it."""
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _watch(
+    process: Child, module: str, limits: ChildLimits, is_wanted: Callable[[], bool], progress: Callable[[], object]
+) -> Ending:
+    deadline = time.monotonic() + limits.timeout_s
+    seen, seen_at_cpu_s = progress(), 0.0
     while True:
+        fair_queue.keep_task()
+        _let_connection_go()
         with suppress(subprocess.TimeoutExpired):
             return _ending_of(process.wait(timeout=max(0.0, min(HEARTBEAT_S, deadline - time.monotonic()))), module)
         if time.monotonic() >= deadline:
             return Ending.OUT_OF_TIME
         if not is_wanted():
             return Ending.LOST
-        _let_connection_go()
+        if limits.stall_s:
+            now, cpu_s = progress(), _cpu_s(process.pid)
+            if now != seen:
+                seen, seen_at_cpu_s = now, cpu_s
+            elif cpu_s - seen_at_cpu_s >= limits.stall_s:
+                return Ending.STALLED
+
+
+def _cpu_s(process_id: int) -> float:
+    """The processor time that the process has used: on a busy machine a slow child is not taken for a stalled one."""
+    try:
+        times = psutil.Process(process_id).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _ending_of(status: int, module: str) -> Ending:

@@ -8,6 +8,7 @@ has asked for much. Reasons: docs/adr/0024-fair-queue.md.
 import json
 import logging
 import os
+import signal
 import socket
 import time
 import uuid
@@ -26,7 +27,7 @@ from django.utils import timezone
 from convmemory.core import acting
 from convmemory.core.models import OwnerService, OwnerTask
 from convmemory.core.options import QueueOptions, SiteOptions
-from convmemory.core.queueing import enqueue
+from convmemory.core.queueing import enqueue, waiting_calls
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
@@ -35,10 +36,10 @@ MAX_ATTEMPTS = 5
 RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 LEASE = timedelta(minutes=2)  # of a task that stops after some seconds; a killed worker's is taken up again after it
 LEASE_MARGIN = timedelta(minutes=1)  # of a long one, beyond its time limit
-SILENCE = timedelta(seconds=30)  # with work waiting, tickets are lost if nobody takes any up for so long
+SILENCE = timedelta(seconds=30)  # a task that has waited for so long has lost its ticket, or its ticket was too early
 CLAIM_LOCK = 7_203  # the advisory lock of whoever chooses
 KEY_CHARS = 40
-OWNER_TASK = "runs_for_owner"
+OWNER_TASK, IS_LONG = "runs_for_owner", "is_long"
 
 Task = Callable[..., dict[str, Any]]
 
@@ -59,6 +60,9 @@ class Work:
 last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
 """What this process's last ticket led to, until somebody has written it down."""
 
+_in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
+"""The task that this process works on."""
+
 
 def owner_task(function: Task) -> Task:
     """Marks a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
@@ -69,14 +73,24 @@ def owner_task(function: Task) -> Task:
     return function
 
 
+def long_owner_task(function: Task) -> Task:
+    """Mark an `owner_task` that cannot stop after a slice: it waits for a child process or for a model.
+
+    Long tasks never take the last free worker of a machine that has several, and of one owner they leave room for
+    another's wherever a machine can run two of them.
+    """
+    setattr(function, IS_LONG, True)
+    return owner_task(function)
+
+
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: bool = False) -> bool:
+def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
     """Ask a worker to run `func`, the path of an `owner_task`, for a person; False if that person is gone.
 
     Asking twice is asking once. `func` stops after `slice_end` and returns `again_in_s` where something is left; one
-    that cannot says so with `is_long`, and never gets the last free worker of a machine that has several.
+    that cannot is a `long_owner_task`.
     """
     parameters: dict[str, Any] = {
         "owner": owner_id,
@@ -85,14 +99,14 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: 
         "func": func,
         "args": json.dumps(args),
         "group": group,
-        "is_long": is_long,
+        "is_long": getattr(function_of(func), IS_LONG, False),
         "now": timezone.now(),
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)
         row = cursor.fetchone()
     if row is not None:
-        transaction.on_commit(_add_ticket_if_few)
+        transaction.on_commit(_add_missing_ticket)
     return row is not None
 
 
@@ -127,10 +141,11 @@ def work() -> dict[str, Any]:
     task = claim()
     if task is None:
         return {}
-    if _count(_waiting(timezone.now())) >= tickets_wanted():
-        _add_ticket()  # there are more tasks than tickets: this one stood for others, too
+    _add_missing_ticket()  # where there are more tasks than tickets, this one stood for others, too
     call = (task.task_id.hex, task.func, tuple(task.args), task.group)
     last_work.set(Work(*call, finished=False))
+    in_work = _in_work.set(task)
+    _limit_time()
     try:
         function = function_of(task.func)
         if function is None:
@@ -140,6 +155,8 @@ def work() -> dict[str, Any]:
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
         raise
+    finally:
+        _in_work.reset(in_work)
     again_in_s = result.get("again_in_s")
     last_work.set(Work(*call, finished=again_in_s is None))
     if again_in_s is not None:
@@ -147,7 +164,28 @@ def work() -> dict[str, Any]:
         _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
     elif not _own(task).filter(version=task.version).delete()[0]:
         _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
+    if task.is_long:
+        _add_missing_ticket()  # those that waited for its place have used up their tickets
     return dict(result)
+
+
+def keep_task() -> None:
+    """Renew the lease and the time limit of the task that this process works on, if any.
+
+    Called by whoever watches a child process, which has a time limit of its own.
+    """
+    task = _in_work.get()
+    if task is not None:
+        leased_until = timezone.now() + LEASE
+        if _own(task).update(leased_until=leased_until):
+            task.leased_until = leased_until
+        _limit_time()
+
+
+def _limit_time() -> None:
+    """Shorten the time limit that the ticket set in a worker, which is that of the longest task."""
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.alarm(int(QueueOptions.from_settings().task_timeout_s))
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
@@ -155,7 +193,13 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
     options = QueueOptions.from_settings()
     now = now or timezone.now()
     most_long = max(1, options.workers - 1)
-    parameters: dict[str, Any] = {"now": now, "cluster": _cluster(), "most_long": most_long}
+    parameters: dict[str, Any] = {
+        "now": now,
+        "cluster": _cluster(),
+        "most_long": most_long,
+        "most_long_of_owner": max(1, most_long - 1),
+        "keeps_one_free": options.workers > 1,
+    }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [CLAIM_LOCK])
         _give_up(now)
@@ -183,7 +227,7 @@ def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
     due_at = timezone.now() + pause
     _own(task).update(leased_until=None, due_at=due_at, attempts=attempts, slices=F("slices") + 1)
     if not pause:
-        _add_ticket_if_few()
+        _add_missing_ticket()
 
 
 def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
@@ -208,8 +252,8 @@ def _host() -> str:
 
 
 # --- tickets --------------------------------------------------------------------------------------
-# While fewer tasks wait than `tickets_wanted`, each has a ticket; with more there are that many, and a worker who takes
-# one adds another. So every worker of every machine finds one, and what is not a person's never waits behind more.
+# There are as many tickets as waiting tasks, but no more than `tickets_wanted`; a worker who takes one adds another
+# where one is missing. So every worker of every machine finds one, and what is not a person's never waits behind more.
 
 
 def tickets_wanted() -> int:
@@ -218,16 +262,17 @@ def tickets_wanted() -> int:
 
 
 def revive() -> int:
-    """Add tickets where tasks wait and their tickets were lost, with a Redis or a killed worker; how many."""
+    """Add the tickets that are missing for tasks that have waited for a while; returns how many.
+
+    Tickets are lost with a Redis or a killed worker. Raises: RedisError.
+    """
     now = timezone.now()
     _release_dead(now)
-    waiting = _count(_waiting(now - SILENCE))
-    served_lately = OwnerService.objects.filter(served_at__gt=now - SILENCE).exists()
-    if not waiting or (served_lately and waiting >= tickets_wanted()):
-        return 0
-    for _ in range(min(waiting, tickets_wanted())):
-        _add_ticket()
-    return min(waiting, tickets_wanted())
+    waiting = min(_count(_waiting(now - SILENCE)), tickets_wanted())
+    missing = max(0, waiting - len(waiting_calls(TICKET)))
+    for _ in range(missing):
+        _add_ticket(at_most=waiting)
+    return missing
 
 
 def _release_dead(now: datetime) -> None:
@@ -262,18 +307,20 @@ def _count(tasks: QuerySet[OwnerTask]) -> int:
     return len(tasks.values_list("pk")[: tickets_wanted() + 1])
 
 
-def _add_ticket_if_few() -> None:
-    """For a task that waits from now on; with many waiting, the tickets of the others do for it as well.
+def _add_missing_ticket() -> None:
+    """Add a ticket if there are fewer than tasks that wait, and than are wanted.
 
     Whoever asks for a task sees no tasks of others, and only learns how many there are.
     """
-    parameters: dict[str, Any] = {"due_by": timezone.now(), "at_most": tickets_wanted() + 1}
+    wanted = tickets_wanted()
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "count_waiting_tasks"), parameters)
+        cursor.execute(
+            load_sql("convmemory.core", "count_waiting_tasks"), {"due_by": timezone.now(), "at_most": wanted}
+        )
         (waiting,) = cursor.fetchone()
-    if waiting <= tickets_wanted():
-        _add_ticket()
+    _add_ticket(at_most=waiting)
 
 
-def _add_ticket() -> None:
-    enqueue(TICKET, group="people", save=False, ack_failure=True)
+def _add_ticket(*, at_most: int) -> None:
+    timeout_s = int(QueueOptions.from_settings().longest_task_s)
+    enqueue(TICKET, at_most=at_most, group="people", save=False, ack_failure=True, timeout=timeout_s)

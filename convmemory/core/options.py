@@ -52,6 +52,7 @@ class QueueOptions(FromSettings):
 
     workers: int
     task_timeout_s: int
+    longest_task_s: int
     task_slice_s: float
     redis_url: str = field(repr=False)
 

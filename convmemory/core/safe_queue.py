@@ -18,13 +18,14 @@ from uuid import UUID
 
 from django.db.models.signals import post_save
 from django.utils.functional import Promise
-from django_q import signals, signing, worker
+from django_q import scheduler, signals, signing, worker
 from django_q.exceptions import TimeoutException
 from django_q.models import Task
 from django_q.status import Stat
 
 from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.queueing import scheduled_task
 from convmemory.core.safe_tracebacks import safe_traceback
 
 TASK_NAME = re.compile(r"(?:convmemory(?:\.[a-z_]+)+|memory|search|summaries)\.(?:[a-z]+_)?tasks\.[a-z][a-z_]*")
@@ -67,6 +68,7 @@ def install() -> None:
     field.from_db_value = lambda self, value, expression, connection: _stored(value)
     field.get_db_prep_value = lambda self, value, connection=None, prepared=False: _to_store(value)
     worker.pydoc = SimpleNamespace(locate=find_task)
+    scheduler.async_task = scheduled_task
     post_save.disconnect(signals.call_hook, sender=Task)
 
 

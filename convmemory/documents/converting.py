@@ -37,7 +37,7 @@ class Heading:
 def write_sections(*, path: Path, name: str, target: Path, limits: ConvertLimits) -> None:
     """Convert the file, and write the lines to `target`."""
     with target.open("w", encoding="utf-8") as lines:
-        for line in _lines(SourceFile(path, name, limits)):
+        for line in _lines(SourceFile(path, name, limits, progress=target)):
             lines.write(f"{json.dumps(line)}\n")
 
 
@@ -47,7 +47,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     try:
         format = format_of(file)
         converted = CONVERTERS[format](file)
-        sections = cut_sections(_bounded(converted.blocks, file.limits.max_chars))
+        sections = cut_sections(_bounded(file.watched(converted.blocks), file.limits.max_chars))
         hidden = KeysHidden.of(sections) if file.limits.hide_keys else KeysHidden(sections)
         if not any(_WORD.search(section.text) for section in sections):
             raise Unreadable("no_text", "The file holds no text: nothing in it could be found. Choose another one.")
@@ -64,7 +64,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         notes=[storable(note) for note in (*hidden.notes, *converted.notes[:MAX_NOTES])],
     )
     yield _as_json(heading)
-    for section in hidden.sections:
+    for section in file.watched(hidden.sections):
         yield {"path": section.path, "page": section.page, "start": section.start, "text": section.text}
 
 

@@ -50,12 +50,17 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
+    options = DocumentOptions.from_settings()
     with work_folder("drawing", owner_id=document.owner_id, claim=document.pk) as folder:
         ending = child_process.run_child(
             "convmemory.documents.draw_child",
             [document.file.path, str(first), str(AT_ONCE), str(folder)],
-            limits=ChildLimits(memory_mb=DocumentOptions.from_settings().document_memory_mb, timeout_s=TIMEOUT_S),
+            limits=ChildLimits(
+                memory_mb=options.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=options.document_stall_s
+            ),
             environment=plain_environment() | {"TMPDIR": str(folder)},
+            is_wanted=own.filter(digest=document.digest).exists,
+            progress=lambda: child_process.touched_at(folder),
         )
         if ending is Ending.DISK_FULL:
             return 0  # and not recorded as pages that cannot be drawn

@@ -17,6 +17,7 @@ class DocumentOptions(FromSettings):
     max_document_pages: int
     max_document_chars: int
     document_timeout_s: int
+    document_stall_s: int
     document_memory_mb: int
     document_ocr: bool
     rag_enabled: bool

@@ -74,9 +74,12 @@ def run_child(document: Document, target: Path) -> Ending:
     return child_process.run_child(
         "convmemory.documents.parse_child",
         [file.path, name, str(target), json.dumps(asdict(limits))],
-        limits=ChildLimits(memory_mb=options.document_memory_mb, timeout_s=_timeout_s()),
+        limits=ChildLimits(
+            memory_mb=options.document_memory_mb, timeout_s=_timeout_s(), stall_s=options.document_stall_s
+        ),
         environment=plain_environment() | {"TMPDIR": str(target.parent)},
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
+        progress=lambda: child_process.touched_at(target),
     )
 
 
@@ -139,6 +142,9 @@ def _conclude(document: Document, ending: Ending) -> None:
     if ending is Ending.OUT_OF_TIME:
         limit = f"{DocumentOptions.from_settings().document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
         _fail(document, Failure.TIME, f"Reading it took longer than {limit}. {what_to_do}")
+    elif ending is Ending.STALLED:
+        limit = f"{DocumentOptions.from_settings().document_stall_s} s (DOCUMENT_STALL_S)"
+        _fail(document, Failure.TIME, f"Reading it made no progress for {limit}. {what_to_do}")
     elif ending is Ending.OUT_OF_MEMORY:
         limit = f"{DocumentOptions.from_settings().document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
         _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")

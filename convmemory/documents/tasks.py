@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task
+from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task
 from convmemory.documents.drawing import draw_pages, first_of_batch
 from convmemory.documents.processing import process_document, unfinished_documents
 
@@ -13,7 +13,7 @@ SWEPT = 200
 
 def enqueue_document(*, owner_id: int, document_id: int) -> None:
     """Ask a worker to read one document."""
-    enqueue_for(owner_id, PROCESS, document_id, group="document", is_long=True)
+    enqueue_for(owner_id, PROCESS, document_id, group="document")
 
 
 def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
@@ -21,13 +21,13 @@ def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
     enqueue_for(owner_id, DRAW, document_id, first_of_batch(page), group="pictures")
 
 
-@owner_task
+@long_owner_task
 def draw(document_id: int, first: int, *, owner_id: int) -> dict[str, Any]:
     """Draw some pages of a PDF in a separate process."""
     return {"drawn": draw_pages(owner_id=owner_id, document_id=document_id, first=first)}
 
 
-@owner_task
+@long_owner_task
 def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
     """Read one document in a separate process."""
     return {"status": process_document(owner_id=owner_id, document_id=document_id)}

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
+from convmemory.core.fair_queue import enqueue_for, long_owner_task, slice_end
 from convmemory.core.queueing import enqueue
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.observability import measures
@@ -46,10 +46,10 @@ def prune_measures() -> dict[str, Any]:
 
 def enqueue_archive(row: OwnArchive) -> None:
     """Ask a worker to write an archive of everything that its owner has."""
-    enqueue_for(row.owner_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive", is_long=True)
+    enqueue_for(row.owner_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
 
 
-@owner_task
+@long_owner_task
 def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
     """Write one archive; if a worker dies half way, its partial file is not used, and another writes it again."""
     return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}

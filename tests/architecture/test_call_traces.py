@@ -95,7 +95,8 @@ def test_a_message_goes_through_the_steps_of_the_page_each_once(
 
     monkeypatch.setattr(import_process, "run_child", child)
     lines = b'{"role": "user", "content": "Where?"}\n{"role": "assistant", "content": "In the attic."}\n'
-    import_tasks.run(queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", lines)).pk)
+    row = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", lines))
+    import_tasks.run(row.pk, owner_id=owner.pk)
     source = Source.objects.get(owner=owner)
     traces.append(trace_of(lambda: index_tasks.index(source.pk, owner_id=owner.pk), MESSAGE))
     assert [step for trace in traces for step in trace.steps] == in_order(MESSAGE)

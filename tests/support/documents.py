@@ -16,6 +16,7 @@ from convmemory.documents.models import Document
 from search.adapters.documents import KIND
 from search.indexing.active import index_source
 from search.models import Source
+from tests.support.slow_files import pdf_file
 
 GUIDE = """# Garden guide
 
@@ -48,18 +49,7 @@ def pdf_of(pages: Sequence[Sequence[tuple[int, str]]], *, extra: bytes = b"") ->
         objects.append(page % len(objects))
         kids.append(b"%d 0 R" % len(objects))
     objects[1] = b"<</Type/Pages/Kids[%s]/Count %d>>" % (b" ".join(kids), len(kids))
-    return _pdf_file(objects, extra)
-
-
-def _pdf_file(objects: Sequence[bytes], extra: bytes) -> bytes:
-    out, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(out))
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    start = len(out)
-    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    out += b"".join(b"%010d 00000 n \n" % place for place in places)
-    return out + b"trailer<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, extra, start)
+    return pdf_file(objects, extra)
 
 
 def encrypted_pdf() -> bytes:

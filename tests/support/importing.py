@@ -16,21 +16,20 @@ from convmemory.core.child_process import Ending
 from tests.support.web_process import database_environment
 
 T = TypeVar("T")
-RUN = "convmemory.conversations.tasks.run"
 
 
 def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is enqueued is imported before the upload is answered, and the upload route stays in the test's thread."""
 
-    def enqueue(func: str, *args: Any, **options: Any) -> bool:
-        assert func == RUN
-        tasks.run(*args)
+    def enqueue_for(owner_id: int, func: str, *args: Any, **options: Any) -> bool:
+        assert func == tasks.RUN
+        tasks.run(*args, owner_id=owner_id)
         return True
 
     async def in_this_thread(function: Callable[..., T], *args: Any, **values: Any) -> T:
         return await sync_to_async(function)(*args, **values)
 
-    monkeypatch.setattr(tasks, "enqueue", enqueue)
+    monkeypatch.setattr(tasks, "enqueue_for", enqueue_for)
     monkeypatch.setattr(import_process, "run_child", run_here)
     monkeypatch.setattr(imports_api, "in_thread", in_this_thread)
     monkeypatch.setattr(async_authentication, "first_in_thread", in_this_thread)

@@ -63,8 +63,8 @@ class Worker:
                 task()
         connection.close()
 
-    def import_one(self, import_id: int) -> None:
-        tasks.run(import_id)
+    def import_one(self, owner_id: int, import_id: int) -> None:
+        tasks.run(import_id, owner_id=owner_id)
         for conversation_id in Conversation.objects.values_list("pk", flat=True):
             index_conversation(conversation_id=conversation_id)
         self.has_indexed.set()
@@ -74,8 +74,8 @@ class Worker:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     worker = Worker()
 
-    def enqueue_import(import_id: int) -> None:
-        worker.asked.put(lambda: worker.import_one(import_id))
+    def enqueue_import(*, owner_id: int, import_id: int) -> None:
+        worker.asked.put(lambda: worker.import_one(owner_id, import_id))
 
     def enqueue_undo(row: Import) -> None:
         worker.asked.put(lambda: tasks.undo_import(row.pk, owner_id=row.owner_id))

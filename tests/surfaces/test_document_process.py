@@ -1,17 +1,24 @@
 """Documents as a worker reads them: in a real child process, which has limits and is told no secret."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.core import child_process
 from convmemory.documents import drawing, library, tasks
+from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
+from tests.support.fleet import wait_until
 from tests.support.full_disk import files_end_at
+from tests.support.patience import PROCESSES_S
+from tests.support.slow_files import slow_pdf
+from tests.support.worker import running_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,6 +41,62 @@ def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
+
+
+def test_drawing_without_progress_is_ended(owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.DOCUMENT_STALL_S = 1
+    monkeypatch.setattr(child_process, "HEARTBEAT_S", 0.1)
+    endings = []
+    run_child = child_process.run_child
+    monkeypatch.setattr(
+        child_process, "run_child", lambda *given, **by_name: endings.append(run_child(*given, **by_name))
+    )
+    document = upload(owner, slow_pdf(), "slow.pdf")
+    Document.objects.update(status="ready", format="pdf", page_count=1)
+    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
+    assert endings == [child_process.Ending.STALLED]
+
+
+def test_reading_without_progress_names_the_setting(
+    owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DOCUMENT_STALL_S = 1
+    monkeypatch.setattr(child_process, "HEARTBEAT_S", 0.1)
+    document = upload(owner, slow_pdf(texts=40), "slow.pdf")
+    assert tasks.process(document.pk, owner_id=owner.pk) == {"status": "failed"}
+    document.refresh_from_db()
+    assert (document.failure, "1 s (DOCUMENT_STALL_S)" in document.error) == ("time", True)
+
+
+def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
+    owner: User, tmp_path: Path, settings: Settings
+) -> None:
+    bob = make_user("bob")
+    hanging = [upload(owner, slow_pdf(texts=40 + number), f"{number}.pdf") for number in range(3)]
+    for document in hanging:
+        tasks.enqueue_document(owner_id=owner.pk, document_id=document.pk)
+    variables = {"WORKERS": "3", "MEDIA_ROOT": str(settings.MEDIA_ROOT), "DOCUMENT_STALL_S": "3600"}
+    with running_worker(variables, tmp_path / "worker.log"):
+        wait_until(lambda: reading(), "the first document", PROCESSES_S)
+        for child in reading():
+            child.suspend()  # it hangs from now on, however fast the machine is
+        small = upload(bob, GUIDE)
+        tasks.enqueue_document(owner_id=bob.pk, document_id=small.pk)
+        wait_until(lambda: Document.objects.get(pk=small.pk).status == "ready", "the other's document", PROCESSES_S)
+    statuses = [Document.objects.get(pk=document.pk).status for document in hanging]
+    assert sorted(statuses) == ["processing", "uploaded", "uploaded"]
+
+
+def reading() -> list[psutil.Process]:
+    """The processes that convert a document for a worker of this test."""
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if is_of_documents(process)]
+
+
+def is_of_documents(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return "convmemory.documents.parse_child" in process.cmdline()
+    return False
 
 
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:

@@ -14,7 +14,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
-from django_q.models import OrmQ
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
@@ -26,6 +25,7 @@ from convmemory.core import child_process
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 from tests.support.patience import ANSWER_S, PROCESSES_S
+from tests.support.queue import drop_all
 from tests.support.site import running_site
 from tests.support.worker import running_worker
 
@@ -51,7 +51,7 @@ def queued(owner: User, content: bytes) -> Import:
 
 def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
     row = queued(owner, LINES)
-    assert tasks.run(row.pk) == {"state": "done"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     row.refresh_from_db()
     assert row.report
     assert row.report["total"]["added"] == 2
@@ -62,7 +62,9 @@ def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
 
 def test_the_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:
     for number in range(3):
-        assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk) == {"state": "done"}
+        assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk, owner_id=owner.pk) == {
+            "state": "done"
+        }
         assert len(servers()) == 1
         assert not children()
     assert Conversation.objects.count() == 3
@@ -71,18 +73,18 @@ def test_the_program_is_loaded_once_for_imports_that_follow_each_other(owner: Us
 def test_a_server_that_has_ended_or_was_started_otherwise_is_replaced(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks.run(queued(owner, LINES).pk)
+    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
     [first] = servers()
     first.kill()
     wait_until(lambda: first.status() == psutil.STATUS_ZOMBIE)
-    assert tasks.run(queued(owner, LINES).pk) == {"state": "done"}
+    assert tasks.run(queued(owner, LINES).pk, owner_id=owner.pk) == {"state": "done"}
     [second] = servers()
     monkeypatch.setenv("IMPORT_MEMORY_MB", "333")
-    assert tasks.run(queued(owner, LINES).pk) == {"state": "done"}
+    assert tasks.run(queued(owner, LINES).pk, owner_id=owner.pk) == {"state": "done"}
     [third] = servers()
     assert len({first.pid, second.pid, third.pid}) == 3
     monkeypatch.setattr(child_process, "PATIENCE_S", 0)
-    tasks.run(queued(owner, LINES).pk)
+    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
     [fourth] = servers()
     assert fourth.pid != third.pid, "one that may be about to end is not asked"
 
@@ -91,8 +93,8 @@ def test_an_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch
     row = queued(owner, LINES)
     with monkeypatch.context() as patch:
         patch.setenv("IMPORT_MEMORY_MB", "not a number")
-        assert tasks.run(row.pk) == {"state": "queued"}
-    assert tasks.run(row.pk) == {"state": "done"}
+        assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
 
 
 def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +106,14 @@ def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pyte
         return watch(*arguments)
 
     monkeypatch.setattr(child_process, "_watch", look)
-    tasks.run(queued(owner, LINES).pk)
+    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
     assert held == [False]
 
 
 def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_TIMEOUT_S = 0
     row = queued(owner, many_messages(200_000))  # a small one may be done before anybody looks
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
     assert "longer than 0 s (IMPORT_TIMEOUT_S)" in row.error
@@ -125,18 +127,18 @@ def test_the_kernel_ends_a_process_whose_worker_forgot_it(
     monkeypatch.setattr("convmemory.core.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
     monkeypatch.setattr("convmemory.core.child_process.HEARTBEAT_S", 30)
     row = queued(owner, many_messages(200_000))
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
 
 
 def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_MEMORY_MB = 256  # the least that can be set: an ordinary import has enough
-    assert tasks.run(queued(owner, many_messages(2_000)).pk) == {"state": "done"}
+    assert tasks.run(queued(owner, many_messages(2_000)).pk, owner_id=owner.pk) == {"state": "done"}
     Conversation.objects.all().delete()
     document = b'[{"role": "user", "content": "%s"}]' % (b"x" * 60 * 1024**2)
     row = queue_import(owner=owner, file=SimpleUploadedFile("chat.json", document))
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert (row.failure, "256 MB (IMPORT_MEMORY_MB)" in row.error) == ("memory", True)
     assert not Conversation.objects.exists()
@@ -146,8 +148,8 @@ def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: An
 def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
     monkeypatch.setattr("convmemory.core.child_process._watch", killing(monkeypatch))
-    assert tasks.run(row.pk) == {"state": "queued"}
-    assert tasks.run(row.pk) == {"state": "done"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert Message.objects.count() == 2
 
 
@@ -185,15 +187,15 @@ def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: Us
 
 def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User, tmp_path: Path) -> None:
     row = queued(owner, many_messages(20_000))
-    tasks.enqueue_import(row.pk)
+    tasks.enqueue_import(owner_id=owner.pk, import_id=row.pk)
     with inserts_held(), running_worker({}, tmp_path / "worker.log"):
         wait_until(lambda: Import.objects.get().messages_read > 0)
         [child] = children()
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
-    OrmQ.objects.all().delete()
+    drop_all()
     Import.objects.update(lease_until=Import.objects.get().started_at)
     assert tasks.sweep()["lost"] == 1
-    assert tasks.run(row.pk) == {"state": "done"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (20_000, 1)
 
 

@@ -30,7 +30,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> 
 
 @pytest.fixture
 def no_worker(_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "enqueue", lambda *_, **__: True)
+    monkeypatch.setattr(tasks, "enqueue_for", lambda *_, **__: True)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_import_that_goes_on_is_come_back_for(client: Client, no_worker: None
     body = answer.json()
     assert (body["state"], body["error"]) == ("queued", "")
     assert "It waits for a worker" in body["detail"]
-    tasks.run(body["id"])
+    tasks.run(body["id"], owner_id=Import.objects.get().owner_id)
     shown = client.get(answer.headers["Location"]).json()
     assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)
 
@@ -105,7 +105,7 @@ def test_how_an_import_failed_is_told_by_the_status(
         Import.objects.filter(owner=owner).update(state="failed", failure=failure, error="what to do")
         return True
 
-    monkeypatch.setattr(tasks, "enqueue", fail)
+    monkeypatch.setattr(tasks, "enqueue_for", fail)
     answer = send(client, LINES)
     assert (answer.status_code, answer.json()["detail"], answer.json()["failure"]) == (status, "what to do", failure)
 

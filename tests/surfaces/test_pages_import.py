@@ -116,7 +116,7 @@ def test_an_upload_needs_the_form_s_token(owner: User) -> None:
 def test_an_import_that_waits_says_so_and_asks_again(
     client: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "enqueue", lambda *_, **__: True)
+    monkeypatch.setattr(tasks, "enqueue_for", lambda *_, **__: True)
     text = upload(client, SimpleUploadedFile("<b>one.jsonl", LINES))
     row = Import.objects.get()
     assert "It waits for a worker" in text
@@ -131,9 +131,9 @@ def test_an_import_that_waits_says_so_and_asks_again(
     assert "It waits until your import of &lt;b&gt;one.jsonl has ended" in upload(
         client, SimpleUploadedFile("two.jsonl", LINES)
     )
-    assert tasks.run(row.pk) == {"state": "not now"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "not now"}
     Import.objects.filter(pk=row.pk).update(state="queued")
-    tasks.run(row.pk)
+    tasks.run(row.pk, owner_id=row.owner_id)
     whole = client.get(f"/import/{row.pk}").content.decode()
     assert "2 new, 0 updated" in whole
     assert 'hx-get="/import/' not in whole

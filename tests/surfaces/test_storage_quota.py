@@ -38,7 +38,7 @@ def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, d
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
     settings.MAX_STORED_MB_PER_USER = 1
     run_at_once(monkeypatch)
-    monkeypatch.setattr(documents_api, "in_thread", imports_api.in_thread)
+    monkeypatch.setattr(documents_api, "in_thread", vars(imports_api)["in_thread"])
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def stored(owner: User) -> int:
 
 def imported(owner: User) -> Import:
     row = imports.queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", CHAT))
-    tasks.run(row.pk)
+    tasks.run(row.pk, owner_id=row.owner_id)
     row.refresh_from_db()
     return row
 

@@ -1,5 +1,6 @@
 -- The task to work on next. Its owner has the fewest in work, and among these waits longest to be served; of the
--- owner's tasks it is the one that was worked on least often, and of these the newest.
+-- owner's tasks it is a long one if the owner may have one more in work and a worker is kept free for others, else the
+-- one that was worked on least often, and of these the newest.
 WITH working AS (
     SELECT
         owner_id,
@@ -20,7 +21,7 @@ owners AS (
         o.owner_id,
         coalesce(w.tasks, 0) AS tasks,
         s.served_at,
-        (SELECT here FROM room) AND coalesce(w.long_tasks, 0) < %(most_long)s AS may_be_long
+        (SELECT here FROM room) AND coalesce(w.long_tasks, 0) < %(most_long_of_owner)s AS may_be_long
     FROM (SELECT DISTINCT owner_id FROM core_ownertask) AS o
     LEFT JOIN working AS w ON w.owner_id = o.owner_id
     LEFT JOIN core_ownerservice AS s ON s.owner_id = o.owner_id
@@ -36,7 +37,7 @@ CROSS JOIN LATERAL (
         AND due_at <= %(now)s
         AND (leased_until IS NULL OR leased_until <= %(now)s)
         AND (o.may_be_long OR NOT is_long)
-    ORDER BY slices, asked_at DESC, id DESC
+    ORDER BY is_long AND %(keeps_one_free)s DESC, slices, asked_at DESC, id DESC
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ) AS t

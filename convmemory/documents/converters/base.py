@@ -5,14 +5,22 @@
         return Converted([Block(text)], title=first_line_of(text))
 
 To add one, write a module with such a function and name it in `converters/detect.py`. It must be linear in the file's
-size, and may raise `Unreadable` with what the owner can do about it.
+size, and may raise `Unreadable` with what the owner can do about it. Loops over pages and the like go over
+`file.watched(...)`: a converter that works for `DOCUMENT_STALL_S` without progress is ended.
 """
 
-from collections.abc import Callable, Iterable
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from convmemory.documents.structure import Block
+
+REPORT_S = 0.5
+
+T = TypeVar("T")
 
 
 class Unreadable(Exception):
@@ -38,11 +46,12 @@ class ConvertLimits:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The stored file, and its original name."""
+    """The stored file, and its original name. The worker watches when the file `progress` was last touched."""
 
     path: Path
     name: str
     limits: ConvertLimits = field(default_factory=ConvertLimits)
+    progress: Path | None = None
 
     @property
     def suffix(self) -> str:
@@ -53,6 +62,15 @@ class SourceFile:
     def stem(self) -> str:
         """The name without its suffix, which serves as the title of a document without one."""
         return Path(self.name).stem
+
+    def watched(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and touch `progress` from time to time."""
+        due_at = 0.0
+        for item in items:
+            if self.progress is not None and time.monotonic() >= due_at:
+                os.utime(self.progress)
+                due_at = time.monotonic() + REPORT_S
+            yield item
 
     def text(self) -> str:
         """The file as text, whatever its encoding; line endings are unchanged."""

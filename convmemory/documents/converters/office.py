@@ -3,7 +3,11 @@
 Read by python-docx, python-pptx and calamine.
 """
 
+import re
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any
 
@@ -15,6 +19,10 @@ MAX_CELLS = 2_000_000
 MAX_COLUMNS = 200
 CELL_CHARS = 2_000
 HEADER_CHARS = 160
+CELL = re.compile(  # of SpreadsheetML, with content: formats alone may reach to the last column
+    rb"""<(?:\w{1,20}:)?c\s[^<>]{0,200}?\br=["']([A-Z]{1,3})([0-9]{1,7})["'][^<>]{0,200}(?<!/)>(?!</)"""
+)
+SCANNED_BYTES, LONGEST_CELL_BYTES = 1024**2, 512
 WORD_WITH_MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
 _DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 
@@ -32,7 +40,7 @@ def convert_docx(file: SourceFile) -> Converted:
             document = Package.open(stream).main_document_part.document
     except Exception as error:
         raise Unreadable("broken", _DAMAGED) from error
-    return Converted(list(_docx_blocks(document)), title=str(document.core_properties.title or ""))
+    return Converted(list(file.watched(_docx_blocks(document))), title=str(document.core_properties.title or ""))
 
 
 def _docx_blocks(document: Any) -> Iterator[Block]:
@@ -76,7 +84,8 @@ def convert_pptx(file: SourceFile) -> Converted:
         raise Unreadable("broken", _DAMAGED) from error
     if len(slides) > file.limits.max_pages:
         raise Unreadable("too_large", f"There are {len(slides):,} slides; at most {file.limits.max_pages:,} are read.")
-    blocks = [block for number, slide in enumerate(slides, 1) for block in _slide_blocks(slide, number)]
+    numbered = file.watched(enumerate(slides, 1))
+    blocks = [block for number, slide in numbered for block in _slide_blocks(slide, number)]
     return Converted(blocks, title=str(show.core_properties.title or ""), pages=len(slides))
 
 
@@ -113,6 +122,8 @@ def convert_sheets(file: SourceFile) -> Converted:
     Unreadable."""
     import python_calamine
 
+    if zipfile.is_zipfile(file.path):
+        _require_few_cells(sum(_cells_of_parts(file)))  # calamine allocates the whole range of a sheet at once
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(file.path))
     except python_calamine.PasswordError as error:
@@ -121,21 +132,53 @@ def convert_sheets(file: SourceFile) -> Converted:
         ) from error
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise Unreadable("broken", _DAMAGED) from error
-    sheets, notes = [], []
-    for name in book.sheet_names[: file.limits.max_pages]:
+    sheets, notes, cells = [], [], 0
+    for name in file.watched(book.sheet_names[: file.limits.max_pages]):
         try:
-            sheets.append((name, book.get_sheet_by_name(name)))
+            sheet = book.get_sheet_by_name(name)
         except (python_calamine.CalamineError, ValueError):
             notes.append(f"The sheet {name!r} cannot be read: save it again from the program that made it.")
+            continue
+        last_row, last_column = sheet.end or (0, 0)
+        cells += (last_row + 1) * (last_column + 1)  # rows are read from the first on, however far the range is from it
+        _require_few_cells(cells)
+        sheets.append((name, sheet))
     if not sheets:
         raise Unreadable("broken", _DAMAGED)
-    cells = sum(sheet.height * sheet.width for _, sheet in sheets)
-    if cells > MAX_CELLS:
-        raise Unreadable(
-            "too_large", f"The workbook has {cells:,} cells; at most {MAX_CELLS:,} are read: save it in parts."
-        )
     blocks = [block for number, (name, sheet) in enumerate(sheets, 1) for block in _sheet_blocks(name, sheet, number)]
     return Converted(blocks, pages=len(sheets), notes=notes)
+
+
+def _require_few_cells(count: int) -> None:
+    if count > MAX_CELLS:
+        raise Unreadable(
+            "too_large",
+            f"The workbook has {count:,} cells, counted up to the last row and column with content; at most "
+            f"{MAX_CELLS:,} are read: delete cells far outside, or save it in parts.",
+        )
+
+
+def _cells_of_parts(file: SourceFile) -> Iterator[int]:
+    """For each part of a workbook in XML, the cells from the first to the last row and column with content."""
+    with open_packed(file) as archive:
+        for entry in file.watched(archive.infolist()):
+            last_row = last_column = 0
+            with suppress(zipfile.BadZipFile, zlib.error, EOFError, OSError), archive.open(entry) as part:
+                held = b""  # calamine says what is wrong with a damaged part
+                while chunk := part.read(SCANNED_BYTES):
+                    found = CELL.findall(held + chunk)
+                    last_row = max([last_row, *(int(row) for _, row in found)])
+                    last_column = max([last_column, *map(_column_number, {column for column, _ in found})])
+                    held = chunk[-LONGEST_CELL_BYTES:]
+            yield last_row * last_column
+
+
+def _column_number(name: bytes) -> int:
+    """1 for A, 27 for AA."""
+    number = 0
+    for letter in name:
+        number = number * 26 + letter - 64
+    return number
 
 
 def _sheet_blocks(name: str, sheet: Any, number: int) -> Iterator[Block]:

@@ -2,7 +2,7 @@
 
 `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
 left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
-`MAX_HEIGHT`.
+`MAX_HEIGHT`; a page whose sides are absurd is not drawn.
 """
 
 import json
@@ -14,6 +14,8 @@ from convmemory.documents.converters.base import SourceFile
 from convmemory.documents.converters.pdf import HYPHENS, open_pdf
 
 MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
+MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the largest that Acrobat opens
+MAX_RATIO = 100.0  # of the longer side to the shorter
 QUALITY = 80
 MAX_CHARS = 40_000  # of one page, of which the places are told
 SOFT_HYPHEN = "\u00ad"
@@ -38,7 +40,9 @@ def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> Non
 
 def _draw(page: Any, number: int, folder: Path) -> None:
     width, height = page.get_size()
-    bitmap = page.render(scale=min(MAX_WIDTH / max(width, 1.0), MAX_HEIGHT / max(height, 1.0)))
+    if not (min(width, height) >= MIN_SIDE and max(width, height) <= min(MAX_SIDE, MAX_RATIO * min(width, height))):
+        return
+    bitmap = page.render(scale=min(MAX_WIDTH / width, MAX_HEIGHT / height))
     picture = bitmap.to_pil()
     picture.convert("RGB").save(folder / f"{number}.webp", "WEBP", quality=QUALITY)
     textpage = page.get_textpage()

@@ -47,7 +47,7 @@ def convert(file: SourceFile) -> Converted:
         if count > file.limits.max_pages:
             most = f"{file.limits.max_pages:,} (MAX_DOCUMENT_PAGES)"
             raise Unreadable("too_large", f"The PDF has {count:,} pages; at most {most} are read: split it.")
-        pages = [_lines_of(pdf[index]) for index in range(count)]
+        pages = [_lines_of(pdf[index]) for index in file.watched(range(count))]
         notes: list[str] = []
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             pages = _pages_by_ocr(pdf, file)
@@ -208,7 +208,7 @@ def _pages_by_ocr(pdf: Any, file: SourceFile) -> list[list[Line]]:
     tesseract = shutil.which("tesseract")
     if tesseract is None:
         raise Unreadable("no_text", "The PDF holds pictures of pages, and DOCUMENT_OCR=1 needs tesseract: install it.")
-    return [_ocr(tesseract, pdf[index]) for index in range(len(pdf))]
+    return [_ocr(tesseract, pdf[index]) for index in file.watched(range(len(pdf)))]
 
 
 def _ocr(tesseract: str, page: Any) -> list[Line]:

@@ -30,7 +30,7 @@ def convert_html(file: SourceFile) -> Converted:
     """Headings by their elements. Raises: Unreadable."""
     root = _tree(file.text())
     title = root.find(".//title") if root is not None else None
-    blocks = list(html_blocks(root)) if root is not None else []
+    blocks = list(file.watched(html_blocks(root))) if root is not None else []
     return Converted(blocks, title=" ".join((title.text or "").split()) if title is not None else "")
 
 
@@ -39,7 +39,9 @@ def convert_epub(file: SourceFile) -> Converted:
     with open_packed(file) as archive:
         try:
             title, chapters = _spine(archive)
-            blocks = [block for name in chapters for block in html_blocks(_tree(decode(archive.read(name))))]
+            blocks = [
+                block for name in file.watched(chapters) for block in html_blocks(_tree(decode(archive.read(name))))
+            ]
         except (KeyError, StopIteration, ValueError, zipfile.BadZipFile, SyntaxError) as error:
             raise Unreadable("broken", "The book is damaged: its list of chapters cannot be read.") from error
     return Converted(blocks, title=title)

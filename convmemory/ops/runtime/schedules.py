@@ -1,5 +1,6 @@
 """The periodic tasks, as rows that django-q reads."""
 
+from django.db import transaction
 from django_q.models import Schedule
 
 from convmemory.core.queueing import enqueue
@@ -33,5 +34,7 @@ def ensure_schedules() -> None:
 
 
 def enqueue_sweep() -> None:
-    """Look for missed work now, rather than at the next minute."""
-    enqueue(SWEEP, group="sweep")
+    """Look for missed work now, rather than at the next minute; several workers that start at once ask once."""
+    with transaction.atomic():
+        list(Schedule.objects.select_for_update().filter(func=SWEEP))
+        enqueue(SWEEP, group="sweep")

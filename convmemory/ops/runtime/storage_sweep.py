@@ -19,7 +19,7 @@ MAX_S = 20.0
 def reconcile_storage() -> int:
     """Count uncounted rows, for `MAX_S` at most, then every owner's sum; returns how many sums were missing or
     wrong."""
-    counted = _count_uncounted(time.monotonic() + MAX_S)
+    counted: int = _count_uncounted(time.monotonic() + MAX_S)
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "count_documents"))
         counted += cursor.rowcount

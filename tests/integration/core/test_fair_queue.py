@@ -13,7 +13,8 @@ from django.utils import timezone
 from django_q import brokers
 from django_q.brokers import orm, redis_broker
 from django_q.conf import Conf
-from django_q.models import OrmQ
+from django_q.models import OrmQ, Schedule
+from django_q.scheduler import scheduler
 from django_q.signing import SignedPackage
 from redis import Redis
 from redis.exceptions import RedisError
@@ -21,14 +22,16 @@ from redis.exceptions import RedisError
 from convmemory.core import fair_queue
 from convmemory.core.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
 from convmemory.core.models import OwnerTask
+from convmemory.core.queueing import enqueue
 from convmemory.ops.observability import task_signals
 from convmemory.ops.privacy.task_arguments import drop_queued
+from convmemory.ops.runtime import schedules
 from tests.factories import make_user
 from tests.support.fleet import free_port, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-FUNC = "search.tasks.index"
+FUNC, LONG = "search.tasks.index", "convmemory.documents.tasks.process"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 Answer = Callable[..., dict[str, Any]]
@@ -107,12 +110,16 @@ def owners_served(user_by_id: dict[int, str], count: int) -> list[str]:
     return served
 
 
-def ask(owner: User, *conversations: int, at: datetime = NOON, **values: Any) -> None:
+def ask(owner: User, *numbers: int, at: datetime = NOON, func: str = FUNC) -> None:
     """Tasks with these numbers, each asked for a second after the one before."""
-    for number, conversation in enumerate(conversations):
-        enqueue_for(owner.pk, FUNC, conversation, **values)
-        asked_at = at - timedelta(hours=1) + timedelta(seconds=number)
-        OwnerTask.objects.filter(key=f"{FUNC}:{conversation}").update(asked_at=asked_at, due_at=asked_at)
+    for seconds, number in enumerate(numbers):
+        enqueue_for(owner.pk, func, number)
+        asked_at = at - timedelta(hours=1) + timedelta(seconds=seconds)
+        OwnerTask.objects.filter(key=f"{func}:{number}").update(asked_at=asked_at, due_at=asked_at)
+
+
+def numbers_of(*tasks: OwnerTask | None) -> list[int | None]:
+    return [task.args[0] if task else None for task in tasks]
 
 
 # --- whose task is next -----------------------------------------------------------------------------
@@ -153,22 +160,73 @@ def test_of_ones_own_the_newest_is_first_and_the_long_one_after_the_short() -> N
     assert order == [2, 1, 3]
 
 
-def test_long_tasks_leave_a_worker_free(settings: Any) -> None:
+def test_long_tasks_leave_a_worker_free_and_a_place_for_another_owner(settings: Any) -> None:
     settings.WORKERS = 3
-    ada, bob = make_user(), make_user()
-    ask(ada, 1, 2, 3, 4, is_long=True)
-    assert [task.args[0] if (task := claim(NOON)) else None for _ in range(3)] == [4, 3, None]
-    ask(bob, 5, is_long=True)
-    ask(bob, 6)
-    ask(ada, 7)
-    assert {task.args[0] if (task := claim(NOON)) else None for _ in range(3)} == {6, 7, None}
+    ada, bob, cy = make_user(), make_user(), make_user()
+    ask(ada, 1, 2, func=LONG)
+    assert numbers_of(claim(NOON), claim(NOON)) == [2, None]
+    ask(bob, 3, func=LONG)
+    ask(cy, 4, func=LONG)
+    assert numbers_of(claim(NOON), claim(NOON)) == [3, None], "the last worker is for tasks that are not long"
+    ask(cy, 5)
+    assert numbers_of(claim(NOON)) == [5]
+
+
+def test_owner_has_one_long_task_less_than_there_are_places(settings: Any) -> None:
+    settings.WORKERS = 5
+    ask(make_user(), 1, 2, 3, 4, func=LONG)
+    assert numbers_of(*(claim(NOON) for _ in range(4))) == [4, 3, 2, None]
+
+
+def test_own_long_task_goes_before_short_ones_while_a_worker_is_kept_free(settings: Any) -> None:
+    ada = make_user()
+    ask(ada, 1, func=LONG)
+    ask(ada, 2)
+    for workers, order in ((1, [2, 1]), (3, [1, 2])):
+        settings.WORKERS = workers
+        OwnerTask.objects.update(leased_until=None)
+        assert numbers_of(claim(NOON), claim(NOON)) == order
 
 
 def test_one_worker_alone_takes_long_tasks_too(settings: Any) -> None:
     settings.WORKERS = 1
-    ask(make_user(), 1, 2, is_long=True)
+    ask(make_user(), 1, 2, func=LONG)
     assert claim(NOON)
     assert claim(NOON) is None
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        "convmemory.conversations.tasks.run",
+        "convmemory.documents.tasks.process",
+        "convmemory.documents.tasks.draw",
+        "convmemory.ops.tasks.write_own_archive",
+        "summaries.tasks.make",
+    ],
+)
+def test_task_that_cannot_stop_is_long_whoever_asks_for_it(func: str) -> None:
+    enqueue_for(make_user().pk, func, 1)
+    assert OwnerTask.objects.get().is_long
+
+
+def test_lease_is_renewed_by_whoever_watches_a_child(answer: Callable[[Answer], None]) -> None:
+    leases: list[datetime | None] = []
+
+    def convert_in_child(number: int, *, owner_id: int) -> dict[str, Any]:
+        before = OwnerTask.objects.get().leased_until
+        fair_queue.keep_task()
+        leases.extend([before, OwnerTask.objects.get().leased_until])
+        return {}
+
+    answer(convert_in_child)
+    enqueue_for(make_user().pk, FUNC, 1)
+    work()
+    before, after = leases
+    assert before is not None
+    assert after is not None
+    assert after > before
+    assert not OwnerTask.objects.exists(), "the lease is still this worker's"
 
 
 # --- nothing is lost, nothing is done twice ---------------------------------------------------------
@@ -345,6 +403,69 @@ def test_a_large_import_leaves_room_for_the_installations_own(
         worked += 1
         assert broker.queue_size() <= tickets_wanted() + 1
     assert worked == 3 * tickets_wanted()
+
+
+def test_asking_again_and_again_adds_no_ticket_while_workers_are_busy(broker: brokers.Broker) -> None:
+    ada = make_user()
+    for _ in range(100):
+        enqueue_for(ada.pk, FUNC, 1)
+    assert broker.queue_size() == 1
+    for number in range(100):
+        enqueue_for(ada.pk, LONG, number)
+    assert broker.queue_size() == tickets_wanted()
+
+
+def test_many_sweeps_without_a_free_worker_add_one_ticket_for_each_task(broker: brokers.Broker) -> None:
+    ask(make_user(), 1, 2)
+    for _ in range(10):
+        revive()
+    assert broker.queue_size() == 2
+
+
+def test_installations_own_entries_are_no_tickets(broker: brokers.Broker) -> None:
+    for number in range(20):
+        enqueue("convmemory.ops.tasks.erase", number)
+    enqueue_for(make_user().pk, FUNC, 1)
+    assert broker.queue_size() == 21
+
+
+def test_end_of_a_long_task_calls_the_one_that_waited_for_its_place(
+    broker: brokers.Broker, answer: Callable[[Answer], None], settings: Any
+) -> None:
+    settings.WORKERS = 2
+    ada, bob = make_user(), make_user()
+    enqueue_for(ada.pk, LONG, 1)
+    enqueue_for(bob.pk, LONG, 2)
+    done: list[int] = []
+
+    def convert(number: int, *, owner_id: int) -> dict[str, Any]:
+        if not done:
+            while take(broker):
+                assert work() == {}, "the other worker may do no long task"
+        done.append(number)
+        return {}
+
+    answer(convert)
+    assert take(broker)
+    work()
+    assert broker.queue_size() == 1
+    work_off(broker)
+    assert sorted(done) == [1, 2]
+
+
+def test_periodic_task_waits_once_however_many_schedulers_there_are(broker: brokers.Broker) -> None:
+    schedules.ensure_schedules()
+    for _ in range(3):
+        Schedule.objects.update(next_run=timezone.now() - timedelta(hours=1))
+        scheduler(broker)
+        schedules.enqueue_sweep()
+    assert broker.queue_size() == len(schedules.SCHEDULES)
+    assert not Schedule.objects.filter(next_run__lt=timezone.now()).exists()
+    while broker.queue_size():
+        take(broker)
+    Schedule.objects.update(next_run=timezone.now() - timedelta(hours=1))
+    scheduler(broker)
+    assert broker.queue_size() == len(schedules.SCHEDULES), "those that a worker took are added again"
 
 
 def test_lost_tickets_are_found(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:

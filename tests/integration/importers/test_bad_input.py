@@ -139,7 +139,7 @@ def test_a_zip_in_a_zip_is_read_and_a_damaged_one_is_named(owner: User, good: Pa
 def uploaded(owner: User) -> Import:
     data = "\n".join(json.dumps(line) for line in GOOD).encode()
     row = imports.queue_import(owner=owner, file=SimpleUploadedFile(f"{SECOND}.jsonl", data))
-    tasks.run(row.pk)
+    tasks.run(row.pk, owner_id=row.owner_id)
     row.refresh_from_db()
     return row
 

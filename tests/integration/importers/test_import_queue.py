@@ -12,18 +12,21 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
-from django_q.models import OrmQ
 
 from convmemory.conversations import import_process, import_queue, import_work, tasks
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import create_import, queue_import, store_upload
 from convmemory.conversations.models import Conversation, Message
+from convmemory.core import fair_queue
 from convmemory.core.child_process import Ending
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
+from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.ops.runtime.schedules import SCHEDULES
 from tests.factories import make_user
 from tests.support.full_disk import files_end_at
 from tests.support.importing import run_here, uploads
+from tests.support.queue import drop_all
+from tests.support.queue import queued as waiting_tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -44,12 +47,8 @@ def queued(owner: User, content: bytes = LINES, name: str = "chat.jsonl") -> Imp
 
 def enqueued() -> list[int]:
     """The imports in the queue, which is emptied."""
-    found = [
-        item.task["args"][0]
-        for item in OrmQ.objects.order_by("pk")
-        if item.task["func"] == "convmemory.conversations.tasks.run"
-    ]
-    OrmQ.objects.all().delete()
+    found = [args[0] for _, args in waiting_tasks(tasks.RUN)]
+    drop_all()
     return found
 
 
@@ -57,8 +56,12 @@ def states() -> list[str]:
     return list(Import.objects.order_by("pk").values_list("state", flat=True))
 
 
+def try_to_claim(row: Import) -> Import | None:
+    return import_queue.claim(owner_id=row.owner_id, import_id=row.pk)
+
+
 def claim(row: Import) -> Import:
-    found = import_queue.claim(row.pk)
+    found = try_to_claim(row)
     assert found
     return found
 
@@ -69,63 +72,45 @@ def test_an_upload_waits_where_nobody_else_can_read_it_and_goes_with_the_import(
     folder = Path(django_settings.IMPORT_FOLDER)
     assert (row.state, row.file.name, row.size) == ("queued", name, len(LINES))
     assert (folder.stat().st_mode & 0o777, (folder / name).stat().st_mode & 0o777) == (0o700, 0o600)
-    assert tasks.run(row.pk) == {"state": "done"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     row.refresh_from_db()
     assert row.report
     assert (row.report["total"]["added"], row.messages_read, row.files_read) == (2, 2, 1)
     assert (row.file.name, row.run, row.lease_until) == ("", None, None)
     assert uploads() == []
-    assert tasks.run(row.pk) == {"state": "not now"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "not now"}
 
 
-def test_one_import_of_an_owner_runs_and_the_others_follow() -> None:
+def test_second_import_of_an_owner_waits_until_the_first_has_ended() -> None:
     ada, bob = make_user(), make_user()
     first, second, of_bob = queued(ada), queued(ada), queued(bob)
     claimed = claim(first)
-    assert import_queue.claim(first.pk) is None
-    assert import_queue.claim(second.pk) is None
-    assert import_queue.next_imports() == [of_bob.pk]
-    assert tasks.run(of_bob.pk) == {"state": "done"}
+    assert try_to_claim(first) is None
+    assert tasks.run(second.pk, owner_id=ada.pk) == {"state": "not now"}
+    assert tasks.run(of_bob.pk, owner_id=bob.pk) == {"state": "done"}
     with pytest.raises(IntegrityError), transaction.atomic():
         Import.objects.filter(pk=second.pk).update(state="running")
+    assert tasks.sweep()["enqueued"] == 0
     import_queue.fail(claimed, Import.Failure.TIME, "too slow")
-    assert enqueued() == []
-    tasks.sweep()
+    assert tasks.sweep()["enqueued"] == 1
+    assert tasks.sweep()["enqueued"] == 0, "it is in the queue already"
     assert enqueued() == [second.pk]
     third = queued(ada)
-    assert tasks.run(second.pk) == {"state": "done"}
-    assert enqueued().count(third.pk) == 1
+    assert tasks.run(second.pk, owner_id=ada.pk) == {"state": "done"}
+    assert enqueued() == [third.pk]
 
 
-def test_a_small_import_waits_for_no_large_one(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_queue, "SMALL_BYTES", len(LINES))
-    settings.WORKERS = 2
-    owners = [make_user() for _ in range(3)]
-    large, second_large = (queued(owner, LINES * 2) for owner in owners[:2])
-    small = queued(owners[2])
-    claim(large)
-    assert import_queue.claim(second_large.pk) is None
-    assert import_queue.next_imports() == [small.pk]
-    claim(small)
-    assert import_queue.claim(queued(make_user()).pk) is None, "there are two workers"
-    assert import_queue.next_imports() == []
-
-
-def test_a_worker_stays_free_and_owners_take_turns(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_queue, "SMALL_BYTES", 0)
-    settings.WORKERS = 2
-    ada, bob, eve = make_user(), make_user(), make_user()
-    rows = [queued(owner) for owner in (ada, ada, ada, bob, eve)]
-    assert import_queue.next_imports() == [rows[0].pk]
-    claimed = claim(rows[0])
-    assert import_queue.claim(rows[3].pk) is None
-    assert import_queue.next_imports() == []
-    import_queue.fail(claimed, Import.Failure.TIME, "")
-    order = []
-    while found := import_queue.next_imports():
-        order += found
-        tasks.run(found[0])
-    assert order == [rows[3].pk, rows[4].pk, rows[1].pk, rows[2].pk]
+def test_imports_documents_and_drawings_share_the_places_of_long_tasks(settings: Any) -> None:
+    settings.WORKERS = 3
+    ada, bob, cy = make_user(), make_user(), make_user()
+    tasks.enqueue_import(owner_id=ada.pk, import_id=queued(ada, LINES * 9_000).pk)
+    enqueue_document(owner_id=ada.pk, document_id=1)
+    enqueue_drawing(owner_id=ada.pk, document_id=2, page=1)
+    enqueue_document(owner_id=bob.pk, document_id=3)
+    tasks.enqueue_import(owner_id=cy.pk, import_id=queued(cy).pk)
+    taken = [fair_queue.claim() for _ in range(4)]
+    owners = [task and task.owner_id for task in taken]
+    assert owners == [ada.pk, bob.pk, None, None], "one of each owner, and the last worker is for none"
 
 
 def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +125,7 @@ def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch:
     Import.objects.update(lease_until=timezone.now() - PAST)
     assert tasks.sweep() == {"lost": 1, "tidied": 0, "enqueued": 1}
     assert not import_queue.renew(lost)
-    assert tasks.run(row.pk) == {"state": "done"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (2, 1)
     assert SCHEDULES["imports"] == ("convmemory.conversations.tasks.sweep", 1)
 
@@ -148,7 +133,7 @@ def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch:
 def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_process, "run_child", lambda row, folder: Ending.CRASHED)
     row = queued(make_user())
-    seen = [tasks.run(row.pk)["state"] for _ in range(import_queue.MAX_ATTEMPTS)]
+    seen = [tasks.run(row.pk, owner_id=row.owner_id)["state"] for _ in range(import_queue.MAX_ATTEMPTS)]
     assert seen == ["queued"] * (import_queue.MAX_ATTEMPTS - 1) + ["failed"]
     row.refresh_from_db()
     assert (row.failure, uploads()) == ("interrupted", [])
@@ -172,7 +157,7 @@ def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest
 )
 def test_what_cannot_be_read_is_said(content: bytes, name: str, failure: str, error: str) -> None:
     row = queued(make_user(), content, name)
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == failure
     assert error in row.error
@@ -185,7 +170,7 @@ def test_an_error_of_the_server_is_said_without_its_words(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("convmemory.conversations.import_work.import_upload", broken)
     row = queued(make_user())
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert (row.failure, row.error) == ("internal", "An error of the server ended it: RuntimeError.")
 
@@ -193,7 +178,7 @@ def test_an_error_of_the_server_is_said_without_its_words(monkeypatch: pytest.Mo
 def test_an_upload_that_is_not_where_the_worker_looks_is_said() -> None:
     row = queued(make_user())
     (Path(django_settings.IMPORT_FOLDER) / str(row.file.name)).unlink()
-    assert tasks.run(row.pk) == {"state": "failed"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert "IMPORT_FOLDER has to name one folder" in row.error
 
@@ -228,7 +213,7 @@ def test_what_waits_is_bounded(settings: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:
     queued(make_user())
     old = queued(make_user())
-    tasks.run(old.pk)
+    tasks.run(old.pk, owner_id=old.owner_id)
     Import.objects.filter(pk=old.pk).update(ended_at=timezone.now() - import_queue.KEPT_FOR - PAST)
     assert import_queue.tidy() == 1
     assert states() == ["queued"]
@@ -246,10 +231,10 @@ def test_import_that_meets_a_full_disk_fails_and_succeeds_later(monkeypatch: pyt
     ada = make_user()
     first = queued(ada, LINES * 100)
     with files_end_at(1_000):
-        tasks.run(first.pk)
+        tasks.run(first.pk, owner_id=ada.pk)
     first.refresh_from_db()
     assert (first.state, "disk is full" in first.error) == ("failed", True)
-    tasks.run(queued(ada, LINES * 100).pk)
+    tasks.run(queued(ada, LINES * 100).pk, owner_id=ada.pk)
     assert Message.objects.count() == 200
 
 

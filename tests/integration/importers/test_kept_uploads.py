@@ -39,7 +39,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> 
 
 def imported(owner: User, data: bytes = CHAT, name: str = "chat.jsonl") -> Import:
     row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
-    tasks.run(row.pk)
+    tasks.run(row.pk, owner_id=row.owner_id)
     row.refresh_from_db()
     return row
 
@@ -161,7 +161,7 @@ def _hex(seed: int) -> Iterator[str]:
 def test_full_disk_costs_the_copy_and_not_the_import() -> None:
     row = imports.queue_import(owner=make_user(), file=SimpleUploadedFile("chat.jsonl", CHAT))
     with files_end_at(len(CHAT)):  # encrypted, it is longer
-        tasks.run(row.pk)
+        tasks.run(row.pk, owner_id=row.owner_id)
     row.refresh_from_db()
     assert (row.state, row.kept) == ("done", None)
     assert not KeptUpload.objects.exists()

@@ -43,7 +43,7 @@ def owner() -> User:
 
 def imported(owner: User, data: bytes, name: str = "chats.jsonl") -> Import:
     row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
-    tasks.run(row.pk)
+    tasks.run(row.pk, owner_id=row.owner_id)
     row.refresh_from_db()
     assert row.state == Import.State.DONE, row.error
     return row

@@ -21,7 +21,9 @@ from tests.support.documents import (
     pptx_of,
     xlsx_of,
 )
+from tests.support.slow_files import workbook_with
 
+LAST_CELL = (1_048_575, 16_383)  # XFD1048576
 LONG = "A sentence that says a good deal of how plants grow in the shade of old walls. " * 4
 
 
@@ -212,6 +214,20 @@ def test_a_sheet_of_a_million_cells_is_read_and_a_larger_one_refused(
     monkeypatch.setattr("convmemory.documents.converters.office.MAX_CELLS", 20)
     heading, _ = convert(tmp_path, xlsx_of(A=[["x"] * 4] * 6), "a.xlsx")
     assert (heading.failure, "24 cells" in heading.error) == ("too_large", True)
+
+
+@pytest.mark.parametrize("cells", [[LAST_CELL], [(0, 0), LAST_CELL], [(0, LAST_CELL[1]), LAST_CELL], [(1_048_575, 2)]])
+def test_workbook_with_a_cell_far_outside_is_refused_by_its_bounds(
+    tmp_path: Path, cells: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("python_calamine.CalamineWorkbook", None)  # it would allocate the whole range
+    heading, _ = convert(tmp_path, workbook_with(*cells), "far.xlsx")
+    assert (heading.failure, "delete cells far outside" in heading.error) == ("too_large", True)
+
+
+def test_formats_without_content_are_no_cells(tmp_path: Path) -> None:
+    heading, [section] = convert(tmp_path, workbook_with((0, 0), (2, 1), formats=[LAST_CELL]), "plain.xlsx")
+    assert (heading.failure, section.text.split()) == ("", ["Far", "x", "|", "x"])
 
 
 def test_a_scan_is_read_by_ocr_where_that_is_switched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
