@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.core.text import storable
-from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable
+from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable, collected
 from convmemory.documents.hiding import KeysHidden, masked_keys
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
 TITLE_CHARS = 300
 MAX_NOTES = 20
+NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
+DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 _WORD = re.compile(r"\w")
 
 
@@ -47,12 +49,20 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     try:
         format = format_of(file)
         converted = CONVERTERS[format](file)
-        sections = cut_sections(_bounded(file.watched(converted.blocks), file.limits.max_chars))
+        sections = cut_sections(_storable(collected(converted.blocks, file)))
         hidden = KeysHidden.of(sections) if file.limits.hide_keys else KeysHidden(sections)
         if not any(_WORD.search(section.text) for section in sections):
             raise Unreadable("no_text", "The file holds no text: nothing in it could be found. Choose another one.")
     except Unreadable as error:
         yield _as_json(Heading(failure=error.failure, error=str(error)))
+        return
+    except MemoryError:
+        raise
+    except RecursionError:
+        yield _as_json(Heading(failure="too_large", error=NESTED))
+        return
+    except Exception as error:  # the boundary of foreign libraries: what they raise for a file is a reason to refuse it
+        yield _as_json(Heading(failure="broken", error=f"{DAMAGED} ({type(error).__name__})"))
         return
     title = " ".join(storable(converted.title).split()) or storable(file.stem) or "Document"
     heading = Heading(
@@ -68,15 +78,9 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         yield {"path": section.path, "page": section.page, "start": section.start, "text": section.text}
 
 
-def _bounded(blocks: Iterable[Block], max_chars: int) -> Iterator[Block]:
-    """The blocks in a form that PostgreSQL can store, without a change of length. Raises: Unreadable."""
-    chars = 0
+def _storable(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks in a form that PostgreSQL can store, without a change of length."""
     for block in blocks:
-        chars += len(block.text)
-        if chars > max_chars:
-            raise Unreadable(
-                "too_large", f"The document has more than {max_chars:,} characters (MAX_DOCUMENT_CHARS): split it."
-            )
         yield Block(storable(block.text.replace("\x00", "\ufffd")), block.level, block.page, storable(block.title))
 
 

@@ -5,8 +5,10 @@
         return Converted([Block(text)], title=first_line_of(text))
 
 To add one, write a module with such a function and name it in `converters/detect.py`. It must be linear in the file's
-size, and may raise `Unreadable` with what the owner can do about it. Loops over pages and the like go over
-`file.watched(...)`: a converter that works for `DOCUMENT_STALL_S` without progress is ended.
+size, collects its blocks with `collected`, reads each part of a file once however often it is referenced, and may raise
+`Unreadable` with what the owner can do about it. Any other error of a library is a refusal, too (`converting.py`).
+Loops over pages and the like go over `file.watched(...)`: a converter that works for DOCUMENT_STALL_S without progress
+is ended.
 """
 
 import os
@@ -16,9 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from convmemory.core.decoding import DecodeLimits
 from convmemory.documents.structure import Block
 
 REPORT_S = 0.5
+MAX_BLOCKS = 500_000
+"""Headings, paragraphs, rows: with as many as this a document takes seconds to cut into sections."""
 
 T = TypeVar("T")
 
@@ -32,14 +37,12 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertLimits:
+class ConvertLimits(DecodeLimits):
     """How much of a document is converted, whether scanned text is recognised (OCR), and whether keys are hidden."""
 
+    max_bytes: int = 512 * 1024**2  # unpacked: libraries hold it in memory
     max_pages: int = 10_000
     max_chars: int = 20_000_000
-    max_unpacked_bytes: int = 512 * 1024**2
-    max_ratio: int = 200  # of unpacked to packed bytes, once `ratio_from_bytes` are unpacked
-    ratio_from_bytes: int = 16 * 1024**2
     ocr: bool = False
     hide_keys: bool = True
 
@@ -88,6 +91,28 @@ class Converted:
 
 
 Converter = Callable[[SourceFile], Converted]
+
+
+def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
+    """Return the blocks, and report progress; stop at the first that exceeds what a document may have.
+
+    Raises: Unreadable.
+    """
+    found: list[Block] = []
+    chars, limits = 0, file.limits
+    for block in file.watched(blocks):
+        chars += len(block.text)
+        if chars > limits.max_chars:
+            raise Unreadable(
+                "too_large",
+                f"The document has more than {limits.max_chars:,} characters (MAX_DOCUMENT_CHARS): split it.",
+            )
+        if len(found) == MAX_BLOCKS:
+            raise Unreadable(
+                "too_large", f"The document has more than {MAX_BLOCKS:,} headings, paragraphs and rows: split it."
+            )
+        found.append(block)
+    return found
 
 
 def decode(data: bytes) -> str:

@@ -9,14 +9,18 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, time
+from itertools import islice
 from typing import Any
 
-from convmemory.documents.converters.base import Converted, SourceFile, Unreadable
-from convmemory.documents.converters.packed import open_packed
+from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected
+from convmemory.documents.converters.packed import open_packed, parsed_xml, require_declared_sizes
 from convmemory.documents.structure import Block
 
 MAX_CELLS = 2_000_000
 MAX_COLUMNS = 200
+MAX_SHEETS = 1_000
+MAX_SHAPES = 20_000  # of all slides: each takes half a millisecond
+_SHAPES = ("{*}sp", "{*}pic", "{*}cxnSp", "{*}grpSp", "{*}graphicFrame")
 CELL_CHARS = 2_000
 HEADER_CHARS = 160
 CELL = re.compile(  # of SpreadsheetML, with content: formats alone may reach to the last column
@@ -40,11 +44,27 @@ def convert_docx(file: SourceFile) -> Converted:
             document = Package.open(stream).main_document_part.document
     except Exception as error:
         raise Unreadable("broken", _DAMAGED) from error
-    return Converted(list(file.watched(_docx_blocks(document))), title=str(document.core_properties.title or ""))
+    return Converted(collected(_docx_blocks(document), file), title=_title_of(document))
+
+
+def _title_of(file: Any) -> str:
+    """The title of an Office file; "" if its properties are not declared as such."""
+    try:
+        return str(file.core_properties.title or "")
+    except (AttributeError, KeyError):
+        return ""
+
+
+def _docx_levels(document: Any) -> dict[str, int]:
+    """The level of each style of headings, by its id; none if the styles are not declared as such."""
+    try:
+        return {style.style_id: level for style in document.styles if (level := _heading_level(style.name or ""))}
+    except (AttributeError, KeyError):
+        return {}
 
 
 def _docx_blocks(document: Any) -> Iterator[Block]:
-    levels: dict[str, int] = {}
+    levels = _docx_levels(document)
     for item in document.iter_inner_content():
         if hasattr(item, "rows"):
             yield Block("".join(f"{line}\n" for line in _docx_rows(item)) + "\n")
@@ -52,10 +72,8 @@ def _docx_blocks(document: Any) -> Iterator[Block]:
         text = item.text
         if not text.strip():
             continue
-        style = item._p.style or ""
-        if style not in levels:
-            levels[style] = _heading_level(str(getattr(item.style, "name", "") or ""))
-        yield Block(f"{text}\n\n", level=levels[style], title=text if levels[style] else "")
+        level = levels.get(item._p.style or "", 0)
+        yield Block(f"{text}\n\n", level=level, title=text if level else "")
 
 
 def _docx_rows(table: Any) -> Iterator[str]:
@@ -79,14 +97,17 @@ def convert_pptx(file: SourceFile) -> Converted:
     try:
         with file.path.open("rb") as stream:
             show = Presentation(stream)
-        slides = list(show.slides)
+        slides = list({slide.part.partname: slide for slide in islice(show.slides, file.limits.max_pages + 1)}.values())
     except Exception as error:
         raise Unreadable("broken", _DAMAGED) from error
     if len(slides) > file.limits.max_pages:
-        raise Unreadable("too_large", f"There are {len(slides):,} slides; at most {file.limits.max_pages:,} are read.")
+        most = f"{file.limits.max_pages:,} (MAX_DOCUMENT_PAGES)"
+        raise Unreadable("too_large", f"There are more than {most} slides: split the file.")
+    if sum(1 for slide in slides for _ in slide._element.iter(*_SHAPES)) > MAX_SHAPES:
+        raise Unreadable("too_large", f"The slides have more than {MAX_SHAPES:,} shapes: split the file.")
     numbered = file.watched(enumerate(slides, 1))
-    blocks = [block for number, slide in numbered for block in _slide_blocks(slide, number)]
-    return Converted(blocks, title=str(show.core_properties.title or ""), pages=len(slides))
+    blocks = (block for number, slide in numbered for block in _slide_blocks(slide, number))
+    return Converted(collected(blocks, file), title=_title_of(show), pages=len(slides))
 
 
 def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
@@ -95,15 +116,20 @@ def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
     heading = heading or f"Slide {number}"
     yield Block(f"{heading}\n\n", level=1, page=number, title=heading)
     for shape in _shapes(slide.shapes):
-        if title is not None and shape.shape_id == title.shape_id:
+        if title is not None and shape._element is title._element:
             continue
         if shape.has_text_frame and shape.text_frame.text.strip():
             yield Block(f"{shape.text_frame.text}\n\n", page=number)
         elif getattr(shape, "has_table", False) and shape.has_table:
-            rows = (joined_row(cell.text for cell in row.cells) for row in shape.table.rows)
-            yield Block("".join(f"{row}\n" for row in rows) + "\n", page=number)
+            yield Block("".join(f"{row}\n" for row in _pptx_rows(shape)) + "\n", page=number)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None and notes.text.strip():
         yield Block(f"{notes.text}\n\n", page=number)
+
+
+def _pptx_rows(shape: Any) -> Iterator[str]:
+    """The rows, without asking python-pptx for each cell: its grid takes quadratic time in a table's size."""
+    for row in shape.table._tbl.tr_lst:
+        yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
@@ -124,6 +150,9 @@ def convert_sheets(file: SourceFile) -> Converted:
 
     if zipfile.is_zipfile(file.path):
         _require_few_cells(sum(_cells_of_parts(file)))  # calamine allocates the whole range of a sheet at once
+        with open_packed(file) as archive:
+            require_declared_sizes(archive)
+            _require_own_sheets(archive)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(file.path))
     except python_calamine.PasswordError as error:
@@ -132,8 +161,13 @@ def convert_sheets(file: SourceFile) -> Converted:
         ) from error
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise Unreadable("broken", _DAMAGED) from error
+    if len(book.sheet_names) > MAX_SHEETS:
+        raise Unreadable(
+            "too_large",
+            f"The workbook has {len(book.sheet_names):,} sheets; at most {MAX_SHEETS:,} are read: save it in parts.",
+        )
     sheets, notes, cells = [], [], 0
-    for name in file.watched(book.sheet_names[: file.limits.max_pages]):
+    for name in file.watched(book.sheet_names):
         try:
             sheet = book.get_sheet_by_name(name)
         except (python_calamine.CalamineError, ValueError):
@@ -145,8 +179,22 @@ def convert_sheets(file: SourceFile) -> Converted:
         sheets.append((name, sheet))
     if not sheets:
         raise Unreadable("broken", _DAMAGED)
-    blocks = [block for number, (name, sheet) in enumerate(sheets, 1) for block in _sheet_blocks(name, sheet, number)]
-    return Converted(blocks, pages=len(sheets), notes=notes)
+    blocks = (block for number, (name, sheet) in enumerate(sheets, 1) for block in _sheet_blocks(name, sheet, number))
+    return Converted(collected(blocks, file), pages=len(sheets), notes=notes)
+
+
+def _require_own_sheets(archive: zipfile.ZipFile) -> None:
+    """Refuse a workbook that names one part as several sheets: each would be read by itself. Raises: Unreadable."""
+    try:
+        sheets = list(parsed_xml(archive.read("xl/workbook.xml")).iter("{*}sheet"))
+        relations = parsed_xml(archive.read("xl/_rels/workbook.xml.rels")).iter("{*}Relationship")
+        target_of = {each.get("Id"): each.get("Target") for each in relations}
+    except (KeyError, SyntaxError, zipfile.BadZipFile):
+        return  # another kind of workbook, or a damaged one: its reader says so
+    names = [value for sheet in sheets for name, value in sheet.items() if name.endswith("}id")]
+    targets = [target_of.get(name) for name in names]
+    if len(set(targets)) < len(targets):
+        raise Unreadable("broken", "Several sheets of the workbook are one and the same: save it again.")
 
 
 def _require_few_cells(count: int) -> None:

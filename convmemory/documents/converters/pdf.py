@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from convmemory.documents.converters.base import Converted, SourceFile, Unreadable
+from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected
 from convmemory.documents.structure import Block
 
 PASSWORD, BROKEN = 4, 3  # PDFium's error codes
 MIN_CHARS_PER_PAGE = 2  # fewer on average: pages are pictures
 HEADING_SCALE = 1.15  # type that is so much larger than the body's is a heading
 MAX_HEADING_CHARS = 120
+MAX_LINES = 1_000_000
 FULL_LINE_SHARE = 0.7  # of the widest line; a shorter line ends its paragraph
 OCR_SCALE = 300 / 72
 OCR_TIMEOUT_S = 60
@@ -47,13 +48,13 @@ def convert(file: SourceFile) -> Converted:
         if count > file.limits.max_pages:
             most = f"{file.limits.max_pages:,} (MAX_DOCUMENT_PAGES)"
             raise Unreadable("too_large", f"The PDF has {count:,} pages; at most {most} are read: split it.")
-        pages = [_lines_of(pdf[index]) for index in file.watched(range(count))]
+        pages = _read_pages(pdf, count, file)
         notes: list[str] = []
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             pages = _pages_by_ocr(pdf, file)
             notes.append("Its pages are pictures: their text was read by OCR and can hold errors.")
         title = str(pdf.get_metadata_dict(skip_empty=True).get("Title", ""))
-        return Converted(list(_blocks(pages, _outline(pdf))), title=title, pages=count, notes=notes)
+        return Converted(collected(_blocks(pages, _outline(pdf)), file), title=title, pages=count, notes=notes)
     finally:
         pdf.close()
 
@@ -70,6 +71,23 @@ def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
         raise Unreadable(
             "broken", "The PDF is damaged and cannot be opened: save it again from the program that made it."
         ) from error
+
+
+def _read_pages(pdf: Any, count: int, file: SourceFile) -> list[list[Line]]:
+    """The lines of each page; a small file can name one page of many lines as all of them. Raises: Unreadable."""
+    pages: list[list[Line]] = []
+    lines = chars = 0
+    for index in file.watched(range(count)):
+        pages.append(_lines_of(pdf[index]))
+        lines += len(pages[-1])
+        chars += sum(len(line.text) for line in pages[-1])
+        if lines > MAX_LINES or chars > file.limits.max_chars:
+            raise Unreadable(
+                "too_large",
+                f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
+                "(MAX_DOCUMENT_CHARS): split it.",
+            )
+    return pages
 
 
 # --- lines ----------------------------------------------------------------------------------------

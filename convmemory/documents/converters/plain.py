@@ -6,7 +6,7 @@ The document's text is the file's own, so that offsets into it are offsets into 
 import re
 from collections.abc import Iterator
 
-from convmemory.documents.converters.base import Converted, SourceFile
+from convmemory.documents.converters.base import Converted, SourceFile, collected
 from convmemory.documents.structure import Block
 
 CODE_SUFFIXES = frozenset({
@@ -36,7 +36,7 @@ def convert_markdown(file: SourceFile) -> Converted:
     """Headings are `#` lines and underlined lines, but not inside code fences."""
     text = file.text()
     found = next(_markdown_headings(text), None)
-    return Converted(list(markdown_blocks(text)), title=found[3][:TITLE_CHARS] if found else "")
+    return Converted(collected(markdown_blocks(text), file), title=found[3][:TITLE_CHARS] if found else "")
 
 
 def convert_text(file: SourceFile) -> Converted:
@@ -46,7 +46,7 @@ def convert_text(file: SourceFile) -> Converted:
 
 def convert_code(file: SourceFile) -> Converted:
     """A section for each class and function, recognised by their first lines."""
-    return Converted(list(code_blocks(file.text())))
+    return Converted(collected(code_blocks(file.text()), file))
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:

@@ -1,15 +1,17 @@
 """HTML, EPUB and e-mail: the visible text. Scripts, styles and hidden elements are left out."""
 
 import posixpath
+import re
 import zipfile
 from collections.abc import Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, decode
-from convmemory.documents.converters.packed import open_packed
+from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected, decode
+from convmemory.documents.converters.packed import open_packed, parsed_xml
 from convmemory.documents.structure import Block
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -24,13 +26,19 @@ BREAKS = frozenset({
 })  # fmt: skip
 CELLS = frozenset({"td", "th"})
 MAIL_HEADERS = ("From", "To", "Cc", "Date")
+MAX_HEADER_CHARS = 4_000
+MAX_PARTS = 300
+MAX_ATTRIBUTES = 1_000  # of an element: libxml2 compares each with all before it
+
+_TAG = re.compile(r"""<[A-Za-z][^\s/>]*+((?:[\s/]*+[^\s=/>]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+)*+)""")
+_ATTRIBUTE = re.compile(r"""[^\s=/>]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+""")
 
 
 def convert_html(file: SourceFile) -> Converted:
     """Headings by their elements. Raises: Unreadable."""
     root = _tree(file.text())
     title = root.find(".//title") if root is not None else None
-    blocks = list(file.watched(html_blocks(root))) if root is not None else []
+    blocks = collected(html_blocks(root), file)
     return Converted(blocks, title=" ".join((title.text or "").split()) if title is not None else "")
 
 
@@ -39,9 +47,8 @@ def convert_epub(file: SourceFile) -> Converted:
     with open_packed(file) as archive:
         try:
             title, chapters = _spine(archive)
-            blocks = [
-                block for name in file.watched(chapters) for block in html_blocks(_tree(decode(archive.read(name))))
-            ]
+            texts = (decode(archive.read(name)) for name in file.watched(chapters))
+            blocks = collected((block for text in texts for block in html_blocks(_tree(text))), file)
         except (KeyError, StopIteration, ValueError, zipfile.BadZipFile, SyntaxError) as error:
             raise Unreadable("broken", "The book is damaged: its list of chapters cannot be read.") from error
     return Converted(blocks, title=title)
@@ -49,7 +56,7 @@ def convert_epub(file: SourceFile) -> Converted:
 
 def convert_email(file: SourceFile) -> Converted:
     """Subject and senders, then the text; attachments are listed and not opened."""
-    message = message_from_bytes(file.path.read_bytes(), policy=policy.default)
+    message = message_from_bytes(file.path.read_bytes(), policy=_BoundedMail(message_factory=_PartCounter()))
     assert isinstance(message, EmailMessage)
     subject = " ".join(str(message.get("Subject", "")).split())
     said = "".join(f"{name}: {message[name]}\n" for name in MAIL_HEADERS if message[name])
@@ -57,10 +64,35 @@ def convert_email(file: SourceFile) -> Converted:
     body = message.get_body(("plain", "html"))
     if body is not None:
         content = decode(bytes(body.get_payload(decode=True) or b""))
-        blocks += html_blocks(_tree(content)) if body.get_content_type() == "text/html" else [Block(content)]
+        blocks += (
+            collected(html_blocks(_tree(content)), file) if body.get_content_type() == "text/html" else [Block(content)]
+        )
     names = [name for part in message.iter_attachments() if (name := part.get_filename())]
     notes = [f"Attachments were not read: {', '.join(names[:20])}. Upload them by themselves."] if names else []
     return Converted(blocks, title=subject, notes=notes)
+
+
+class _BoundedMail(policy.EmailPolicy):
+    """Cuts headers before they are parsed: that takes quadratic time in a list of addresses or encoded words."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:MAX_HEADER_CHARS]
+
+
+class _PartCounter:
+    """Makes the parts of one message, up to a number. Raises: Unreadable."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, policy: Any = None) -> EmailMessage:
+        self._count += 1
+        if self._count > MAX_PARTS:
+            raise Unreadable(
+                "too_large", f"The e-mail has more than {MAX_PARTS} parts or messages in it: save them by themselves."
+            )
+        return EmailMessage(policy)
 
 
 def html_blocks(root: Any) -> Iterator[Block]:
@@ -111,29 +143,35 @@ def _events(root: Any) -> Iterator[tuple[str, str, str]]:
             waiting.append(("start", child))
 
 
+def _has_too_many_attributes(text: str) -> bool:
+    if len(text) < 2 * MAX_ATTRIBUTES:
+        return False
+    return next(islice(_ATTRIBUTE.finditer(text), MAX_ATTRIBUTES, None), None) is not None
+
+
 def _tree(text: str) -> Any:
+    """The root of a page, None if it is blank. Raises: Unreadable."""
     from lxml import etree
 
+    if any(_has_too_many_attributes(tag[1]) for tag in _TAG.finditer(text)):
+        raise Unreadable("too_large", f"An element has more than {MAX_ATTRIBUTES:,} attributes: save the page again.")
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     data = text.encode("utf-8", "replace")
     return etree.fromstring(data, parser) if data.strip() else None
 
 
 def _spine(archive: zipfile.ZipFile) -> tuple[str, list[str]]:
-    """The book's title and its chapters' names in the archive. Raises: KeyError, StopIteration, SyntaxError."""
-    container = _xml(archive.read("META-INF/container.xml"))
+    """The book's title and its chapters' names in the archive, each once.
+
+    Raises: KeyError, StopIteration, SyntaxError.
+    """
+    container = parsed_xml(archive.read("META-INF/container.xml"))
     place = next(container.iter("{*}rootfile")).get("full-path")
-    book = _xml(archive.read(place))
+    book = parsed_xml(archive.read(place))
     files = {item.get("id"): item.get("href") for item in book.iter("{*}item")}
     folder = posixpath.dirname(place)
     names = [files.get(entry.get("idref")) for entry in book.iter("{*}itemref")]
     known = set(archive.namelist())
     chapters = [posixpath.normpath(posixpath.join(folder, unquote(name.partition("#")[0]))) for name in names if name]
     title = next((node.text or "" for node in book.iter("{*}title")), "")
-    return " ".join(title.split()), [name for name in chapters if name in known]
-
-
-def _xml(data: bytes) -> Any:
-    from lxml import etree
-
-    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
+    return " ".join(title.split()), list(dict.fromkeys(name for name in chapters if name in known))

@@ -17,6 +17,8 @@ def new_archive(path: Path, *, level: int | None = None) -> Iterator[zipfile.Zip
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"{path} cannot be written: there is no folder {path.parent}.")
     how = zipfile.ZIP_STORED if level is None else zipfile.ZIP_DEFLATED
     try:
         drop_drafts_of(path)

@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.private_files import private_folder
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import export_user
@@ -59,6 +60,7 @@ def write_archive(*, owner_id: int, archive_id: int) -> str:
     OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
     place = f"archives/{row.owner_id}/{secrets.token_hex(16)}.zip"
     path = Path(document_storage().path(place))
+    private_folder(path.parent)
     try:
         size = export_user(user=row.owner, path=path).size
     except ConvMemoryError as error:

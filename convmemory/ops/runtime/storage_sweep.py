@@ -25,7 +25,8 @@ def reconcile_storage() -> int:
         counted += cursor.rowcount
         cursor.execute(load_sql("convmemory.ops", "owners_with_storage"))
         owners = [owner_id for (owner_id,) in cursor.fetchall()]
-    return counted + sum(_reconcile(owner_id) for owner_id in owners)
+    counted += sum(_reconcile(owner_id) for owner_id in owners)
+    return counted
 
 
 def _count_uncounted(deadline: float) -> int:

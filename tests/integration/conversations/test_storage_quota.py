@@ -36,7 +36,7 @@ def counted_anew(owner: User) -> int:
     pks = list(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
     Conversation.objects.filter(pk__in=pks).update(stored_bytes=0)
     recount(pks)
-    return sum(size or 0 for size in Conversation.objects.filter(owner=owner).values_list("stored_bytes", flat=True))
+    return sum(found or 0 for found in Conversation.objects.filter(owner=owner).values_list("stored_bytes", flat=True))
 
 
 def sync(owner: User, *drafts: MessageDraft, events: tuple[EventDraft, ...] = ()) -> int:

@@ -63,8 +63,9 @@ from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.key_shapes import find_keys
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
-from convmemory.documents.converters.base import decode
+from convmemory.documents.converters.base import Unreadable, decode
 from convmemory.documents.converters.office import joined_row
+from convmemory.documents.converters.packed import parsed_xml
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
 from convmemory.documents.converters.web import _tree, html_blocks
@@ -325,6 +326,16 @@ _BYTES = tiktoken.Encoding(
 )
 
 
+def _page(text: str) -> None:
+    with suppress(Unreadable):  # of an element with too many attributes
+        list(html_blocks(_tree(text)))
+
+
+def _part_of_archive(text: str) -> None:
+    with suppress(SyntaxError):
+        parsed_xml(f"<a>{text}</a>".encode("utf-8", "replace"))
+
+
 def _laid_out(text: str) -> object:
     first, second = (Section(number=number, path=[], start=0, text=text) for number in range(2))
     return list(lay_out([first, second], opening=opening_after(text), passage=MarkedSpan(3, len(text) - 3)))
@@ -391,7 +402,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
-    "convmemory.documents.converters.web": lambda text: list(html_blocks(_tree(text))),
+    "convmemory.documents.converters.packed": _part_of_archive,
+    "convmemory.documents.converters.web": _page,
     "convmemory.documents.hiding": masked_keys,
     "convmemory.documents.library": clean_name,
     "convmemory.documents.markdown_sections": _laid_out,

@@ -40,6 +40,8 @@ class Command(BaseCommand):
         names = ("agent", "project", "source", "after", "before", "archived")
         if path.exists():
             raise CommandError(f"{path} exists already: name another file.")
+        if not path.parent.is_dir():
+            raise CommandError(f"{path} cannot be written: there is no folder {path.parent}.")
         try:
             drop_drafts_of(path)
             filters = Filters(**{name: options[name] for name in names})
