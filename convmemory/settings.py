@@ -25,6 +25,7 @@ HTTPS_ONLY = conf.env_bool("HTTPS_ONLY", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SESSION_COOKIE_NAME = "convmemory_session"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+FORWARDED_ALLOW_IPS = conf.env_proxies("FORWARDED_ALLOW_IPS")
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
 HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0, maximum=157_680_000)

@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.utils import timezone
 
-from convmemory.accounts.forms import AdminChangePasswordForm
+from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm
 from convmemory.accounts.models import ApiKey, ContentAccess, ModelUse
 from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import MetadataAdmin, confirmed_action
@@ -21,6 +21,7 @@ admin.site.unregister(User)
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     """Users. They are deactivated here and erased, with all that is theirs, by `manage.py erase_user`."""
 
+    form = ChangeUserForm
     show_full_result_count = False
     change_password_form = AdminChangePasswordForm
     change_user_password_template = "accounts/change_password.html"  # noqa: S105

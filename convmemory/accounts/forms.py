@@ -3,7 +3,8 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AdminPasswordChangeForm
+from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
+from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.keys import revoke_all_keys
@@ -51,6 +52,16 @@ class ChangePasswordForm(EndsKeys, CheckedPasswordForm):
     """The form for one's own password, with pauses after wrong old ones."""
 
     field_order = ("old_password", "new_password1", "new_password2", "end_keys")
+
+
+class ChangeUserForm(UserChangeForm):  # type: ignore[type-arg]
+    """The admin's form for an account; Django's refuses taken names in other letter case only for new ones."""
+
+    def clean_username(self) -> str:
+        name: str = self.cleaned_data["username"]
+        if User.objects.filter(username__iexact=name).exclude(pk=self.instance.pk).exists():
+            raise self.instance.unique_error_message(User, ("username",))
+        return name
 
 
 class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignore[type-arg]

@@ -50,6 +50,14 @@ def active_keys(*, owner: AbstractBaseUser) -> list[ApiKey]:
     return list(ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).order_by("-created_at"))
 
 
+def active_key(*, owner: AbstractBaseUser, key_id: int) -> ApiKey:
+    """Return a key of `owner` that was not revoked. Raises: NotFound."""
+    found = ApiKey.objects.filter(owner_id=owner.pk, pk=key_id, revoked_at=None).first()
+    if found is None:
+        raise NotFound(f"There is no active API key {key_id}.")
+    return found
+
+
 def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
     """Raises: NotFound."""
     keys = ApiKey.objects.filter(owner_id=owner.pk, pk=key_id, revoked_at=None)

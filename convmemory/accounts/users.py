@@ -19,17 +19,30 @@ def user_named(username: str) -> User:
         ) from None
 
 
-def create_user(*, username: str, password: str, is_admin: bool = False) -> User:
-    """A new user who can sign in. Raises: InvalidInput for a name that is taken or invalid, and for a weak password."""
+def create_user(*, username: str, password: str | None, is_admin: bool = False) -> User:
+    """Return a new user; without a password they cannot sign in on the pages.
+
+    Raises: InvalidInput for a name that is invalid or taken, also in other letter case, and for a weak password.
+    """
+    username = User.normalize_username(username)
     user = User(username=username, is_staff=is_admin, is_superuser=is_admin)
-    if User.objects.filter(username=username).exists():
-        how = SIGN_IN_REMEDY.format(name=username)
-        raise InvalidInput(f"There is a user {username!r} already. If they have no password: {how}.")
     try:
         user.clean_fields(exclude=["password"])
-        validate_password(password, user)
+        _require_free(username)
+        if password is not None:
+            validate_password(password, user)
     except ValidationError as error:
-        raise InvalidInput(" ".join(error.messages)) from error
+        raise InvalidInput(f"The user {username[:40]!r} cannot be made: {' '.join(error.messages)}") from error
     user.set_password(password)
     user.save()
     return user
+
+
+def _require_free(username: str) -> None:
+    """Raises: InvalidInput if the name is taken."""
+    taken = User.objects.filter(username__iexact=username).values_list("username", flat=True).first()
+    if taken == username:
+        how = SIGN_IN_REMEDY.format(name=username)
+        raise InvalidInput(f"There is a user {username!r} already. If they have no password: {how}.")
+    if taken is not None:
+        raise InvalidInput(f"There is a user {taken!r} already, whose name differs in upper and lower case only.")

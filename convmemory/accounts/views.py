@@ -19,12 +19,12 @@ from django.urls import reverse_lazy
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import get_language_from_request, ngettext, override
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
-from convmemory.accounts.keys import active_keys, create_key, revoke_key
+from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.quota import use_today
 from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
@@ -34,6 +34,9 @@ from convmemory.core.languages import languages
 from convmemory.core.logs import route_of
 
 logger = logging.getLogger(__name__)
+
+NEW_KEY_COOKIE = "convmemory_new_key"
+NEW_KEY_S = 60  # the redirect follows at once
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
 
@@ -118,27 +121,59 @@ def key_use(request: PageRequest, key_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def keys(request: PageRequest) -> HttpResponse:
-    """The caller's keys, and a form for a new one. A new key is shown only in the response to its POST."""
-    new_key = ""
+    """The caller's keys, and a form for a new one. A new key is shown once, on the page that follows its POST."""
     form = NewKeyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        new_key = create_key(owner=request.user, **form.values())
-        form = NewKeyForm()
+        return redirect_with_new_key(request, create_key(owner=request.user, **form.values()))
+    new_key = new_key_of(request)
     context = {
         "keys": active_keys(owner=request.user),
         "form": form,
         "new_key": new_key,
         "search_address": request.build_absolute_uri("/api/v1/conversations/search"),
     }
-    response = render(request, "accounts/keys.html", context)
+    return showing_new_key(request, render(request, "accounts/keys.html", context))
+
+
+def redirect_with_new_key(request: PageRequest, key: str) -> HttpResponse:
+    """Return a redirect to the same page, which shows the new key, so that loading the page again makes no other.
+
+    The key travels in a signed cookie of that page alone, which is deleted when the key is shown: the server has none.
+    """
+    response = redirect(request.path)
+    response.set_signed_cookie(
+        NEW_KEY_COOKIE, key, salt=_salt_of(request), max_age=NEW_KEY_S, path=request.path,
+        secure=request.is_secure(), httponly=True, samesite="Strict",
+    )  # fmt: skip
     response.headers["Cache-Control"] = "private, no-store"
     return response
 
 
-@require_POST
+def new_key_of(request: PageRequest) -> str:
+    """Return the key that was made by the POST before this request, "" if there was none."""
+    key = request.get_signed_cookie(NEW_KEY_COOKIE, default=None, salt=_salt_of(request), max_age=NEW_KEY_S)
+    return key or ""
+
+
+def showing_new_key(request: PageRequest, response: HttpResponse) -> HttpResponse:
+    """Return the page's response, after which no key is shown again."""
+    if NEW_KEY_COOKIE in request.COOKIES and request.method != "HEAD":
+        response.delete_cookie(NEW_KEY_COOKIE, path=request.path, samesite="Strict")
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _salt_of(request: PageRequest) -> str:
+    return f"convmemory.accounts.new_key.{request.user.pk}"  # another user of the browser is not shown it
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def revoke(request: PageRequest, key_id: int) -> HttpResponse:
-    """Revoke one key; programs that use it are refused from then on."""
+    """Ask for confirmation, then revoke one key; programs that use it are refused from then on."""
+    if request.method != "POST":
+        found = active_key(owner=request.user, key_id=key_id)
+        return render(request, "accounts/revoke_key.html", {"key": found})
     revoke_key(owner=request.user, key_id=key_id)
     messages.success(request, _("The key is revoked."))
     return redirect("keys")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.checks.security import base, csrf
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
@@ -27,6 +27,19 @@ WARNINGS: tuple[tuple[CheckMessage, Callable[[], bool]], ...] = (
     (base.W022, lambda: settings.SECURE_REFERRER_POLICY is not None),
     (csrf.W016, lambda: settings.CSRF_USE_SESSIONS or settings.CSRF_COOKIE_SECURE),
 )
+
+PROXY_WITHOUT_ADDRESS = Warning(
+    "HTTPS_ONLY is set, but FORWARDED_ALLOW_IPS names no proxy.",
+    hint="All clients count as one address, the proxy's, so that wrong passwords of one make all of them wait. Set "
+    "FORWARDED_ALLOW_IPS to the proxy's address, 127.0.0.1 where it runs on this machine.",
+    id="convmemory.W001",
+)
+
+
+@register(Tags.security, deploy=True)
+def check_proxy(**kwargs: Any) -> list[CheckMessage]:
+    """Return a warning if there has to be a proxy in front and none is named."""
+    return [PROXY_WITHOUT_ADDRESS] if settings.HTTPS_ONLY and not settings.FORWARDED_ALLOW_IPS else []
 
 
 @register(Tags.security, deploy=True)

@@ -5,6 +5,7 @@ also be read from a file, named by `NAME_FILE`. `IN_FORCE` records every value t
 show.
 """
 
+import ipaddress
 import os
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -159,6 +160,21 @@ def checked_address(name: str, address: str) -> str:
 def env_list(name: str, default: tuple[str, ...] = ()) -> list[str]:
     text = env_str(name)
     return [item.strip() for item in text.split(",") if item.strip()] if text else list(default)
+
+
+@_recorded
+def env_proxies(name: str) -> list[str]:
+    """Read addresses and networks of proxies, or `*` alone for every address; empty by default."""
+    proxies = [item.strip() for item in env_str(name).split(",") if item.strip()]
+    for proxy in proxies if proxies != ["*"] else ():
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            raise SettingError(
+                f"{name}={proxy!r} is no address of a proxy: use addresses such as 127.0.0.1 and networks such as "
+                "10.0.0.0/8, separated by commas, or * alone."
+            ) from None
+    return proxies
 
 
 @_recorded

@@ -97,6 +97,7 @@ class SiteOptions(FromSettings):
     session_save_every_request: bool
     secure_ssl_redirect: bool
     secure_proxy_ssl_header: tuple[str, str] | None
+    forwarded_allow_ips: list[str]
     installed_apps: list[str]
     database_pool_size: int
     secret_key: str = field(repr=False)

@@ -8,7 +8,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts.keys import active_keys, create_key, row_of_key
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.views import (
+    PageRequest,
+    new_key_of,
+    redirect_with_new_key,
+    showing_new_key,
+    signed_in,
+)
 from convmemory.core.options import PathOptions
 from convmemory.mcp_server.clients import setups
 from convmemory.mcp_server.http import PATH
@@ -20,11 +26,12 @@ KEY_DAYS = 365
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def connect(request: PageRequest) -> HttpResponse:
-    """Set-up lines for common agents, and the tools they get; a POST fills them with a new key."""
-    new_key = ""
+    """Set-up lines for common agents, and the tools they get; after a POST they contain a new key."""
     if request.method == "POST":
         name = request.POST.get("name", "").strip()[:100] or "agents"
-        new_key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)
+        key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)
+        return redirect_with_new_key(request, key)
+    new_key = new_key_of(request)
     manage = str(Path(PathOptions.from_settings().base_dir) / "manage.py")
     command = [sys.executable, manage, "mcp", "--user", request.user.get_username()]
     address = request.build_absolute_uri(PATH)
@@ -36,6 +43,4 @@ def connect(request: PageRequest) -> HttpResponse:
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
         "keys": active_keys(owner=request.user),
     }
-    response = render(request, "mcp/connect.html", context)
-    response.headers["Cache-Control"] = "private, no-store"
-    return response
+    return showing_new_key(request, render(request, "mcp/connect.html", context))

@@ -15,7 +15,6 @@ from convmemory.edge.probes import PROBES
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = sorted(path for path in (ROOT / "deploy/kubernetes").glob("*.yaml") if path.name != "kustomization.yaml")
 SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
-WITHOUT_SETTING = {"FORWARDED_ALLOW_IPS"}  # uvicorn's own
 
 
 def complaints_of(program: str, *arguments: str) -> str:
@@ -80,7 +79,7 @@ def test_every_setting_is_documented(services: dict[str, Any]) -> None:
         name for service in services.values() if service["image"] == "convmemory" for name in service["environment"]
     }
     (config,) = documents(ROOT / "deploy/kubernetes/settings.yaml")
-    for name in names | set(config["data"]) - WITHOUT_SETTING:
+    for name in names | set(config["data"]):
         assert f"`{name.removesuffix('_FILE')}" in SETTINGS, name
 
 

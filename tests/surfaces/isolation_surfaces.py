@@ -301,6 +301,7 @@ ROUTES: dict[str, Surface] = {
     "page data": lambda _, ask: _page(ask, "/settings/data"),
     "page archive": lambda _, ask: _file(ask, f"/settings/data/archives/{ask.archive}"),
     "page key use": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/use"),
+    "page key revoke": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/revoke"),
     "page statistics": lambda _, ask: _page(ask, "/statistics"),
     "page outline": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", q=ask.question),
     "page find": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", find=ask.question),

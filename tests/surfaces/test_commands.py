@@ -125,6 +125,41 @@ def test_a_user_made_for_a_key_is_told_how_to_sign_in(client: Client) -> None:
     assert "changepassword" not in run("create_api_key", "bob", "--create")
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "cannot be blank"),
+        ("a" * 200, "at most 150 characters"),
+        ("a b", "valid username"),
+        ("BOB", "'bob' already, whose name differs in upper and lower case only"),
+    ],
+)
+def test_create_api_key_refuses_names_that_no_user_can_have(name: str, reason: str) -> None:
+    make_user("bob")
+    with pytest.raises(CommandError, match=reason):
+        run("create_api_key", name, "--create")
+    assert User.objects.count() == 1
+
+
+def test_create_user_refuses_a_name_that_differs_in_letter_case_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_user("bob")
+    monkeypatch.setattr("sys.stdin", StringIO("a long passphrase\n"))
+    with pytest.raises(CommandError, match="differs in upper and lower case only"):
+        run("create_user", "Bob")
+
+
+@pytest.mark.parametrize("path", ["add/", "{bob}/change/"])
+def test_admin_refuses_a_user_name_that_differs_in_letter_case_only(client: Client, path: str) -> None:
+    staff, bob = make_user("ada"), make_user("bob")
+    User.objects.filter(pk=staff.pk).update(is_staff=True, is_superuser=True)
+    client.force_login(User.objects.get(pk=staff.pk))
+    values = {"username": "ADA", "usable_password": "true", "password1": "a long phrase", "password2": "a long phrase"}
+    values |= {"date_joined_0": "2026-01-01", "date_joined_1": "10:00"}
+    answer = client.post(f"/admin/auth/user/{path.format(bob=bob.pk)}", values)
+    assert "already exists" in answer.content.decode()
+    assert set(User.objects.values_list("username", flat=True)) == {"ada", "bob"}
+
+
 def test_a_new_key_stands_alone_on_the_last_line() -> None:
     key = run("create_api_key", "ada", "--create").strip().splitlines()[-1]
     owner: Any = user_of_key(key)

@@ -4,12 +4,14 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.keys import create_key, user_of_key
 from convmemory.accounts.models import ApiKey
+from convmemory.accounts.views import NEW_KEY_COOKIE
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +45,7 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(owner: User) -> None:
 
 
 def test_a_key_is_shown_once(owner: User, client_of_owner: Client) -> None:
-    answer = client_of_owner.post("/settings/keys", {"name": "Laptop <b>"})
+    answer = client_of_owner.post("/settings/keys", {"name": "Laptop <b>"}, follow=True)
     text = answer.content.decode()
     (key,) = set(KEY.findall(text))
     assert user_of_key(key) == owner
@@ -69,7 +71,42 @@ def test_revoking_a_key(owner: User, client_of_owner: Client) -> None:
     assert key[:10] not in text
     assert user_of_key(key) is None
     assert client_of_owner.post(f"/settings/keys/{row.pk}/revoke").status_code == 404
-    assert client_of_owner.get(f"/settings/keys/{row.pk}/revoke").status_code == 405
+    assert client_of_owner.get(f"/settings/keys/{row.pk}/revoke").status_code == 404
+
+
+def test_revoking_a_key_asks_first(owner: User, client_of_owner: Client) -> None:
+    key = create_key(owner=owner, name="Laptop")
+    address = f"/settings/keys/{ApiKey.objects.get().pk}/revoke"
+    assert f'href="{address}"' in client_of_owner.get("/settings/keys").content.decode()
+    page = client_of_owner.get(address).content.decode()
+    assert "Laptop" in page
+    assert "Revoke this key?" in page
+    assert user_of_key(key) == owner
+
+
+@pytest.mark.parametrize("page", ["/settings/keys", "/settings/connect"])
+def test_loading_the_page_of_a_new_key_again_makes_no_other(owner: User, client_of_owner: Client, page: str) -> None:
+    answer = client_of_owner.post(page, {"name": "Laptop"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, page)
+    cookie = answer.cookies[NEW_KEY_COOKIE]
+    assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == (page, True, "Strict")
+    (key,) = set(KEY.findall(client_of_owner.get(page).content.decode()))
+    assert user_of_key(key, writes=False) == owner
+    assert not KEY.search(client_of_owner.get(page).content.decode())
+    assert ApiKey.objects.count() == 1
+
+
+def test_new_key_is_not_shown_to_another_user_of_the_browser(client_of_owner: Client) -> None:
+    client_of_owner.post("/settings/keys", {"name": "Laptop"})
+    client_of_owner.force_login(make_user("bob"))
+    assert not KEY.search(client_of_owner.get("/settings/keys").content.decode())
+
+
+def test_new_key_is_stored_as_a_hash_only(client_of_owner: Client) -> None:
+    client_of_owner.post("/settings/keys", {"name": "Laptop"})
+    sessions = [session.get_decoded() for session in Session.objects.all()]
+    assert sessions
+    assert "cvm_" not in str(sessions)
 
 
 def test_keys_of_others_are_neither_seen_nor_revoked(client_of_owner: Client) -> None:

@@ -77,7 +77,7 @@ def test_what_nobody_offered_is_no_appearance(client: Client) -> None:
 
 def test_a_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Client) -> None:
     assert "PASTE-YOUR-KEY" in text(client, "/settings/connect")
-    answer = client.post("/settings/connect", {"name": "Laptop"})
+    answer = client.post("/settings/connect", {"name": "Laptop"}, follow=True)
     page = answer.content.decode()
     assert "no-store" in answer.headers["Cache-Control"]
     key = page.split('<code id="new-key">')[1].split("<")[0]

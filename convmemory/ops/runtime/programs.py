@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from convmemory.core import conf
-from convmemory.core.options import PathOptions
+from convmemory.core.options import PathOptions, SiteOptions
 
 WEB_GRACE_S = 5
 KEEP_ALIVE_S = 5
@@ -17,12 +17,18 @@ def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
 
 
 def web_command(host: str, port: int) -> list[str]:
-    """uvicorn with `WEB_WORKERS` processes.
+    """Return the command for uvicorn with `WEB_WORKERS` processes.
 
-    It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests itself.
+    It trusts `X-Forwarded-For` of configured proxies only, not of this machine as by default: anybody on it could claim
+    any address. It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests
+    itself.
     """
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
-    command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    if proxies := SiteOptions.from_settings().forwarded_allow_ips:
+        command += ["--proxy-headers", "--forwarded-allow-ips", ",".join(proxies)]
+    else:
+        command += ["--no-proxy-headers"]
+    command += ["--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
     command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
     command += ["--app-dir", str(PathOptions.from_settings().base_dir)]

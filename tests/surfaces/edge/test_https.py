@@ -85,3 +85,10 @@ def test_mcp_is_not_served_over_plain_http(http: httpx2.Client, https_only: None
     assert plain.status_code == 403
     assert "HTTPS" in plain.json()["detail"]
     assert http.post("/mcp", json={}, headers={"X-Forwarded-Proto": "https"}).status_code == 401
+
+
+def test_https_without_a_named_proxy_is_warned_of(settings: Settings) -> None:
+    settings.HTTPS_ONLY, settings.FORWARDED_ALLOW_IPS = True, []
+    assert [message.id for message in checks.check_proxy()] == ["convmemory.W001"]
+    settings.FORWARDED_ALLOW_IPS = ["127.0.0.1"]
+    assert checks.check_proxy() == []

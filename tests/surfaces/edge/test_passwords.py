@@ -17,16 +17,18 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.models import F
-from django.test import Client
+from django.test import Client, override_settings
 from pytest_django import Settings
 
 from convmemory.ops.runtime.first_start import create_admin
+from convmemory.ops.runtime.programs import web_command
 from convmemory.sign_in import hashing
 from convmemory.sign_in.attempts import PAIR
 from convmemory.sign_in.hashing import HashingBusy, HashingPool
 from convmemory.sign_in.models import PasswordFailures
 from tests.factories import make_user
 from tests.support import asgi_server
+from tests.support.web_process import web_process
 
 pytestmark = pytest.mark.django_db
 
@@ -239,3 +241,23 @@ def test_of_a_crowd_of_passwords_most_are_refused_before_anything_is_done(addres
     assert 1 <= len(judged) <= PAIR.free + 1 + 10, "the free ones, and one after each pause"
     assert {status for status, _ in refused} <= {429, 503}
     assert all(after for _, after in refused)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("proxies", "addresses"), [("", 1), ("127.0.0.1", 2), ("10.0.0.0/8", 1)])
+def test_only_configured_proxies_name_the_address_of_a_wrong_password(ada: User, proxies: str, addresses: int) -> None:
+    def start(port: int) -> list[str]:
+        with override_settings(FORWARDED_ALLOW_IPS=[proxies] if proxies else []):
+            return web_command("127.0.0.1", port)
+
+    with (
+        web_process({"FORWARDED_ALLOW_IPS": proxies}, command=start) as server,
+        httpx2.Client(base_url=server.address, trust_env=False, timeout=60) as client,
+    ):
+        for claimed in ("192.0.2.1", "192.0.2.2"):
+            page = client.get("/login")
+            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+            assert token
+            form = {"csrfmiddlewaretoken": token[1], "username": "ada", "password": WRONG}
+            assert client.post("/login", data=form, headers={"X-Forwarded-For": claimed}).status_code == 200
+    assert PasswordFailures.objects.count() == 1 + 2 * addresses, "by name, by address, by both"

@@ -49,6 +49,8 @@ def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
         ("EMBEDDING_PROVIDER", "psychic", "local or openai"),
         ("LOG_LEVEL", "loud", "DEBUG or INFO"),
         ("TZ", "Mars/Olympus", "Europe/Berlin"),
+        ("FORWARDED_ALLOW_IPS", "proxy.example.org", "such as 127.0.0.1"),
+        ("FORWARDED_ALLOW_IPS", "127.0.0.1, *", "or * alone"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(start: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:

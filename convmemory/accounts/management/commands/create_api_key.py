@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.users import SIGN_IN_REMEDY, user_named
+from convmemory.accounts.users import SIGN_IN_REMEDY, create_user, user_named
 from convmemory.core.errors import ConvMemoryError
 
 
@@ -26,10 +26,11 @@ class Command(BaseCommand):
         parser.add_argument("--read-only", action="store_true", help="allow only searching and reading")
 
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
+        user = User.normalize_username(user)
         try:
             with transaction.atomic():  # a key that cannot be leaves no user behind
                 if create and not User.objects.filter(username=user).exists():
-                    User.objects.create_user(user)
+                    create_user(username=user, password=None)
                     self.stdout.write(f"Made the user {user!r}.")
                 owner = user_named(user)
                 key = create_key(owner=owner, name=name, days=options["days"], read_only=options["read_only"])
