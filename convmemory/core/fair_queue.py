@@ -164,7 +164,7 @@ def work() -> dict[str, Any]:
         _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
     elif not _own(task).filter(version=task.version).delete()[0]:
         _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
-    if task.is_long:
+    elif task.is_long:
         _add_missing_ticket()  # those that waited for its place have used up their tickets
     return dict(result)
 
@@ -226,7 +226,7 @@ def _give_up(now: datetime) -> None:
 def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
     due_at = timezone.now() + pause
     _own(task).update(leased_until=None, due_at=due_at, attempts=attempts, slices=F("slices") + 1)
-    if not pause:
+    if task.is_long or not pause:
         _add_missing_ticket()
 
 

@@ -1,4 +1,5 @@
-"""Somebody who uses the product as people do, while others attack it: searches, chats, imports small conversations.
+"""Somebody who uses the product as people do, while others attack it: searches, chats, brings in conversations and
+documents of a few words.
 
 Every request is a sample: what it was, in which phase, how long it took, and what went wrong.
 """
@@ -15,9 +16,9 @@ import httpx2
 from tests.support.installation import wait_until
 
 TIMEOUT_S = 30.0
-SEARCH_PAUSE_S, CHAT_PAUSE_S, IMPORT_PAUSE_S = 0.25, 4.0, 5.0
-POLL_S = 0.5
-GIVE_UP_INDEXING_S = 60.0
+SEARCH_PAUSE_S, CHAT_PAUSE_S, IMPORT_PAUSE_S, DOCUMENT_PAUSE_S = 0.25, 4.0, 5.0, 4.0
+POLL_S, DOCUMENT_POLL_S = 0.5, 0.2
+GIVE_UP_INDEXING_S, GIVE_UP_READING_S = 60.0, 120.0
 SUBJECTS = (
     "amber",
     "basin",
@@ -41,7 +42,7 @@ Work = Callable[[httpx2.Client, int], Iterator["Sample"]]
 class Sample:
     """One thing that the bystander did. `error` is empty where it went well."""
 
-    kind: str  # search, chat, import, indexed
+    kind: str  # search, chat, document, import, indexed
     is_attacked: bool
     seconds: float
     error: str = ""
@@ -49,12 +50,13 @@ class Sample:
 
 @dataclass(slots=True)
 class Bystander:
-    """Works with one key, in three threads, until a phase ends."""
+    """Works with one key, in four threads, until a phase ends."""
 
     address: str
     key: str
     samples: list[Sample] = field(default_factory=list)
     imported: int = 0
+    uploaded: int = 0
 
     def client(self) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -77,7 +79,12 @@ class Bystander:
     def working(self, *, is_attacked: bool) -> Iterator[None]:
         """Search, chat and import until the block ends; what is under way is finished and counted."""
         over = threading.Event()
-        works = ((self.search, SEARCH_PAUSE_S), (self.chat, CHAT_PAUSE_S), (self.bring_in, IMPORT_PAUSE_S))
+        works = (
+            (self.search, SEARCH_PAUSE_S),
+            (self.chat, CHAT_PAUSE_S),
+            (self.bring_in, IMPORT_PAUSE_S),
+            (self.add_document, DOCUMENT_PAUSE_S),
+        )
         threads = [threading.Thread(target=self._work, args=(*work, is_attacked, over)) for work in works]
         for thread in threads:
             thread.start()
@@ -130,6 +137,22 @@ class Bystander:
         yield done.sample()
         if not done.error:
             yield self._until_found(client, mark, started)
+
+    def add_document(self, client: httpx2.Client, number: int) -> Iterator[Sample]:
+        """Upload a document of one sentence, and look until it has been read."""
+        self.uploaded += 1
+        said = f"Note {self.uploaded}: {SUBJECTS[number % len(SUBJECTS)]} is settled, it stands here.\n"
+        with timed("document") as done:
+            response = client.post("/api/v1/documents", files={"file": (f"note-{self.uploaded}.txt", said.encode())})
+            done.check(response, 202)
+            address = f"/api/v1/documents/{response.json()['id']}"
+            while not done.error and response.json()["status"] != "ready":
+                time.sleep(DOCUMENT_POLL_S)
+                response = client.get(address)
+                done.check(response, 200)
+                done.require(response.json().get("status") != "failed", response.text[:200])
+                done.require(time.monotonic() - done.started < GIVE_UP_READING_S, "the document was not read")
+        yield done.sample()
 
     def _until_imported(self, client: httpx2.Client, import_id: int) -> httpx2.Response:
         deadline = time.monotonic() + GIVE_UP_INDEXING_S

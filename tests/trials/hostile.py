@@ -2,8 +2,10 @@
 
 `python -m tests.trials.hostile` starts the product on a scratch folder, on 127.0.0.1, with a chat endpoint that repeats
 what it is told. Quiet and attacked phases take turns. It prints a table and ends with 1 if an attack more than
-doubled the other's p95 of searching, if anything of the other's failed, if a conversation of two messages took more
-than 15 s to be indexed, if the processes took more than 2 GB, or if an attack was answered with 500. It takes minutes.
+doubled the other's p95 of searching, if the median time until the other's small document or import was done came to
+more than three times that of the quiet phases, if anything of the other's failed, if a conversation of two messages
+took more than 15 s to be indexed, if the processes took more than 2 GB, or if an attack was answered with 500. It takes
+minutes.
 """
 
 import argparse
@@ -31,11 +33,12 @@ from tests.trials.hostile_attacks import sign_in
 
 GB, MB = 1024**3, 1024**2
 MOST_TIMES_SLOWER = 2.0
+MOST_TIMES_LATER = {"document": 3.0, "import": 3.0}
 LONGEST_UNINDEXED_S = 15.0
 MOST_MEMORY = 2 * GB
 CLEANING_S = 300.0
 PASSWORDS = {"ada": "a harbour full of cedar", "mallory": "an island full of kelp"}
-KINDS = ("search", "chat", "import", "indexed")
+KINDS = ("search", "chat", "document", "import", "indexed")
 
 
 def main() -> int:
@@ -139,6 +142,7 @@ class Trial:
         """Remove what the attacker stored, so that the next quiet phase is quiet; nothing that is measured."""
         headers = {"Authorization": f"Bearer {self.mallory_key}"}
         with httpx2.Client(base_url=self.installation.address, headers=headers, timeout=60) as client:
+            wait_until(lambda: not _remove_documents(client), "the end of the attacker's documents", CLEANING_S, 0)
             wait_until(lambda: not _unfinished_imports(client), "the end of the attacker's imports", CLEANING_S, 1)
             wait_until(lambda: not _remove_some(client), "the end of the attacker's conversations", CLEANING_S, 0)
         self.installation.wait_until_idle()
@@ -162,9 +166,15 @@ class Trial:
     def complaints(self, samples: list[Sample]) -> list[str]:
         found = [f"{sample.kind}: {sample.error}" for sample in samples if sample.error]
         found += [f"the trial has no sample of {what}" for what in _unmeasured(samples)]
+        if any(text.startswith("the trial has no sample") for text in found):
+            return found
         slower = p95(_times(samples, "search", is_attacked=True)) / p95(_times(samples, "search", is_attacked=False))
         if slower > MOST_TIMES_SLOWER:
             found.append(f"the other's p95 of searching is {slower:.1f} times its quiet value")
+        for kind, most in MOST_TIMES_LATER.items():
+            later = median(_times(samples, kind, is_attacked=True)) / median(_times(samples, kind, is_attacked=False))
+            if later > most:
+                found.append(f"the other's {kind} was done after {later:.1f} times its quiet time, in the median")
         longest = max((s.seconds for s in samples if s.kind == "indexed"), default=0.0)
         if longest > LONGEST_UNINDEXED_S:
             found.append(f"a conversation of two messages was indexed after {longest:.1f} s")
@@ -202,6 +212,14 @@ def _remove_some(client: httpx2.Client) -> int:
     rows = client.get("/api/v1/conversations", params={"limit": 100}).raise_for_status().json()["results"]
     for row in rows:
         client.delete(f"/api/v1/conversations/{row['id']}")
+    return len(rows)
+
+
+def _remove_documents(client: httpx2.Client) -> int:
+    """Delete a page of documents; how many they were."""
+    rows = client.get("/api/v1/documents", params={"limit": 100}).raise_for_status().json()["results"]
+    for row in rows:
+        client.delete(f"/api/v1/documents/{row['id']}")
     return len(rows)
 
 

@@ -31,6 +31,7 @@ CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
 WITHHELD_BODIES = 1_010  # more than MAX_CONCURRENT_REQUESTS
 LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
+SLOW_FILES = 4  # of each kind in a phase: what they keep busy ends before the next quiet phase
 MAX_ROUNDS = 2_000  # of each attack in each of its threads
 TIMEOUT_S = 15.0
 
@@ -243,10 +244,40 @@ def _form_token(client: httpx2.Client, page: str) -> str:
     return found[1] if found else ""
 
 
+def upload_slow_documents(attack: Attack) -> None:
+    """Few small documents that take as long as they may, and as much memory."""
+    with attack.as_user() as client:
+        for number in itertools.islice(attack.rounds(), SLOW_FILES):
+            for name, data in (hostile_files.slow_document(number), hostile_files.far_cells(number)):
+                attack.send("slow documents", client, "POST", "/api/v1/documents", files={"file": (name, data)})
+            time.sleep(1)
+
+
+def import_slow_databases(attack: Attack) -> None:
+    with attack.as_user() as client:
+        for number in itertools.islice(attack.rounds(), SLOW_FILES):
+            name, data = hostile_files.hanging_database()
+            form = {"files": {"file": (f"{number}-{name}", data)}, "data": {"wait": "1"}}
+            attack.send("hanging databases", client, "POST", "/api/v1/imports", **form)
+
+
+def open_undrawn_pages(attack: Attack) -> None:
+    """Open pages that take minutes to draw, again and again."""
+    with attack.as_user() as program, attack.in_browser() as browser:
+        numbers: list[int] = []
+        for number in attack.rounds():
+            if number < SLOW_FILES:
+                name, data = hostile_files.undrawable_page(number)
+                made = attack.send("undrawn pages", program, "POST", "/api/v1/documents", files={"file": (name, data)})
+                numbers += [made.json()["id"]] if made is not None and made.status_code == 202 else []
+            for document in numbers:
+                attack.send("undrawn pages", browser, "GET", f"/documents/{document}/pages/1")
+
+
 PLAN: dict[Callable[[Attack], None], int] = {
     upload_bombs: 2, import_much: 1, search_all_the_time: 20, recall_all_the_time: 4, open_heavy_pages: 2,
     make_keys: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2, hold_connections: 1,
-    withhold_bodies: 1,
+    withhold_bodies: 1, upload_slow_documents: 1, import_slow_databases: 1, open_undrawn_pages: 1,
 }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import json
 import zipfile
 from collections.abc import Callable
 
+from tests.support import slow_files
+
 SPACES = 4_000  # enough for minutes in a pattern that is cubic
 LONG = 400_000
 LINE_MB = 17
@@ -98,6 +100,26 @@ def many_messages() -> File:
     """One honest, long conversation, whose turns fill the queue."""
     texts = (f"message {n} about subject {n % 97} and place {n % 31}, step {n}." for n in range(MESSAGES))
     return "long.json", _said(*texts)
+
+
+@functools.cache
+def hanging_database() -> File:
+    """A column of it calls one function that does not return for hours."""
+    return "sessions.db", slow_files.slow_database()
+
+
+def slow_document(number: int) -> File:
+    """Its one page takes long to read, and longer to draw."""
+    return f"slow-{number}.pdf", slow_files.slow_pdf(texts=60 + number)
+
+
+def undrawable_page(number: int) -> File:
+    return f"page-{number}.pdf", slow_files.slow_pdf(texts=1 + number)
+
+
+def far_cells(number: int) -> File:
+    """A workbook of a few bytes whose range has 17,179,869,184 cells."""
+    return f"far-{number}.xlsx", slow_files.workbook_with((0, number), (1_048_575, 16_383))
 
 
 def _zipped(files: dict[str, bytes], level: int) -> bytes:

@@ -11,15 +11,17 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.utils import ProgrammingError
+from django_q.models import OrmQ
 
 from convmemory.conversations.models import Conversation
 from convmemory.core import logins
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
-from convmemory.core.fair_queue import enqueue_for
+from convmemory.core.fair_queue import TICKET, enqueue_for
 from convmemory.core.models import OwnerTask
 from convmemory.core.postgres.failures import ChangedInTransaction
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
+from convmemory.core.queueing import waiting_calls
 from convmemory.ops.doctor.database_area import check_logins, check_policies
 from convmemory.ops.doctor.indexes_area import check_validity
 from convmemory.ops.management.commands import setup_roles
@@ -204,6 +206,16 @@ class TestLogins:
             with pytest.raises(ProgrammingError, match="row-level security"):
                 enqueue_for(others, "convmemory.conversations.tasks.count_for_statistics")
             assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {mine}
+
+    def test_whoever_asks_for_a_task_counts_the_tickets_of_all(self, people: tuple[int, int]) -> None:
+        with maintenance():
+            OwnerTask.objects.all().delete()
+            OrmQ.objects.all().delete()
+        for number, person in enumerate(people, 1):
+            with acting_for(person):
+                for _ in range(5):
+                    enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
+                assert len(waiting_calls(TICKET)) == number
 
     def test_the_doctor_sees_that_somebody_else_is_building_an_index(self) -> None:
         with index_under_construction(), maintenance():
