@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from convmemory.core.background import is_background, step_back
+from convmemory.core.confinement import Access, confine_this_process
 
 EXIT_MEMORY = 70  # the status of a process that ended because memory was short
 EXIT_DISK = 71  # and of one that could not write because the disk was full
@@ -43,22 +44,42 @@ def end_with_parent(parent_pid: int) -> None:
         sys.exit(1)
 
 
-def run_under_limits(work: Callable[[Sequence[str]], None]) -> None:
-    """Call `work` with this process's arguments; the last three are the limits (megabytes, seconds, parent)."""
+def run_under_limits(
+    work: Callable[[Sequence[str]], None], *, access: Callable[[Sequence[str]], Access] | None = None
+) -> None:
+    """Call `work` with this process's arguments; the last three are the limits (megabytes, seconds, parent).
+
+    `access` returns what the process is confined to for its arguments.
+    """
     *arguments, memory_mb, timeout_s, parent_pid = sys.argv[1:]
-    run_limited(work, arguments, memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=int(parent_pid))
+    run_limited(
+        work,
+        arguments,
+        memory_mb=int(memory_mb),
+        timeout_s=int(timeout_s),
+        parent_pid=int(parent_pid),
+        access=access(arguments) if access else None,
+    )
 
 
 def run_limited(
-    work: Callable[[Sequence[str]], None], arguments: Sequence[str], *, memory_mb: int, timeout_s: int, parent_pid: int
+    work: Callable[[Sequence[str]], None],
+    arguments: Sequence[str],
+    *,
+    memory_mb: int,
+    timeout_s: int,
+    parent_pid: int,
+    access: Access | None = None,
 ) -> None:
-    """Call `work` with `arguments` under these limits.
+    """Call `work` with `arguments` under these limits, confined to `access`.
 
     Exit with `EXIT_MEMORY` if memory runs out, with `EXIT_DISK` if the disk is full.
     """
     limit_this_process(memory_mb=memory_mb, timeout_s=timeout_s, parent_pid=parent_pid)
     if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
         step_back()
+    if access is not None:
+        confine_this_process(access)
     try:
         work(arguments)
     except MemoryError:

@@ -5,7 +5,7 @@ conversations (`parse`). docs/adding-a-format.md walks through one.
 """
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
+from convmemory.conversations.importers.sqlite import open_database
 from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.importers.versions import is_newer
 
@@ -103,6 +104,12 @@ class Source:
     def is_sqlite(self) -> bool:
         """Whether the file is an SQLite database."""
         return self.head.startswith(SQLITE_START)
+
+    @cached_property
+    def tables(self) -> Mapping[str, frozenset[str]]:
+        """The columns of each table of an SQLite database. Raises: InvalidInput if it cannot be opened."""
+        with open_database(self.path) as database:
+            return database.tables
 
     @cached_property
     def is_one_long_line(self) -> bool:

@@ -19,7 +19,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
+from convmemory.conversations.importers.sqlite import Database, open_database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped, objects_in
 
@@ -29,7 +29,7 @@ _PERSON = (1, "user")
 
 def is_cursor_database(source: Source) -> bool:
     """Whether its tables are the editor's. Raises: InvalidInput."""
-    return not {"cursorDiskKV", "ItemTable"}.isdisjoint(tables_of(source))
+    return not {"cursorDiskKV", "ItemTable"}.isdisjoint(source.tables)
 
 
 def database_chats(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
@@ -65,10 +65,14 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     if isinstance(held, list) and held:
         yield from map(mapping_of, held)
         return
-    id = text_of(composer.get("composerId"))
-    headers = composer.get("fullConversationHeadersOnly")
-    for header in map(mapping_of, headers if isinstance(headers, list) else []):
-        bubble = _value(database, f"bubbleId:{id}:{text_of(header.get('bubbleId'))}")
+    listed = composer.get("fullConversationHeadersOnly")
+    headers = [mapping_of(header) for header in listed] if isinstance(listed, list) else []
+    prefix = f"bubbleId:{text_of(composer.get('composerId'))}"
+    keys = {f"{prefix}:{text_of(header.get('bubbleId'))}" for header in headers}
+    rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"]) if keys else ()
+    stored = {row["key"]: mapping_of(column_json(row["value"])) for row in rows if row["key"] in keys}
+    for header in headers:
+        bubble = stored.get(f"{prefix}:{text_of(header.get('bubbleId'))}")
         if bubble:
             yield {"bubbleId": header.get("bubbleId"), "type": header.get("type"), **bubble}
 

@@ -11,7 +11,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.goose_messages import goose_messages
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
+from convmemory.conversations.importers.sqlite import Database, open_database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped
 
@@ -30,7 +30,7 @@ class GooseImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         if source.is_sqlite:
-            tables = tables_of(source)
+            tables = source.tables
             goose = "content_json" in tables.get("messages", ()) and "working_dir" in tables.get("sessions", ())
             return 90 if goose else None
         first = next(iter(source.head_objects), None)

@@ -20,7 +20,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
 )  # fmt: skip
 from convmemory.conversations.importers.opencode_parts import model_of, part_blocks, stored_messages, tool_blocks
-from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
+from convmemory.conversations.importers.sqlite import Database, open_database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped
 from convmemory.conversations.parts import Role
@@ -39,7 +39,7 @@ _SILENT = frozenset({"agent-switched", "model-switched", "agent-selected", "mode
 
 def is_opencode_database(source: Source) -> bool:
     """Whether its tables are OpenCode's. Raises: InvalidInput."""
-    tables = tables_of(source)
+    tables = source.tables
     has_messages = "part" in tables or "session_message" in tables
     return has_messages and not tables.keys().isdisjoint(_SESSION_TABLES)
 
@@ -103,11 +103,15 @@ def _first_generation(
     """Messages with their parts; what a revert took back is superseded."""
     reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
     gone = False
+    parts = database.rows("opencode_parts", [session["id"]])
+    part = next(parts, None)
     for row in database.rows("opencode_messages", [session["id"]]):
         gone = gone or (bool(reverted) and row["id"] == reverted)
         info = _object(row["data"], f"message {row['id']}", report)
-        parts = database.rows("opencode_parts", [row["id"]])
-        listed = [_object(part["data"], f"part {part['id']}", report) for part in parts]
+        listed = []
+        while part and part["message_id"] == row["id"]:
+            listed.append(_object(part["data"], f"part {part['id']}", report))
+            part = next(parts, None)
         for draft in stored_messages(info, listed, key=text_of(row["id"]), report=report) if info else ():
             yield replace(draft, superseded=gone)
 

@@ -1,105 +1,188 @@
 """SQLite databases of other programs, read while they are in use and never written to.
 
 A database that is in use is read under its own locks; one that is locked, or whose log was left behind, is copied to
-a private folder first. What is read is bounded: tables alone, values of limited size, a limited number of steps.
+a private folder first. A child process reads it (`sqlite_child.py`): values of limited size from stored columns of
+ordinary tables. The child is ended when it has not answered for `STALL_S`, even inside a function of SQLite.
 Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/security.html
 """
 
+import base64
+import json
+import os
+import select
 import shutil
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
-from convmemory.conversations.importers.base import Source
 from convmemory.conversations.importers.lines import unreadable
+from convmemory.core.child_limits import EXIT_MEMORY
 from convmemory.core.decoding import count_decoded
 from convmemory.core.errors import InvalidInput, TooLarge
 from convmemory.core.sql import load_sql
 from convmemory.core.work_folders import work_folder
 
 STATEMENTS = "convmemory.conversations.importers"
-MAX_VALUE_BYTES = 64 * 1024**2
 MAX_COPY_BYTES = 4 * 1024**3
 LOCK_WAIT_S = 2.0
 COPY_ATTEMPTS = 3
+STALL_S = 20.0
+READER_MEMORY_MB = 1024
+READER_TIMEOUT_S = 24 * 3600  # its parent has a limit of its own; databases of many gigabytes take hours
 
 _WRITE_VERSION_AT = 18  # of the header: 2 if the database keeps a write-ahead log
-_STEPS_PER_CHECK = 1_000_000
-_MAX_CHECKS = 20_000
 _SIDE_FILES = ("-wal", "-journal")
+_CHUNK = 1024**2
 
 
-@dataclass(frozen=True, slots=True)
 class Database:
-    """An open database and what its tables are called."""
+    """A database that a child process has open, and the columns of its tables."""
 
-    connection: sqlite3.Connection
-    tables: Mapping[str, frozenset[str]]
+    def __init__(self, path: Path, options: str, folder: Path) -> None:
+        """Start the child, which keeps temporary files in `folder`. Raises: sqlite3.Error, InvalidInput."""
+        self._path = path
+        self._cursors = count()
+        limits = [str(READER_MEMORY_MB), str(READER_TIMEOUT_S), str(os.getpid())]
+        self.process = subprocess.Popen(  # noqa: S603
+            [
+                sys.executable,
+                "-m",
+                f"{STATEMENTS}.sqlite_child",
+                str(path.resolve()),
+                options,
+                str(LOCK_WAIT_S),
+                *limits,
+            ],
+            cwd=Path(__file__).parents[3],
+            env={"PATH": os.defpath, "SQLITE_TMPDIR": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            tables = self._receive()["tables"]
+        except BaseException:
+            self.close()
+            raise
+        self.tables: Mapping[str, frozenset[str]] = {name: frozenset(columns) for name, columns in tables.items()}
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether there is such a table with these columns."""
+        """Return whether there is such a table with these columns."""
         return table in self.tables and self.tables[table].issuperset(columns)
 
-    def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[sqlite3.Row]:
-        """The rows of a statement of `importers/sql`, one at a time; `names` stand in it for `{table}` and the like.
+    def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of a statement of `importers/sql`; `names` replace `{table}` and the like in it.
 
         Generated columns, and rows that are referenced often, can hold far more than the file: what is read of an
         upload is counted. Raises: TooLarge.
         """
-        for row in self.connection.execute(load_sql(STATEMENTS, statement).format(**names), tuple(parameters)):
-            count_decoded(sum(len(value) for value in row if isinstance(value, str | bytes)))
-            yield row
+        cursor = next(self._cursors)
+        sql = load_sql(STATEMENTS, statement).format(**names)
+        batch = self._ask({"run": sql, "values": list(parameters), "cursor": cursor})
+        try:
+            while True:
+                for row in batch["rows"]:
+                    count_decoded(sum(len(value) for value in row if isinstance(value, str | bytes)))
+                    yield dict(zip(batch["columns"], row, strict=True))
+                if batch["is_last"]:
+                    return
+                batch = self._ask({"cursor": cursor})
+        finally:
+            if not batch["is_last"]:
+                self._send({"close": cursor})
 
     def columns(self, table: str, names: Iterable[str]) -> str:
-        """The columns as SQL, with NULL for each that an older version does not have."""
+        """Return the columns as SQL, with NULL for each that an older version does not have."""
         return ", ".join(name if self.has(table, name) else f"NULL AS {name}" for name in names)
 
+    def close(self) -> None:
+        """End the child."""
+        self.process.kill()
+        self.process.communicate()
 
-def tables_of(source: Source) -> Mapping[str, frozenset[str]]:
-    """The database's tables with their columns. Raises: InvalidInput if it cannot be opened."""
-    with open_database(source.path) as database:
-        return database.tables
+    def _ask(self, request: Mapping[str, object]) -> dict[str, Any]:
+        self._send(request)
+        with _named_errors(self._path):
+            return self._receive()
+
+    def _send(self, request: Mapping[str, object]) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the child has ended: the answer that is read next says why
+
+    def _receive(self) -> dict[str, Any]:
+        """Return the child's next frame. Raises: sqlite3.Error, InvalidInput."""
+        deadline = time.monotonic() + STALL_S
+        size = int.from_bytes(self._read(8, deadline), "big")
+        message: dict[str, Any] = json.loads(self._read(size, deadline), object_hook=_decoded)
+        if "error" in message:
+            kind = sqlite3.OperationalError if message["error"] == "OperationalError" else sqlite3.DatabaseError
+            raise kind(message["message"])
+        return message
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self.process.stdout
+        file = self.process.stdout.fileno()
+        found = bytearray()
+        while len(found) < size:
+            if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self.process.kill()
+                raise InvalidInput(
+                    f"{self._path.name} cannot be read as an SQLite database: it returned no row for {STALL_S:.0f} s. "
+                    "Open it with its own program, have that program compact or export it, and import the result."
+                )
+            chunk = os.read(file, min(_CHUNK, size - len(found)))
+            if not chunk:
+                raise InvalidInput(self._why_it_ended())
+            found += chunk
+        return bytes(found)
+
+    def _why_it_ended(self) -> str:
+        name = self._path.name
+        if self.process.wait() == EXIT_MEMORY:
+            return f"{name} cannot be read as an SQLite database: it needs more memory than {READER_MEMORY_MB} MB."
+        return f"{name} is a damaged SQLite database: it ended the process that read it."
 
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """The database for reading. Raises: InvalidInput if it is damaged, locked for good, or cannot be read."""
+    """Open the database to read it. Raises: InvalidInput if it is damaged, locked for good, or cannot be read."""
+    with work_folder("database") as folder:
+        with _named_errors(path):
+            database = _opened(path, folder)
+        with closing(database):
+            yield database
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
     try:
-        with _opened(path) as connection:
-            yield Database(connection, _tables(connection))
+        yield
     except sqlite3.OperationalError as error:
-        raise InvalidInput(f"{path.name} cannot be read as an SQLite database: {_reason(error)}.") from error
+        raise InvalidInput(f"{path.name} cannot be read as an SQLite database: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise InvalidInput(f"{path.name} is a damaged SQLite database: {error}.") from error
-    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes the damaged names
-        raise InvalidInput(f"{path.name} is a damaged SQLite database: its schema cannot be read.") from error
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, folder: Path) -> Database:
     if _left_alone(path):
-        with closing(_connect(path, "mode=ro&immutable=1")) as at_rest:
-            yield at_rest
-        return
-    connection: sqlite3.Connection | None
-    try:
-        connection = _connect(path, "mode=ro") if not _log_was_left(path) else None
-    except sqlite3.OperationalError:
-        connection = None  # locked, or its folder cannot be written to
-    if connection is not None:
-        with closing(connection):
-            yield connection
-        return
-    with (
-        work_folder("database") as folder,
-        closing(_connect(_copied(path, folder), "mode=rw")) as copy,
-    ):
-        yield copy
+        return Database(path, "mode=ro&immutable=1", folder)
+    if not _log_was_left(path):
+        try:
+            return Database(path, "mode=ro", folder)
+        except sqlite3.OperationalError:
+            pass  # locked, or its folder cannot be written to
+    return Database(_copied(path, folder), "mode=rw", folder)
 
 
 def _left_alone(path: Path) -> bool:
@@ -112,35 +195,6 @@ def _left_alone(path: Path) -> bool:
 def _log_was_left(path: Path) -> bool:
     """Whether a log lies beside it and nothing shows that a program has it open."""
     return bool(_size(_beside(path, "-wal"))) and not _beside(path, "-shm").exists()
-
-
-def _connect(path: Path, options: str) -> sqlite3.Connection:
-    """A connection that has read something, so that the lock is held or refused. Raises: sqlite3.Error."""
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{options}", uri=True, timeout=LOCK_WAIT_S)
-    try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        connection.text_factory = _decoded
-        connection.row_factory = sqlite3.Row
-        connection.set_progress_handler(_StepLimit(), _STEPS_PER_CHECK)
-        for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.execute("BEGIN")  # one state of the database, however long it is read
-        connection.execute(load_sql(STATEMENTS, "sqlite_tables")).fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-class _StepLimit:
-    """Ends a query that would run for hours."""
-
-    def __init__(self) -> None:
-        self._checks = 0
-
-    def __call__(self) -> bool:
-        self._checks += 1
-        return self._checks > _MAX_CHECKS
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -171,14 +225,6 @@ def _states(path: Path) -> list[tuple[int, int]]:
     return [(file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else (0, 0) for file in files]
 
 
-def _tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """The tables proper: no views and no virtual tables, which can hold code of their own."""
-    rows = connection.execute(load_sql(STATEMENTS, "sqlite_tables"))
-    names = [str(row["name"]) for row in rows]
-    query = load_sql(STATEMENTS, "sqlite_columns")
-    return {name: frozenset(str(row["name"]) for row in connection.execute(query, [name])) for name in names}
-
-
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
@@ -187,9 +233,6 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _decoded(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
-
-
-def _reason(error: sqlite3.Error) -> str:
-    return "it would take too long" if "interrupt" in str(error) else str(error)
+def _decoded(value: dict[str, Any]) -> Any:
+    """Return the bytes that a JSON object stands for; other objects as they are."""
+    return base64.b64decode(value["base64"]) if value.keys() == {"base64"} else value

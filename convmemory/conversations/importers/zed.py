@@ -21,7 +21,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.sqlite import open_database, tables_of
+from convmemory.conversations.importers.sqlite import open_database
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
@@ -47,7 +47,7 @@ class ZedImporter:
         """See `Importer.sniff`."""
         if not source.is_sqlite:
             return None
-        columns = tables_of(source).get("threads", frozenset())
+        columns = source.tables.get("threads", frozenset())
         return 90 if columns.issuperset({"id", "summary", "data_type", "data"}) else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from convmemory.core import conf
+from convmemory.core.confinement import missing_parts
 from convmemory.core.options import PathOptions, SiteOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
@@ -51,6 +52,16 @@ def check_secret_file() -> Iterator[Finding]:
         f"Run `chmod 600 {path}`; if others may have read it, delete it, which signs everybody out.",
         close,
     )
+
+
+def check_confinement() -> Iterator[Finding]:
+    for number, part in enumerate(missing_parts(), 1):
+        yield Finding(
+            f"settings.unconfined-{number}",
+            Severity.WARNING,
+            f"This kernel cannot confine the processes that convert documents and read databases: they could {part}.",
+            "Run the server on a newer kernel, or as a user (or in a container) that can reach nothing else.",
+        )
 
 
 def check_folder() -> Iterator[Finding]:

@@ -1,5 +1,6 @@
--- The parts of one message of OpenCode in order.
-SELECT id, data
-FROM part
-WHERE message_id = ?
-ORDER BY id
+-- The parts of all messages of one session of OpenCode, in the order of the messages.
+SELECT message.id AS message_id, part.id, part.data
+FROM message
+CROSS JOIN part ON part.message_id = message.id
+WHERE message.session_id = ?
+ORDER BY message.time_created, message.id, part.id

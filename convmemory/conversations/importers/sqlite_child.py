@@ -1,0 +1,125 @@
+"""The process that reads one SQLite database of another program for `sqlite.py`.
+
+It runs as `python -m convmemory.conversations.importers.sqlite_child`. Arguments: the database's path, the options of
+its URI, the seconds to wait for a lock, and the limits of the process. Each line of its standard input is a request
+as JSON: `{"run": SQL, "values": [...], "cursor": 1}`, `{"cursor": 1}` for more rows, or `{"close": 1}`, which is not
+answered. An answer is eight bytes of length, then JSON: first the tables, then batches of rows, or an error.
+Source: https://www.sqlite.org/security.html, https://www.sqlite.org/c3ref/set_authorizer.html
+"""
+
+import base64
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from convmemory.core.child_limits import run_under_limits
+from convmemory.core.confinement import Access
+
+MAX_VALUE_BYTES = 64 * 1024**2
+MAX_TABLES = 1_000
+BATCH_ROWS = 200
+BATCH_BYTES = 1024**2
+BATCH_S = 1.0
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%' LIMIT ?"
+_COLUMNS = "SELECT name, hidden FROM pragma_table_xinfo(?)"
+_GENERATED = (2, 3)  # values of `hidden`: computed when read, computed when written
+
+
+def _work(arguments: Sequence[str]) -> None:
+    path, options, lock_wait_s = arguments
+    try:
+        with closing(
+            sqlite3.connect(f"file:{quote(path)}?{options}", uri=True, timeout=float(lock_wait_s))
+        ) as database:
+            _send({"tables": _open(database)})
+            _answer(database)
+    except sqlite3.Error as error:
+        is_denied = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
+        message = f"{error}: only stored columns of ordinary tables are read" if is_denied else str(error)
+        _send({"error": "OperationalError" if is_denied else type(error).__name__, "message": message})
+    except UnicodeDecodeError:  # of SQLite's own message, which quotes the damaged names
+        _send({"error": "DatabaseError", "message": "its schema cannot be read"})
+
+
+def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
+    """Prepare the connection to read foreign data and return the columns of each table.
+
+    Leaves out virtual tables and views, which can run code of their own, and generated columns, whose expressions can
+    take any time.
+    """
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    database.text_factory = lambda value: value.decode("utf-8", "replace")
+    for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
+        database.execute(f"PRAGMA {pragma}")
+    database.execute("BEGIN")  # one state of the database, however long it is read
+    names = [str(name) for (name,) in database.execute(_TABLES, [MAX_TABLES])]
+    found = {name: list(database.execute(_COLUMNS, [name])) for name in names}
+    readable = {name: [str(column) for column, kind in rows if kind not in _GENERATED] for name, rows in found.items()}
+
+    def authorize(action: int, table: str | None, column: str | None, *_rest: str | None) -> int:
+        is_allowed = action == sqlite3.SQLITE_SELECT or (
+            action == sqlite3.SQLITE_READ and table in readable and (not column or column in readable[table])
+        )
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(authorize)
+    return readable
+
+
+def _answer(database: sqlite3.Connection) -> None:
+    cursors: dict[int, sqlite3.Cursor] = {}
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if "close" in request:
+            if cursor := cursors.pop(request["close"], None):
+                cursor.close()
+            continue
+        if "run" in request:
+            cursors[request["cursor"]] = database.execute(request["run"], request["values"])
+        cursor = cursors[request["cursor"]]
+        rows, is_last = _batch(cursor)
+        if is_last:
+            del cursors[request["cursor"]]
+        _send({"columns": [column[0] for column in cursor.description], "rows": rows, "is_last": is_last})
+
+
+def _batch(rows: Iterator[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return the next rows, and whether they are the last ones; a slow query returns what it has after a second."""
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    started = time.monotonic()
+    for row in rows:
+        batch.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES or time.monotonic() - started > BATCH_S:
+            return batch, False
+    return batch, True
+
+
+def _send(message: dict[str, Any]) -> None:
+    frame = json.dumps(message, ensure_ascii=False, default=_encode_bytes).encode("utf-8", "replace")
+    sys.stdout.buffer.write(len(frame).to_bytes(8, "big") + frame)
+    sys.stdout.buffer.flush()
+
+
+def _encode_bytes(value: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(value).decode()}
+
+
+def _access(arguments: Sequence[str]) -> Access:
+    """Return the database and the files beside it; a log's shared memory is written to by readers, too."""
+    database, *_ = arguments
+    beside = [Path(f"{database}{ending}") for ending in ("", "-wal", "-journal", "-shm")]
+    return Access(beside, [Path(os.environ["SQLITE_TMPDIR"]), beside[-1]])
+
+
+if __name__ == "__main__":
+    run_under_limits(_work, access=_access)
