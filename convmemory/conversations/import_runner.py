@@ -25,7 +25,7 @@ from convmemory.conversations.importers.values import clean
 from convmemory.conversations.models import Conversation
 from convmemory.core.child_limits import DISK_FULL
 from convmemory.core.decoding import DecodedBytes, decoding
-from convmemory.core.errors import ConvMemoryError, StorageFull
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, StorageFull
 from convmemory.core.text import storable
 from convmemory.core.work_folders import work_folder
 
@@ -243,6 +243,8 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
         run.report.is_cut_short = True
         _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
         return
+    except DatabaseUnavailable:
+        raise  # nothing is wrong with this conversation: the whole import is tried again
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return

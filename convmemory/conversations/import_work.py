@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from django.db import InterfaceError, OperationalError
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_links import record_conversation
@@ -16,9 +17,11 @@ from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import keep_upload, record_kept_conversation
 from convmemory.core.child_limits import DISK_FULL
-from convmemory.core.errors import ConvMemoryError, TooLarge
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, TooLarge
 
 PROGRESS_S = 1.0
+EXIT_WITHOUT_DATABASE = 72
+NO_ROOM = "The server's disk is full. What was read until then is stored: make room, then upload it again."
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +31,10 @@ class _ClaimLost(Exception):
 
 
 def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
-    """Import the upload that `run` has claimed, unpacking it into `folder`. Raises: MemoryError."""
+    """Import the upload that `run` has claimed, unpacking it into `folder`.
+
+    Raises: MemoryError; SystemExit if the database went away, so that the worker lets the import be tried again.
+    """
     row = import_queue.claimed(import_id, run)
     if row is None:
         return
@@ -46,6 +52,11 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
             )
     except _ClaimLost:
         logger.info("Import %s was taken away while it ran", import_id)
+    except (OperationalError, InterfaceError, DatabaseUnavailable) as error:
+        if not _is_disk_full(error):
+            logger.exception("Import %s lost the database and is tried again", import_id)
+            raise SystemExit(EXIT_WITHOUT_DATABASE) from error
+        import_queue.fail(row, Import.Failure.INTERNAL, NO_ROOM)
     except TooLarge as error:
         import_queue.fail(row, Import.Failure.TOO_LARGE, str(error))
     except ConvMemoryError as error:
@@ -56,7 +67,8 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         raise
     except Exception as error:  # the boundary of the process: the owner is told, the log has the rest
         logger.exception("Import %s failed", import_id)
-        import_queue.fail(row, Import.Failure.INTERNAL, _what_ended_it(error))
+        said = NO_ROOM if _is_disk_full(error) else f"An error of the server ended it: {type(error).__name__}."
+        import_queue.fail(row, Import.Failure.INTERNAL, said)
     else:
         import_queue.finish(row, report)
 
@@ -88,11 +100,9 @@ class _Progress:
         self._due = time.monotonic() + PROGRESS_S
 
 
-def _what_ended_it(error: Exception) -> str:
-    is_full = isinstance(error, OSError) and error.errno in DISK_FULL
-    if is_full or isinstance(error.__cause__, psycopg.errors.DiskFull):
-        return "The server's disk is full. What was read until then is stored: make room, then upload it again."
-    return f"An error of the server ended it: {type(error).__name__}."
+def _is_disk_full(error: Exception) -> bool:
+    is_ours = isinstance(error, OSError) and error.errno in DISK_FULL
+    return is_ours or isinstance(error.__cause__, psycopg.errors.DiskFull)
 
 
 def _no_file(row: Import) -> str:

@@ -40,7 +40,6 @@ _SYSTEM = (
     "/etc/fonts", "/etc/alternatives", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
     "/sys/devices/system/cpu", "/dev/urandom", "/dev/random", "/dev/zero",
 )  # fmt: skip
-_PROGRAMS = ("/bin", "/usr/bin", "/usr/local/bin")
 
 # Numbers of system calls: x86_64, aarch64; None where there is no such call.
 _REFUSED = {
@@ -98,8 +97,11 @@ def confine_this_process(access: Access) -> None:
         _refuse_calls(access)
 
 
-def missing_parts() -> list[str]:
-    """Return what processes that read foreign data could still do, because this kernel has no means against it."""
+def missing_parts(*, programs: bool) -> list[str]:
+    """Return what confined processes could still do, because this kernel has no means against it.
+
+    `programs` says whether some of them may start programs.
+    """
     if sys.platform != "linux":
         return ["read and write the files of the server's user, and open connections (only Linux confines them)"]
     missing = []
@@ -108,8 +110,8 @@ def missing_parts() -> list[str]:
         missing.append("read and write the files of the server's user (Landlock, kernel 5.13, switched on)")
     if not has_seccomp():
         missing.append("open connections and inspect other processes (seccomp on x86_64 or aarch64)")
-    if version < _SCOPES_SINCE:
-        missing.append("signal other processes while they start programs (Landlock version 6, kernel 6.12)")
+    if programs and version < _SCOPES_SINCE:
+        missing.append("signal other processes (Landlock version 6, kernel 6.12)")
     return missing
 
 
@@ -148,7 +150,7 @@ def _rights(access: Access) -> Iterator[tuple[Path, int]]:
     run = _EXECUTE if access.programs else 0
     for path in (*_environment(), *map(Path, _SYSTEM)):
         yield path, _READ | run
-    for path in map(Path, _PROGRAMS if access.programs else ()):
+    for path in map(Path, os.get_exec_path() if access.programs else ()):
         yield path, _READ | _EXECUTE
     yield Path(os.devnull), _READ | _WRITE_FILE | _TRUNCATE
     for path in access.readable:
@@ -201,7 +203,7 @@ def _refuse_calls(access: Access) -> None:
 
 def _drop_capabilities() -> None:
     """Drop what root may do, but for reading and writing files of other users, which Landlock restricts."""
-    if os.geteuid() == 0 and landlock_version():
+    if os.geteuid() == 0 and has_seccomp():  # which knows the processor, whose calls are numbered
         number = 126 if platform.machine() == "x86_64" else 91
         header = struct.pack("=Ii", _CAP_VERSION, 0)
         kept = _current_capabilities() & _KEPT_CAPABILITIES

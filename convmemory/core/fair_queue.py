@@ -269,7 +269,7 @@ def revive() -> int:
     now = timezone.now()
     _release_dead(now)
     waiting = min(_count(_waiting(now - SILENCE)), tickets_wanted())
-    missing = max(0, waiting - len(waiting_calls(TICKET)))
+    missing = max(0, waiting - sum(1 for _ in waiting_calls(TICKET)))
     for _ in range(missing):
         _add_ticket(at_most=waiting)
     return missing

@@ -61,12 +61,19 @@ class Installation:
         return outside | ours | dict(self.settings)
 
     def start(self) -> None:
-        self.temporary.mkdir()
-        with (self.folder / "up.log").open("wb") as log:
+        self.begin_start()
+        self.wait_until_ready()
+
+    def begin_start(self) -> None:
+        """Start `manage.py up`, also again after it was killed, without waiting for it."""
+        self.temporary.mkdir(exist_ok=True)
+        with (self.folder / "up.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "up"], cwd=ROOT, env=self.environment(), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+
+    def wait_until_ready(self) -> None:
         wait_until(self._is_ready, "the server", START_TIMEOUT_S)
 
     def _is_ready(self) -> bool:

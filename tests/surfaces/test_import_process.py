@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import psutil
+import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -27,6 +28,7 @@ from tests.support.importing import let_children_in, uploads
 from tests.support.patience import ANSWER_S, PROCESSES_S
 from tests.support.queue import drop_all
 from tests.support.site import running_site
+from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -163,6 +165,32 @@ def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         return watch(process, *arguments)
 
     return kill_first
+
+
+def test_import_that_loses_its_database_connection_is_queued_again(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = queued(owner, LINES)
+    with psycopg.connect(database_environment()["DATABASE_URL"]) as other:
+        other.execute("LOCK TABLE conversations_message IN SHARE MODE")  # the child waits here
+        monkeypatch.setattr("convmemory.core.child_process._watch", disconnecting(monkeypatch, other))
+        assert tasks.run(row.pk) == {"state": "queued"}
+    assert tasks.run(row.pk) == {"state": "done"}
+    assert Message.objects.count() == 2
+
+
+def disconnecting(monkeypatch: pytest.MonkeyPatch, other: psycopg.Connection) -> Callable[..., Any]:
+    """Replace the watching of a child once: end the child's connection first, as a server does that is killed."""
+    watch = child_process._watch
+    waiting = "FROM pg_locks WHERE relation = 'conversations_message'::regclass AND NOT granted"
+
+    def disconnect_first(process: Any, *arguments: Any) -> Any:
+        wait_until(lambda: bool(other.execute(f"SELECT pg_terminate_backend(pid) {waiting}".encode()).fetchall()))
+        other.rollback()
+        monkeypatch.setattr(child_process, "_watch", watch)
+        return watch(process, *arguments)
+
+    return disconnect_first
 
 
 @pytest.fixture

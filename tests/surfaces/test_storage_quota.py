@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
 from convmemory.chat.replies import begin_reply
-from convmemory.conversations import imports, imports_api, kept_uploads, tasks
+from convmemory.conversations import imports, kept_uploads, tasks
 from convmemory.conversations.import_models import Import, KeptUpload
 from convmemory.conversations.import_undo import request_undo, undo
 from convmemory.conversations.models import Conversation, Message, StoredUse
@@ -33,12 +34,16 @@ MESSAGES = [{"role": "user", "content": "what?"}, {"role": "assistant", "content
 FULL = "a person may store 1 MB here (MAX_STORED_MB_PER_USER). Delete conversations or documents"
 
 
+async def in_this_thread(function: Any, *args: Any, **values: Any) -> Any:
+    return await sync_to_async(function)(*args, **values)
+
+
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, documents_here: None) -> None:
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
     settings.MAX_STORED_MB_PER_USER = 1
     run_at_once(monkeypatch)
-    monkeypatch.setattr(documents_api, "in_thread", vars(imports_api)["in_thread"])
+    monkeypatch.setattr(documents_api, "in_thread", in_this_thread)
 
 
 @pytest.fixture

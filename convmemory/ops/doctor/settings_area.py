@@ -7,6 +7,7 @@ from pathlib import Path
 from convmemory.core import conf
 from convmemory.core.confinement import missing_parts
 from convmemory.core.options import PathOptions, SiteOptions
+from convmemory.documents.options import DocumentOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -55,12 +56,13 @@ def check_secret_file() -> Iterator[Finding]:
 
 
 def check_confinement() -> Iterator[Finding]:
-    for number, part in enumerate(missing_parts(), 1):
+    if missing := missing_parts(programs=DocumentOptions.from_settings().document_ocr):
         yield Finding(
-            f"settings.unconfined-{number}",
+            "settings.unconfined",
             Severity.WARNING,
-            f"This kernel cannot confine the processes that convert documents and read databases: they could {part}.",
-            "Run the server on a newer kernel, or as a user (or in a container) that can reach nothing else.",
+            "The kernel cannot fully confine the processes that read documents and databases: a hostile "
+            f"file that takes one over could {', '.join(missing)}.",
+            "Run the server on a newer kernel, or as a user or in a container that can reach nothing else.",
         )
 
 
@@ -86,4 +88,4 @@ def _is_public() -> bool:
     return not LOCAL_HOSTS.issuperset(SiteOptions.from_settings().allowed_hosts)
 
 
-AREA = Area("settings", facts, (check_debug, check_https, check_secret_file, check_folder))
+AREA = Area("settings", facts, (check_debug, check_https, check_secret_file, check_confinement, check_folder))

@@ -215,7 +215,7 @@ class TestLogins:
             with acting_for(person):
                 for _ in range(5):
                     enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
-                assert len(waiting_calls(TICKET)) == number
+                assert len(list(waiting_calls(TICKET))) == number
 
     def test_the_doctor_sees_that_somebody_else_is_building_an_index(self) -> None:
         with index_under_construction(), maintenance():

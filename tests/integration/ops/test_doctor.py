@@ -22,7 +22,7 @@ from convmemory.core import conf
 from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import disk_area, models_area
+from convmemory.ops.doctor import disk_area, models_area, settings_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
@@ -51,6 +51,7 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     settings.VAR_DIR = tmp_path
     settings.ALLOWED_HOSTS = ["localhost"]  # the test runner adds one
     monkeypatch.setattr(disk_area, "SHORT_BYTES", 0)
+    monkeypatch.setattr(settings_area, "missing_parts", lambda *, programs: [])
     for _ in range(2):
         index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
     schedules.ensure_schedules()
@@ -239,6 +240,10 @@ def archive_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
     Source.objects.filter(pk=Source.objects.earliest("pk").pk).update(languages="german")
 
 
+def old_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_area, "missing_parts", lambda *, programs: ["read the server's files"])
+
+
 class Fault(NamedTuple):
     plant: Callable[..., None]
     found: set[str]
@@ -277,6 +282,7 @@ FAULTS = [
     Fault(readable_secret, {"settings.secret-readable"}, "chmod 600", fixed=True),
     Fault(public_without_https, {"settings.plain-http"}, "HTTPS_ONLY=1"),
     Fault(public_debugging, {"settings.debug"}, "Unset DEBUG"),
+    Fault(old_kernel, {"settings.unconfined"}, "newer kernel"),
     Fault(full_disk, {"disk.short"}, "Free some space"),
     Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
 ]

@@ -35,7 +35,7 @@ def deploy_check(**variables: str) -> str:
 
 
 def test_the_check_sees_what_https_only_sets() -> None:
-    plain, https = deploy_check(HTTPS_ONLY="0"), deploy_check(HTTPS_ONLY="1")
+    plain, https = deploy_check(HTTPS_ONLY="0"), deploy_check(HTTPS_ONLY="1", FORWARDED_ALLOW_IPS="127.0.0.1")
     assert all(name in plain for name in SEEN)
     assert "no issues" in https, https
 

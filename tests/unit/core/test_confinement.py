@@ -21,7 +21,7 @@ import ctypes, os, signal, socket, subprocess, sys, tempfile
 from pathlib import Path
 from convmemory.core.confinement import Access, confine_this_process
 folder, place = Path(sys.argv[1]), sys.argv[2]
-confine_this_process(Access([folder / "input"], [folder / "work"]))
+confine_this_process(Access([folder / "input"], [folder / "work"]{options}))
 """
 ATTEMPTS = {
     "read a secret": "Path(place).read_bytes()",
@@ -57,15 +57,19 @@ FILES = {
     "values.csv": b"name,count\na,1\n",
 }
 
-pytestmark = pytest.mark.skipif(bool(confinement.missing_parts()), reason="this kernel cannot confine processes")
+pytestmark = pytest.mark.skipif(
+    bool(confinement.missing_parts(programs=True)), reason="this kernel cannot confine processes"
+)
 
 
-def run_confined(tmp_path: Path, code: str, place: Path | str = "") -> subprocess.CompletedProcess[str]:
+def run_confined(
+    tmp_path: Path, code: str, place: Path | str = "", *, options: str = ""
+) -> subprocess.CompletedProcess[str]:
     (tmp_path / "work").mkdir()
     (tmp_path / "input").write_bytes(b"input")
     (tmp_path / "neighbour").write_bytes(b"another's")
     return subprocess.run(
-        [sys.executable, "-c", PREAMBLE + code, str(tmp_path), str(place)],
+        [sys.executable, "-c", PREAMBLE.format(options=options) + code, str(tmp_path), str(place)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
 
@@ -80,14 +84,14 @@ def test_hostile_code_in_a_confined_process_is_refused(tmp_path: Path, attempt: 
     assert secret.stat().st_mode & 0o077 == os.stat(tmp_path / "neighbour").st_mode & 0o077
 
 
-def test_inherited_socket_family_does_not_reach_a_listening_server(tmp_path: Path) -> None:
+def test_confined_process_cannot_connect_to_a_listening_server(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), timeout=2)"
         done = run_confined(tmp_path, code)
     assert "PermissionError" in done.stderr
 
 
-def test_files_of_the_installation_cannot_be_listed_or_written(tmp_path: Path) -> None:
+def test_folder_of_the_installation_cannot_be_listed(tmp_path: Path) -> None:
     done = run_confined(tmp_path, "os.listdir(place)", ROOT)
     assert "PermissionError" in done.stderr
 
@@ -111,6 +115,19 @@ print("done", os.cpu_count())
 """
     done = run_confined(tmp_path, code)
     assert done.stdout.startswith("done"), done.stderr
+
+
+def test_process_that_may_start_programs_reaches_no_more_with_them(tmp_path: Path) -> None:
+    secret = tmp_path / "secret_key"
+    secret.write_text("secret")
+    code = """
+sleeping = subprocess.Popen(["sleep", "60"])
+sleeping.kill()
+print(sleeping.wait(), subprocess.run(["cat", place], capture_output=True).returncode)
+os.kill(os.getppid(), 0)
+"""
+    done = run_confined(tmp_path, code, secret, options=", programs=True")
+    assert (done.stdout, done.stderr.splitlines()[-1][:15]) == ("-9 1\n", "PermissionError")
 
 
 @pytest.mark.parametrize("name", FILES)
