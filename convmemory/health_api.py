@@ -5,6 +5,8 @@ serving needs; a balancer sends requests elsewhere while it answers 503.
 """
 
 import logging
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -16,13 +18,15 @@ from ninja import Router
 from redis import Redis
 from redis.exceptions import RedisError
 
-from convmemory.core.options import QueueOptions
+from convmemory.core.options import PathOptions, QueueOptions
 from convmemory.core.sql import load_sql
 
 router = Router(tags=["health"], auth=None)
 logger = logging.getLogger(__name__)
 
 QUEUE_TIMEOUT_S = 2.0
+MIN_FREE_BYTES = 64 * 1024**2  # a few segments of PostgreSQL's log, without which it ends
+PROBE_BYTES = 64 * 1024
 _migrated = threading.Event()
 
 
@@ -31,7 +35,7 @@ def health(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/ready", summary="The database and the queue answer, too")
+@router.get("/ready", summary="The database and the queue answer and the disk takes data, too")
 def ready(request: HttpRequest) -> JsonResponse:
     checks = {name: check() for name, check in CHECKS.items()}
     problems = [problem for problem in checks.values() if problem]
@@ -78,4 +82,22 @@ def _queue() -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[[], str]] = {"database": _database, "migrations": _migrations, "queue": _queue}
+def _disk() -> str:
+    """Whether the data folder takes a small file: a quota does not show in the free space."""
+    folder = PathOptions.from_settings().var_dir
+    try:
+        if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+            return "The disk of the data folder is full."
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(PROBE_BYTES))
+    except OSError as error:
+        return f"The data folder cannot be written: {error.strerror}."
+    return ""
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "database": _database,
+    "migrations": _migrations,
+    "queue": _queue,
+    "disk": _disk,
+}

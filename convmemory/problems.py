@@ -1,18 +1,26 @@
-"""Errors as problem JSON (RFC 9457): the only place where domain errors become HTTP codes."""
+"""The only place where errors become HTTP codes: one table for the API, the pages, the proxy and the forms.
 
+The API answers with problem JSON (RFC 9457); `page_errors` makes pages of the same statuses and sentences.
+"""
+
+import errno
 import logging
 import math
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import psycopg
 from django.core.exceptions import RequestDataTooBig
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from convmemory.core import errors
 from convmemory.core.logs import route_of
+from convmemory.sign_in.attempts import PasswordsPaused
+from convmemory.sign_in.hashing import HashingBusy
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +34,60 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.StorageFull: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # no 5xx: clients try those again
     errors.TooManyAtOnce: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.EmbeddingError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointError: HTTPStatus.BAD_GATEWAY,
+    PasswordsPaused: HTTPStatus.TOO_MANY_REQUESTS,
+    # Every other one is about the state of the server, and says what its operator has to do.
+    HashingBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ConvMemoryError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+
+DATABASE_SILENT = "The database does not answer: try again in a moment."
+DISK_FULL = (
+    "The server's disk is full, and nothing was stored: tell the operator, who can free space or delete what is no "
+    "longer needed, then try again."
+)
+TOO_BIG = (
+    "The request is larger than this server accepts (MAX_REQUEST_MB): send the messages in parts, "
+    "or upload a file to POST /api/v1/imports."
+)
+UNSTORABLE = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a caller is told of an error: the status, a sentence, and in how many seconds to try again, if known."""
+
+    status: HTTPStatus
+    detail: str
+    retry_after_s: float | None = None
+
+
+def told(error: Exception) -> Told | None:
+    """What to tell of any error; None for one that nobody has thought of, which is an error inside the server."""
+    if isinstance(error, errors.ConvMemoryError):
+        return Told(status_of(error), str(error), getattr(error, "retry_after_s", None))
+    if is_disk_full(error):
+        return Told(HTTPStatus.INSUFFICIENT_STORAGE, DISK_FULL)
+    if isinstance(error, RequestDataTooBig):
+        return Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_BIG)
+    if isinstance(error, DataError):
+        return Told(HTTPStatus.UNPROCESSABLE_ENTITY, UNSTORABLE)
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT)
+    return None
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a disk or a quota of it is full: this server's own, or PostgreSQL's."""
+    if isinstance(error, OSError):
+        return error.errno in _NO_SPACE
+    return isinstance(error, psycopg.errors.DiskFull) or isinstance(error.__cause__, psycopg.errors.DiskFull)
 
 
 def problem(status: HTTPStatus, detail: str, **extra: Any) -> JsonResponse:
@@ -45,22 +101,40 @@ def problem(status: HTTPStatus, detail: str, **extra: Any) -> JsonResponse:
 
 def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
     """The HTTP status of a domain error, by its nearest class."""
-    for kind in type(error).__mro__:
-        if kind in STATUS_OF:
-            return STATUS_OF[kind]
-    return HTTPStatus.INTERNAL_SERVER_ERROR
+    return next(STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF)
 
 
 def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
     """The problem document for a domain error; it says when to try again if that is known."""
-    response = problem(status_of(error), str(error), **error.details)
-    if isinstance(error, (errors.EndpointBusy, errors.QuotaUsedUp)) and error.retry_after_s is not None:
-        response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    return _problem_told(Told(status_of(error), str(error), getattr(error, "retry_after_s", None)), **error.details)
+
+
+def _problem_told(said: Told, **extra: Any) -> JsonResponse:
+    response = problem(said.status, said.detail, **extra)
+    if said.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
     return response
 
 
-def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
-    return problem_of(error)
+def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The problem document for any error that has a sentence; raises the others again."""
+    said = told(error)
+    if said is None:
+        raise error
+    log(route_of(request), error)
+    return _problem_told(said, **getattr(error, "details", {}))
+
+
+def log(route: str, error: Exception) -> None:
+    """Log an error that is not the caller's; the route stands for the path, which may hold texts."""
+    if isinstance(error, errors.ConvMemoryError):
+        return
+    if isinstance(error, DataError):
+        logger.warning("A request to %s had a value that the database refuses", route, exc_info=error)
+    elif is_disk_full(error):
+        logger.error("The disk is full while answering %s: %s", route, type(error).__name__)
+    elif isinstance(error, (OperationalError, InterfaceError)):
+        logger.error("Database error while answering %s: %s", route, error)
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -90,43 +164,21 @@ def on_not_found(request: HttpRequest, error: Http404) -> HttpResponse:
     return problem(HTTPStatus.NOT_FOUND, "There is nothing at this address.")
 
 
-def on_request_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-    return problem(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "The request is larger than this server accepts (MAX_REQUEST_MB): send the messages in parts, "
-        "or upload a file to POST /api/v1/imports.",
-    )
-
-
 def database_silent(route: str, error: Exception) -> HttpResponse:
-    """The response if the database failed while a request to `route` was served."""
+    """Return the response to a request for `route` during which the database failed."""
     logger.error("Database error while answering %s: %s", route, error)
-    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.")
-
-
-def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    return database_silent(route_of(request), error)
-
-
-def on_unstorable_value(request: HttpRequest, error: DataError) -> HttpResponse:
-    """A value from the caller that the database cannot store and that was not refused before."""
-    logger.warning("A request to %s had a value that the database refuses", route_of(request), exc_info=error)
-    detail = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT)
 
 
 def register(api: NinjaAPI) -> None:
     """Make every error of `api` a problem document."""
     handlers: list[tuple[type[Exception], Any]] = [
-        (errors.ConvMemoryError, on_domain_error),
         (ValidationError, on_validation_error),
         (AuthenticationError, on_authentication_error),
         (HttpError, on_http_error),
         (Http404, on_not_found),
-        (RequestDataTooBig, on_request_too_big),
-        (DataError, on_unstorable_value),
-        (OperationalError, on_database_error),
-        (InterfaceError, on_database_error),
+        *((kind, on_error) for kind in (errors.ConvMemoryError, RequestDataTooBig, DatabaseError, OSError)),
+        *((kind, on_error) for kind in (InterfaceError, psycopg.Error)),
     ]
     for kind, handler in handlers:
         api.add_exception_handler(kind, handler)

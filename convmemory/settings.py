@@ -79,7 +79,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.MessageMiddleware",
     "convmemory.core.inline_middleware.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "convmemory.sign_in.middleware.UncheckedPasswordMiddleware",
+    "convmemory.page_errors.PageErrorMiddleware",
     "convmemory.core.inline_middleware.StaticFilesMiddleware",
 ]
 

@@ -58,7 +58,7 @@ def write_summary(
 ) -> Written | None:
     """A summary of the texts, of at most about `max_tokens` tokens; None if time ran out before the end.
 
-    Raises: EndpointBusy, EndpointRefused, EndpointUnavailable; what `metered` raises.
+    Raises: EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable; what `metered` raises.
     """
     writer = _Writer(endpoint, min(max_tokens, endpoint.context_window // MAX_SHARE), progress)
     return writer.write(texts)

@@ -1,7 +1,7 @@
 """Works on one summary: claims it, writes it, stores it. Safe to run twice, and to interrupt at any point.
 
-A claim is valid until `due_at`; the result of a worker without the claim is discarded. Failures of an endpoint are
-retried with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds lost work.
+A claim is valid until `due_at`; the result of a worker without the claim is discarded. Failures of an endpoint that
+may pass are retried with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds lost work.
 """
 
 import re
@@ -18,6 +18,7 @@ from convmemory.accounts.quota import metered
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.errors import (
     ConvMemoryError,
+    EmbedderMisconfigured,
     EmbedderUnavailable,
     EndpointBusy,
     EndpointUnavailable,
@@ -117,7 +118,9 @@ def _store(summary: ConversationSummary, written: Written) -> Outcome | None:
 
 
 def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
-    may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable))
+    may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable)) and not isinstance(
+        error, EmbedderMisconfigured
+    )
     again = may_pass and summary.attempts < SUMMARIES.max_attempts
     pause = SUMMARIES.pause_after(summary.attempts)
     if isinstance(error, EndpointBusy) and error.retry_after_s is not None:

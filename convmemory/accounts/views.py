@@ -1,9 +1,5 @@
-"""Account pages (the account, API keys, password), and `signed_in`, which wraps every page of the product.
+"""Account pages (the account, API keys, password), and `signed_in`, which wraps every page of the product."""
 
-It turns domain errors into pages, as the edge of the API turns them into problem JSON.
-"""
-
-import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -11,8 +7,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordChangeView, redirect_to_login
-from django.db import InterfaceError, OperationalError, transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
@@ -29,11 +25,8 @@ from convmemory.accounts.models import ApiKey
 from convmemory.accounts.quota import use_today
 from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
 from convmemory.core.completions import endpoint_from_settings
-from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound, QuotaUsedUp
+from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.languages import languages
-from convmemory.core.logs import route_of
-
-logger = logging.getLogger(__name__)
 
 NEW_KEY_COOKIE = "convmemory_new_key"
 NEW_KEY_S = 60  # the redirect follows at once
@@ -49,26 +42,14 @@ class PageRequest(HttpRequest):
 
 
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
-    """Admits only signed-in users, keeps pages out of shared caches, and shows domain errors as pages."""
+    """Admits only signed-in users, and keeps pages out of shared caches."""
 
     @wraps(view)
     def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
         caller = cast("PageRequest", request)
-        try:
-            if not request.user.is_authenticated:
-                return _to_login(caller)
-            response = view(caller, *args, **kwargs)
-        except NotFound as error:
-            raise Http404(str(error)) from error
-        except InvalidInput as error:
-            return render(request, "400.html", {"reason": str(error)}, status=400)
-        except ConversationBusy as error:
-            return render(request, "400.html", {"reason": str(error)}, status=409)
-        except QuotaUsedUp as error:
-            return render(request, "400.html", {"reason": str(error)}, status=429)
-        except (OperationalError, InterfaceError):
-            logger.exception("The database failed while answering %s", route_of(request))
-            return render(None, "503.html", status=503)  # with a request it would ask for the user
+        if not request.user.is_authenticated:
+            return _to_login(caller)
+        response = view(caller, *args, **kwargs)
         response.headers.setdefault("Cache-Control", "private, no-cache")
         patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])
         return response

@@ -1,35 +1,39 @@
 """Records exchanges that pass through the proxy: a request's messages and the reply, as a conversation of the caller.
 
-All of this happens after the reply was forwarded; if it fails, only the log says so.
+A streamed reply is read while it passes; all else happens after it was forwarded. If it fails, only the log says so.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from convmemory.chat.deltas import CompletionDraft, usage_in
+from convmemory.chat.deltas import CALLS_CUT, MAX_CALLS, MAX_PARTS, PARTS_CUT, CompletionDraft, usage_in
 from convmemory.chat.histories import history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.content import message_draft
-from convmemory.core.errors import ConversationBusy
+from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
+from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, EventReader
+from convmemory.core.errors import ConversationBusy, ResponseRefused
 
 SOURCE = "proxy"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The bytes of a reply received so far. `cut_by` says what ended it, if its own end is not among them."""
+class ReceivedReply:
+    """A reply as received, whether it is complete, its cost if reported, and a note if this server cut it."""
 
-    body: bytes
-    is_stream: bool
-    cut_by: str
+    draft: MessageDraft
+    is_complete: bool
+    total_tokens: int | None = None
+    cut_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +50,20 @@ class Captured:
     total_tokens: int | None = None
 
 
-def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
-    """The exchange as values; None if nothing was answered. Raises: ValueError, InvalidInput."""
+def read_exchange(request_body: bytes, reply: ReceivedReply | None, *, cut_by: str = "") -> Captured | None:
+    """The exchange as values; None if nothing was answered. `cut_by` says what ended a reply without an end.
+
+    Raises: ValueError, InvalidInput.
+    """
     asked = json.loads(request_body)
     now = timezone.now()
     drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
     stamped = tuple(_stamped(draft, now) for draft in drafts)
-    read = _streamed_reply(answer.body) if answer.is_stream else _whole_reply(answer.body)
-    if read is None or not read.draft.parts:
+    if reply is None or not reply.draft.parts:
         return None
-    model = read.draft.model or str(asked.get("model") or "")
-    interruption = "" if read.is_complete else answer.cut_by
-    return Captured(model, stamped, _stamped(read.draft, now, model=model), interruption, read.total_tokens)
+    model = reply.draft.model or str(asked.get("model") or "")
+    interruption = reply.cut_note or ("" if reply.is_complete else cut_by)
+    return Captured(model, stamped, _stamped(reply.draft, now, model=model), interruption, reply.total_tokens)
 
 
 def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
@@ -66,44 +72,73 @@ def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A reply as received, whether it is complete, and its cost if reported."""
+class StreamedReply:
+    """Reads a streamed reply while it passes, and keeps no more of it than what can be recorded."""
 
-    draft: MessageDraft
-    is_complete: bool
-    total_tokens: int | None
+    def __init__(self) -> None:
+        self._reader = EventReader()
+        self._draft = CompletionDraft()
+        self._is_complete = False
+        self._is_readable = True
+
+    def feed(self, piece: bytes) -> str:
+        """Read the next piece; returns the note of a reply that is cut here, else ""."""
+        try:
+            for data in self._reader.feed(piece):
+                self._add(data)
+        except ResponseRefused as error:
+            self._draft.cut(str(error))
+        return self._draft.cut_note
+
+    def _add(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            self._is_complete = True
+        elif self._is_readable:
+            try:
+                self._draft.add(json.loads(data.decode()))
+            except (ValueError, RecursionError):
+                self._is_readable = False  # it broke off here: what came before counts
+
+    def received(self) -> ReceivedReply:
+        """The reply so far, which has ended or broken off."""
+        draft = self._draft
+        if not draft.cut_note:
+            for data in self._reader.finish():
+                self._add(data)
+        is_complete = not draft.cut_note and (self._is_complete or bool(draft.finish_reason))
+        calls = draft.finished_calls() if is_complete else []
+        parts = (*draft.spoken_parts, *(call.part for call in calls))
+        reply = MessageDraft(role="assistant", parts=parts, model=draft.model)
+        return ReceivedReply(reply, is_complete, draft.total_tokens, draft.cut_note)
 
 
-def _whole_reply(body: bytes) -> _Read | None:
+def whole_reply(body: bytes) -> ReceivedReply | None:
+    """The reply in the body of a completion that was not streamed. Raises: ValueError, InvalidInput."""
     answer = json.loads(body)
     choices = answer.get("choices")
     if not choices:
         return None
     draft = message_draft({"role": "assistant", **choices[0]["message"]}, unknown=lambda kind: None)
-    reply = MessageDraft(role="assistant", parts=draft.parts, model=str(answer.get("model") or ""))
-    return _Read(reply, is_complete=True, total_tokens=usage_in(answer))
+    parts, cut_note = _within_limits(draft.parts)
+    reply = MessageDraft(role="assistant", parts=parts, model=str(answer.get("model") or "")[:NAME_CHARS])
+    return ReceivedReply(reply, is_complete=True, total_tokens=usage_in(answer), cut_note=cut_note)
 
 
-def _streamed_reply(body: bytes) -> _Read:
-    draft = CompletionDraft()
-    is_complete = False
-    for line in body.split(b"\n"):
-        data = line.strip().removeprefix(b"data:").strip()
-        if not line.startswith(b"data:"):
-            continue
-        if data == b"[DONE]":
-            is_complete = True
-            continue
-        try:
-            draft.add(json.loads(data))
-        except ValueError:
-            break  # it broke off here: what came before counts
-    is_complete = is_complete or bool(draft.finish_reason)
-    calls = draft.finished_calls() if is_complete else []
-    parts = (*draft.spoken_parts, *(call.part for call in calls))
-    reply = MessageDraft(role="assistant", parts=parts, model=draft.model)
-    return _Read(reply, is_complete=is_complete, total_tokens=draft.total_tokens)
+def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
+    """The parts as far as a reply may go, and the note if that is not all of them."""
+    kept: list[Part] = []
+    room, calls = MAX_REPLY_CHARS, 0
+    for part in parts[:MAX_PARTS]:
+        calls += isinstance(part, ToolCallPart)
+        if calls > MAX_CALLS:
+            return tuple(kept), CALLS_CUT.format(limit=MAX_CALLS)
+        room -= len(part_text(part))
+        if room < 0:
+            if isinstance(part, (TextPart, ThinkingPart)):
+                kept.append(replace(part, text=part.text[:room]))
+            return tuple(kept), REPLY_CUT.format(limit=MAX_REPLY_CHARS)
+        kept.append(part)
+    return tuple(kept), PARTS_CUT.format(limit=MAX_PARTS) if len(parts) > MAX_PARTS else ""
 
 
 def record_exchange(*, owner: User, captured: Captured) -> int:

@@ -1,7 +1,7 @@
 """The open connections to chat endpoints: one client per endpoint and event loop, shared by all replies.
 
 Creating a client takes tens of milliseconds (it loads the certificates), for which 50 replies that begin at once
-would have to wait. Redirects are not followed: an endpoint must not choose what this server fetches.
+would have to wait.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS = 64
 MAX_CONNECTIONS = 1_000
+MAX_LIST_BYTES = 4 * 1024**2  # replies are streamed: only lists of models are read whole
 KEPT_OPEN_S = 2.0  # shorter than the 5 s of common servers: one that closes just then would fail the next request
 
 Key = tuple[str, str, float, bool]
@@ -37,21 +38,22 @@ def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
 
 
 def _open(endpoint: Endpoint) -> "AsyncOpenAI":
-    client = make_async_client(endpoint)
-    opened = _open_http(is_public_only=endpoint.is_public_only, base_url=client.base_url, timeout=client.timeout)
-    return client.with_options(http_client=opened, max_retries=0)
+    opened = _open_http(timeout=endpoint.timeout_s, is_public_only=endpoint.is_public_only)
+    return make_async_client(endpoint, opened).with_options(max_retries=0)
 
 
-def _open_http(*, is_public_only: bool = False, **options: Any) -> "httpx2.AsyncClient":
+def _open_http(*, timeout: float, is_public_only: bool = False) -> "httpx2.AsyncClient":
     from httpx2 import Limits
-    from openai import DefaultAsyncHttpxClient
 
+    from convmemory.core.endpoint_http import AsyncEndpointClient
+
+    options: dict[str, Any] = {}
     limits = Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_OPEN_S)
     if is_public_only:
         from convmemory.chat.pinned import PublicTransport
 
         options["transport"] = PublicTransport(limits)
-    return DefaultAsyncHttpxClient(limits=limits, follow_redirects=False, **options)
+    return AsyncEndpointClient(limits=limits, timeout=timeout, max_body_bytes=MAX_LIST_BYTES, **options)
 
 
 def http_client(*, timeout_s: float) -> "httpx2.AsyncClient":

@@ -1,19 +1,26 @@
 """Assembles a streamed chat completion, piece by piece. Pure: chunks in, events and parts out.
 
 Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several
-under one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused.
+under one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused, and
+a reply is cut at the limits of what one may be.
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from convmemory.chat.events import Event
 from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart
+from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+MAX_CALLS = 100  # of one reply, in all of its rounds
+MAX_PARTS = 1_000  # changes between thinking and speaking
+CALLS_CUT = "The reply was cut after {limit:,} tool calls, which is as many as one reply may have."
+PARTS_CUT = "The reply was cut after {limit:,} changes between thinking and text."
 
 
 class MalformedChunk(ValueError):
@@ -26,10 +33,10 @@ class CallDraft:
 
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: StringIO = field(default_factory=StringIO)
 
     def finished(self) -> "FinishedCall":
-        text = "".join(self.arguments)
+        text = self.arguments.getvalue()
         try:
             value = json.loads(text) if text.strip() else {}
         except (ValueError, RecursionError) as error:
@@ -53,81 +60,111 @@ class FinishedCall:
 class CompletionDraft:
     """One streamed completion. `finish_reason` is "" until the server has announced the end.
 
-    `total_tokens` is the cost of the request, None if the server does not report it.
+    `total_tokens` is the cost of the request, None if the server does not report it. `chars` and `call_count` begin at
+    those of the reply's earlier completions; when they, or the parts, reach the limit of a reply, `cut_note` says so
+    for the reader, and nothing more is added.
     """
 
-    def __init__(self, *, call_id_prefix: str = "call") -> None:
+    def __init__(self, *, call_id_prefix: str = "call", chars: int = 0, call_count: int = 0) -> None:
         self.finish_reason = ""
         self.model = ""
         self.total_tokens: int | None = None
-        self._spoken: list[tuple[type[TextPart] | type[ThinkingPart], list[str]]] = []
+        self.chars = chars
+        self.call_count = call_count
+        self.cut_note = ""
+        self._spoken: list[tuple[type[TextPart] | type[ThinkingPart], StringIO]] = []
         self._calls: list[CallDraft] = []
         self._call_at: dict[int, CallDraft] = {}
         self._call_id_prefix = call_id_prefix
 
+    def cut(self, note: str) -> None:
+        """End the completion here, for the reason in `note`."""
+        self.cut_note = self.cut_note or note
+
     def add(self, chunk: object) -> list[Event]:
         """Add one chunk; returns the events for listeners. Raises: MalformedChunk."""
         chunk_values = _mapping(chunk)
-        self.model = self.model or _text(chunk_values.get("model"))
+        self.model = self.model or _text(chunk_values.get("model"))[:NAME_CHARS]
         self.total_tokens = usage_in(chunk_values) or self.total_tokens
         choices = chunk_values.get("choices")
-        if not choices:
+        if not choices or self.cut_note:
             return []  # usage, or a content filter's verdict
         if not isinstance(choices, list):
             raise MalformedChunk("`choices` is not a list")
         choice = _mapping(choices[0])
-        self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+        self.finish_reason = _text(choice.get("finish_reason"))[:NAME_CHARS] or self.finish_reason
         delta = choice.get("delta") or {}
         return list(self._events_of_delta(_mapping(delta)))
 
     def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
         reasoning = next((text for name in REASONING_FIELDS if (text := _text(delta.get(name)))), "")
-        if reasoning:
-            self._speak(ThinkingPart, reasoning)
-            yield Event("thinking", {"text": reasoning})
-        said = _text(delta.get("content")) or _text(delta.get("refusal"))
-        if said:
-            self._speak(TextPart, said)
-            yield Event("text", {"text": said})
+        if taken := self._speak(ThinkingPart, reasoning):
+            yield Event("thinking", {"text": taken})
+        if taken := self._speak(TextPart, _text(delta.get("content")) or _text(delta.get("refusal"))):
+            yield Event("text", {"text": taken})
         calls = delta.get("tool_calls") or []
         if not isinstance(calls, list):
             raise MalformedChunk("`tool_calls` is not a list")
         for piece in calls:
             self._add_call(_mapping(piece))
 
-    def _speak(self, kind: type[TextPart] | type[ThinkingPart], text: str) -> None:
+    def _speak(self, kind: type[TextPart] | type[ThinkingPart], text: str) -> str:
+        """Add the text, as far as there is room for it; returns what was added."""
+        if not text or self.cut_note:
+            return ""
         if not self._spoken or self._spoken[-1][0] is not kind:
-            self._spoken.append((kind, []))
-        self._spoken[-1][1].append(text)
+            if len(self._spoken) == MAX_PARTS:
+                self.cut(PARTS_CUT.format(limit=MAX_PARTS))
+                return ""
+            self._spoken.append((kind, StringIO()))
+        taken = self._fitting(text)
+        self._spoken[-1][1].write(taken)
+        return taken
+
+    def _fitting(self, text: str) -> str:
+        """The text, cut to the room that is left in the reply, which is then taken."""
+        room = MAX_REPLY_CHARS - self.chars
+        if len(text) > room:
+            self.cut(REPLY_CUT.format(limit=MAX_REPLY_CHARS))
+            text = text[:room]
+        self.chars += len(text)
+        return text
 
     def _add_call(self, piece: Mapping[str, Any]) -> None:
+        if self.cut_note:
+            return
         function = _mapping(piece.get("function") or {})
-        call_id, name = _text(piece.get("id")), _text(function.get("name"))
+        call_id, name = _text(piece.get("id"))[:NAME_CHARS], _text(function.get("name"))[:NAME_CHARS]
         index = piece.get("index", 0)
         if not isinstance(index, int):
             raise MalformedChunk("a tool call's `index` is not a number")
         call = self._call_at.get(index)
         if call is None or (call_id and name and call.id != call_id):
+            if self.call_count == MAX_CALLS:
+                self.cut(CALLS_CUT.format(limit=MAX_CALLS))
+                return
+            self.call_count += 1
             call = self._call_at[index] = CallDraft(id=call_id or f"{self._call_id_prefix}_{len(self._calls)}")
             self._calls.append(call)
         call.name = call.name or name
         arguments = function.get("arguments")
-        call.arguments.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
+        text = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+        call.arguments.write(self._fitting(text))
 
     @property
     def received_texts(self) -> list[str]:
         """Everything that the model has written, to count its tokens."""
-        calls = (piece for call in self._calls for piece in (call.name, *call.arguments))
-        return [*(piece for _, pieces in self._spoken for piece in pieces), *calls]
+        calls = (text for call in self._calls for text in (call.name, call.arguments.getvalue()))
+        return [*(pieces.getvalue() for _, pieces in self._spoken), *calls]
 
     @property
     def spoken_parts(self) -> tuple[Part, ...]:
         """Thinking and text received so far; calls count only once they are complete."""
-        return tuple(part for kind, pieces in self._spoken if (part := kind("".join(pieces))).text.strip())
+        return tuple(part for kind, pieces in self._spoken if (part := kind(pieces.getvalue())).text.strip())
 
     def finished_calls(self) -> list[FinishedCall]:
-        """The calls of the completion, which has ended."""
-        return [call.finished() for call in self._calls]
+        """The calls of the completion, which has ended; none if it was cut, because the last one is not whole."""
+        return [] if self.cut_note else [call.finished() for call in self._calls]
 
 
 def usage_in(answer: Mapping[str, Any]) -> int | None:

@@ -42,7 +42,7 @@ async def list_models(*, owner: User, trial: Trial) -> list[str]:
         answer: Any = await client_for(endpoint).get("/models", cast_to=object)
     except OpenAIError as error:
         raise failure_of(error, endpoint) from error
-    except ValueError as error:  # a body that is no JSON
+    except (ValueError, RecursionError) as error:  # a body that is no JSON
         raise EndpointUnavailable(f"{endpoint.where} sent no list of models.") from error
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list):

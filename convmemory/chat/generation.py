@@ -22,7 +22,7 @@ from convmemory.context.values import ContextMessage, FilterResult
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.parts import ToolResultPart
-from convmemory.core.errors import EndpointUnavailable, InvalidInput
+from convmemory.core.errors import EndpointUnavailable, InvalidInput, ResponseRefused
 from convmemory.core.threads import in_thread
 from convmemory.tools.registry import Seen
 
@@ -91,29 +91,40 @@ def summary_of(context: FilterResult) -> dict[str, Any]:
 async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
-    """One completion: its tool calls, and a remark if it was cut."""
+    """One completion: its tool calls, and a remark if it was cut; then there are no calls."""
     own = [
         ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
         for number, draft in enumerate(progress.messages)
     ]
     messages = wire_messages(context.system_prompt, [*context.messages, *own])
-    draft = progress.current = CompletionDraft(call_id_prefix=f"call_{job.reply_id}_{len(own)}")
+    draft = progress.current = CompletionDraft(
+        call_id_prefix=f"call_{job.reply_id}_{len(own)}", chars=progress.chars, call_count=progress.call_count
+    )
     body = request_body(job.agent, messages, may_call=may_call)
-    async with metered(job, body, draft), open_stream(job.agent, body) as chunks:
-        async for chunk in chunks:
-            for event in draft.add(chunk):
-                publish(event)
+    try:
+        async with metered(job, body, draft), open_stream(job.agent, body) as chunks:
+            async for chunk in chunks:
+                for event in draft.add(chunk):
+                    publish(event)
+                if draft.cut_note:
+                    break
+    except ResponseRefused as error:
+        draft.cut(str(error))
     calls = draft.finished_calls() if may_call else []
     _require_complete(job, draft, calls)
     _keep(draft, calls, progress, job)
     for call in calls:
         publish(Event("tool_call", {"id": call.part.id, "name": call.part.name, "input": dict(call.part.input)}))
-    is_cut = draft.finish_reason == "length"
-    return calls, CUT_AT_LIMIT.format(limit=job.agent.reply_tokens) if is_cut else ""
+    is_at_limit = draft.finish_reason == "length"
+    return calls, draft.cut_note or (CUT_AT_LIMIT.format(limit=job.agent.reply_tokens) if is_at_limit else "")
 
 
 def _require_complete(job: ReplyJob, draft: CompletionDraft, calls: list[FinishedCall]) -> None:
     where = job.agent.endpoint.where
+    if draft.cut_note:
+        if not draft.spoken_parts:
+            raise ResponseRefused(draft.cut_note)
+        return
     if not draft.finish_reason:
         raise EndpointUnavailable(BROKE_OFF.format(where=where))
     if not draft.spoken_parts and not calls:
@@ -124,6 +135,7 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProg
     parts = (*draft.spoken_parts, *(call.part for call in calls))
     model = draft.model or job.agent.endpoint.model
     progress.messages.append(MessageDraft(role="assistant", parts=parts, model=model, created_at=timezone.now()))
+    progress.chars, progress.call_count = draft.chars, draft.call_count
     progress.current = None
 
 

@@ -7,12 +7,14 @@ another one takes over when a dead process's lease has expired.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from io import StringIO
 
 from django.utils import timezone
 
-from convmemory.chat.events import Event
+from convmemory.chat.events import Event, EventName
 from convmemory.chat.generation import write_reply
 from convmemory.chat.models import Reply
 from convmemory.chat.options import ChatOptions
@@ -23,6 +25,7 @@ from convmemory.conversations.drafts import MessageDraft
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
 from convmemory.core.threads import in_thread
 
+DELTAS = ("text", "thinking")
 MAX_FLUSH_S = 2.0
 FINISH_TIMEOUT_S = 30.0
 QUIET_S = 15.0
@@ -33,13 +36,40 @@ BUG = "The reply failed by an error inside the server; its log has the details."
 logger = logging.getLogger(__name__)
 
 
+class _Inbox:
+    """The events that a listener has not read yet. Deltas that wait are joined, so that a slow listener costs no more
+    memory than their text."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Event | tuple[EventName, StringIO]] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, event: Event) -> None:
+        self._arrived.set()
+        if event.name not in DELTAS:
+            self._waiting.append(event)
+            return
+        last = self._waiting[-1] if self._waiting else None
+        if not isinstance(last, tuple) or last[0] != event.name:
+            last = (event.name, StringIO())
+            self._waiting.append(last)
+        last[1].write(event.data["text"])
+
+    async def get(self) -> Event:
+        while not self._waiting:
+            self._arrived.clear()
+            await self._arrived.wait()
+        first = self._waiting.popleft()
+        return first if isinstance(first, Event) else Event(first[0], {"text": first[1].getvalue()})
+
+
 class LiveReply:
     """One reply in progress."""
 
     def __init__(self, job: ReplyJob) -> None:
         self.job = job
         self._loop = asyncio.get_running_loop()
-        self._listeners: list[asyncio.Queue[Event]] = []
+        self._listeners: list[_Inbox] = []
         self._stop = asyncio.Event()
         self._progress = ReplyProgress()
         self._events_of_delta = 0
@@ -48,21 +78,21 @@ class LiveReply:
 
     def listen(self) -> AsyncIterator[Event | None]:
         """Every event from this call on, including the last one; None if nothing happened for `QUIET_S`."""
-        queue: asyncio.Queue[Event] = asyncio.Queue()
-        self._listeners.append(queue)
-        return self._events(queue)
+        inbox = _Inbox()
+        self._listeners.append(inbox)
+        return self._events(inbox)
 
-    async def _events(self, queue: "asyncio.Queue[Event]") -> AsyncIterator[Event | None]:
+    async def _events(self, inbox: _Inbox) -> AsyncIterator[Event | None]:
         event: Event | None = None
         try:
             while event is None or not event.is_last:
                 try:
-                    event = await asyncio.wait_for(queue.get(), QUIET_S)
+                    event = await asyncio.wait_for(inbox.get(), QUIET_S)
                 except TimeoutError:
                     event = None
                 yield event
         finally:
-            self._listeners.remove(queue)
+            self._listeners.remove(inbox)
 
     def stop(self) -> None:
         """Stop at once; may be called from any thread."""
@@ -76,8 +106,8 @@ class LiveReply:
 
     def _publish(self, event: Event) -> None:
         self._events_of_delta += 1
-        for queue in self._listeners:
-            queue.put_nowait(event)
+        for inbox in self._listeners:
+            inbox.put(event)
 
     # --- the task ---------------------------------------------------------------------------------
 

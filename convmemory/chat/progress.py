@@ -27,10 +27,15 @@ UNANSWERED = "The reply ended before this tool had answered."
 
 @dataclass(slots=True)
 class ReplyProgress:
-    """`messages` are complete; `current` is being received. `sources` can be cited: addresses by number."""
+    """`messages` are complete; `current` is being received. `sources` can be cited: addresses by number.
+
+    `chars` and `call_count` are those of the complete messages, which count towards the limits of the reply.
+    """
 
     messages: list[MessageDraft] = field(default_factory=list)
     current: CompletionDraft | None = None
+    chars: int = 0
+    call_count: int = 0
     sources: dict[int, str] = field(default_factory=dict)
 
     def add_sources(self, texts: Iterable[str]) -> None:

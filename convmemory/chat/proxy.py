@@ -1,44 +1,49 @@
 """The capture proxy: OpenAI's `/v1/chat/completions` and `/v1/models`, forwarded to the server's own endpoint.
 
 Any client gains a memory by changing its base URL and using a convmemory key. Requests and replies are forwarded
-unchanged; a copy of the exchange is recorded afterwards. Errors have OpenAI's format.
+unchanged, up to the limits of a reply; a copy of the exchange is recorded afterwards. Errors have OpenAI's format.
 """
 
 import asyncio
+import json
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
-from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
+from convmemory import problems
 from convmemory.accounts.authentication import SAFE_METHODS
 from convmemory.accounts.keys import caller_of_header
 from convmemory.accounts.quota import Reservation, estimated_tokens, reserve
 from convmemory.chat.agents import DEFAULT_REPLY_TOKENS, HOW_TO_SET_UP
-from convmemory.chat.capture import Answer, read_exchange, record_exchange
+from convmemory.chat.capture import ReceivedReply, StreamedReply, read_exchange, record_exchange, whole_reply
 from convmemory.chat.clients import http_client
 from convmemory.chat.generation import BROKE_OFF
 from convmemory.chat.metering import settle_quietly
 from convmemory.conversations.parts import part_text
 from convmemory.core import acting
 from convmemory.core.completions import Endpoint, endpoint_from_settings
-from convmemory.core.errors import QuotaUsedUp, ReadOnlyKey
+from convmemory.core.errors import EndpointMisconfigured, NotFound, QuotaUsedUp, ReadOnlyKey, ResponseRefused
+from convmemory.core.openai_errors import FailureKind, explain_status, failure_kind
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
     import httpx2
 
 FORWARDED = ("content-type", "accept", "user-agent", "openai-beta")
-RETURNED = ("content-type", "content-length", "retry-after", "x-request-id", "openai-processing-ms")
+RETURNED = ("content-type", "retry-after", "x-request-id", "openai-processing-ms")
 EVENTS = "text/event-stream"
+MAX_ANSWER_BYTES = 16 * 1024**2  # of a reply that is not streamed
 WENT_SILENT = "{where} went silent before the reply was complete."
 CLIENT_LEFT = "The connection to the client ended before the reply was complete."
 
@@ -79,20 +84,38 @@ async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
     endpoint = endpoint_from_settings()
     if endpoint is None:
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
+    return await _or_error(handler(request, caller, endpoint), endpoint)
+
+
+async def _or_error(answering: Awaitable[HttpResponseBase], endpoint: Endpoint) -> HttpResponseBase:
+    import httpx2
+
     try:
-        return await handler(request, caller, endpoint)
+        return await answering
     except QuotaUsedUp as error:
         # As OpenAI says it, so that clients wait or give up instead of asking at once again.
         response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
         return response
-    except RequestDataTooBig:
-        return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is larger than MAX_REQUEST_MB.")
+    except httpx2.TimeoutException:
+        return _error(HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.", kind="api_error")
+    except httpx2.HTTPError as error:
+        logger.warning("The proxy cannot reach its endpoint: %r", error)
+        said = f"{endpoint.where} cannot be reached: check {endpoint.names.base_url}."
+        return _error(HTTPStatus.BAD_GATEWAY, said, kind="api_error")
+    except Exception as error:
+        told = problems.told(error)
+        if told is None:
+            raise
+        return _error(told.status, told.detail, kind="api_error" if told.status >= 500 else "invalid_request_error")
 
 
 def _error(status: HTTPStatus, message: str, *, kind: str = "invalid_request_error") -> JsonResponse:
-    error = {"message": message, "type": kind, "param": None, "code": None}
-    return JsonResponse({"error": error}, status=status)
+    return JsonResponse({"error": _error_values(message, kind)}, status=status)
+
+
+def _error_values(message: str, kind: str) -> dict[str, Any]:
+    return {"message": message, "type": kind, "param": None, "code": None}
 
 
 # --- forwarding -----------------------------------------------------------------------------------
@@ -100,49 +123,79 @@ def _error(status: HTTPStatus, message: str, *, kind: str = "invalid_request_err
 
 async def _forward_models(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
     upstream = await _send(request, endpoint, "GET", "/models", b"")
-    return upstream if isinstance(upstream, JsonResponse) else _passed_on(upstream, _body(upstream))
+    return _passed_on(upstream, await _read(upstream, endpoint))
 
 
 async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
     asked = request.body
     tokens = estimated_tokens(asked) + DEFAULT_REPLY_TOKENS
-    reservation = await in_thread(reserve, owner_id=caller.pk, tokens=tokens)
-    upstream = await _send(request, endpoint, "POST", "/chat/completions", asked)
-    if isinstance(upstream, JsonResponse) or upstream.status_code != HTTPStatus.OK:
-        await settle_quietly(reservation, tokens=0)
-        return upstream if isinstance(upstream, JsonResponse) else _passed_on(upstream, _body(upstream))
-    return _passed_on(upstream, _recorded(upstream, endpoint, Exchange(caller, asked, reservation)))
+    exchange = Exchange(caller, asked, await in_thread(reserve, owner_id=caller.pk, tokens=tokens))
+    try:
+        upstream = await _send(request, endpoint, "POST", "/chat/completions", asked)
+    except BaseException:
+        await settle_quietly(exchange.reservation, tokens=0)
+        raise
+    if upstream.status_code != HTTPStatus.OK:
+        await settle_quietly(exchange.reservation, tokens=0)
+        return _passed_on(upstream, await _read(upstream, endpoint))
+    if upstream.headers.get("content-type", "").startswith(EVENTS):
+        return _passed_on(upstream, _recorded(upstream, endpoint, exchange))
+    body = b""
+    try:
+        body = await _read(upstream, endpoint)
+    finally:
+        _record_later(exchange, partial(whole_reply, body) if body else lambda: None)
+    return _passed_on(upstream, body)
 
 
-async def _send(
-    request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes
-) -> "httpx2.Response | JsonResponse":
-    """The endpoint's response with its body unread, or an error if there is none."""
-    import httpx2
+async def _send(request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes) -> "httpx2.Response":
+    """The endpoint's response with its body unread.
 
+    Raises: EndpointMisconfigured for a status that is this server's own fault: its client cannot mend the key, and must
+    not read what the endpoint says about it. ResponseRefused; what the HTTP client raises.
+    """
     headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}
     headers |= {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
-    headers["Accept-Encoding"] = "identity"
     client = http_client(timeout_s=endpoint.timeout_s)
     made = client.build_request(method, endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
-    try:
-        return await client.send(made, stream=True)
-    except httpx2.TimeoutException:
-        return _error(HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.")
-    except httpx2.HTTPError as error:
-        logger.warning("The proxy cannot reach its endpoint: %r", error)
-        return _error(HTTPStatus.BAD_GATEWAY, f"{endpoint.where} cannot be reached: check CHAT_BASE_URL.")
+    upstream = await client.send(made, stream=True)
+    status = upstream.status_code
+    if status != HTTPStatus.OK and failure_kind(status) is FailureKind.OURS:
+        await upstream.aclose()
+        said = explain_status(status, said="", where=endpoint.where, names=endpoint.names)
+        logger.warning("The proxy cannot use its endpoint: %s", said)
+        raise NotFound(said) if status == HTTPStatus.NOT_FOUND else EndpointMisconfigured(said)
+    return upstream
 
 
-def _passed_on(upstream: "httpx2.Response", body: AsyncIterator[bytes]) -> StreamingHttpResponse:
+async def _read(upstream: "httpx2.Response", endpoint: Endpoint) -> bytes:
+    """The body, without the key if it quotes it. Raises: ResponseRefused if it is too large."""
+    received = bytearray()
+    async with aclosing(_body(upstream)) as pieces:
+        async for piece in pieces:
+            received += piece
+            if len(received) > MAX_ANSWER_BYTES:
+                raise ResponseRefused(
+                    f"{endpoint.where} answers with more than {MAX_ANSWER_BYTES // 1024**2} MB, which this server does "
+                    "not pass on: ask for a stream, or for less."
+                )
+    key = endpoint.api_key.encode()
+    is_error = upstream.status_code != HTTPStatus.OK
+    return bytes(received.replace(key, b"***") if key and is_error else received)
+
+
+def _passed_on(upstream: "httpx2.Response", body: AsyncIterator[bytes] | bytes) -> HttpResponseBase:
     headers = {name: upstream.headers[name] for name in RETURNED if name in upstream.headers}
-    response = StreamingHttpResponse(body, status=upstream.status_code, headers=headers)
+    status = upstream.status_code
+    response = (HttpResponse if isinstance(body, bytes) else StreamingHttpResponse)(
+        body, status=status, headers=headers
+    )
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _body(upstream: "httpx2.Response") -> AsyncIterator[bytes]:
+async def _body(upstream: "httpx2.Response") -> AsyncGenerator[bytes, None]:
     try:
         async for piece in upstream.aiter_raw():
             yield piece
@@ -160,16 +213,18 @@ class Exchange:
 
 
 async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: Exchange) -> AsyncIterator[bytes]:
-    """The body as it arrives; afterwards the reply is recorded, and if it broke off, why."""
+    """The events as they arrive, up to the limits of a reply; afterwards the reply is recorded."""
     import httpx2
 
-    is_stream = upstream.headers.get("content-type", "").startswith(EVENTS)
-    received: list[bytes] = []
+    reply = StreamedReply()
     cut_by = CLIENT_LEFT  # what ends this generator early without an error of the endpoint's
     try:
-        async for piece in _body(upstream):
-            received.append(piece)
-            yield piece
+        async with aclosing(_body(upstream)) as pieces:
+            async for piece in pieces:
+                if note := reply.feed(piece):
+                    yield _ended_with(note, piece)
+                    break
+                yield piece
         cut_by = BROKE_OFF  # counts only where the reply had no end
     except httpx2.TimeoutException:
         cut_by = WENT_SILENT
@@ -178,16 +233,31 @@ async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: E
         cut_by = BROKE_OFF
         raise
     finally:
-        answer = Answer(b"".join(received), is_stream=is_stream, cut_by=cut_by.format(where=endpoint.where))
-        task = asyncio.create_task(_record(exchange, answer))
-        _recordings.add(task)
-        task.add_done_callback(_recordings.discard)
+        _record_later(exchange, reply.received, cut_by=cut_by.format(where=endpoint.where))
 
 
-async def _record(exchange: Exchange, answer: Answer) -> None:
+def _ended_with(note: str, piece: bytes) -> bytes:
+    """The whole events of the last piece, and the note as an error that clients of OpenAI's API raise.
+
+    Nothing at all in the middle of an event, which no client reads before its end.
+    """
+    ends = [at + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if (at := piece.rfind(blank)) >= 0]
+    if not ends:
+        return b""
+    said = json.dumps({"error": _error_values(note, "api_error")}).encode()
+    return piece[: max(ends)] + b"data: " + said + b"\n\n"
+
+
+def _record_later(exchange: Exchange, read: Callable[[], ReceivedReply | None], *, cut_by: str = "") -> None:
+    task = asyncio.create_task(_record(exchange, read, cut_by))
+    _recordings.add(task)
+    task.add_done_callback(_recordings.discard)
+
+
+async def _record(exchange: Exchange, read: Callable[[], ReceivedReply | None], cut_by: str) -> None:
     tokens = estimated_tokens(exchange.asked)
     try:
-        captured = await asyncio.to_thread(read_exchange, exchange.asked, answer)
+        captured = await asyncio.to_thread(lambda: read_exchange(exchange.asked, read(), cut_by=cut_by))
         if captured is not None:
             tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, captured.reply.parts))
             await in_thread(record_exchange, owner=exchange.caller, captured=captured)

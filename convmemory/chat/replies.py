@@ -106,7 +106,11 @@ def begin_reply(
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
-    options = _usable(agent, owner)
+    try:
+        options = _usable(agent, owner)
+    except ConvMemoryError:  # an unknown conversation is one, whatever else is wrong
+        reading.get_conversation(owner=owner, conversation_id=conversation_id)
+        raise
     with transaction.atomic():
         if replaces is not None:
             question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)

@@ -82,6 +82,8 @@ async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
     async with metered(brief, body, draft), open_stream(brief.agent, body) as chunks:
         async for chunk in chunks:
             draft.add(chunk)
+            if draft.cut_note:
+                break
     return spoken_text(draft.spoken_parts)
 
 

@@ -36,7 +36,7 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
             limit=EVENTS_PER_PAGE + 1,
         )
     except InvalidInput as error:
-        return render(request, "conversations/events.html", context | {"wrong": str(error)}, status=400)
+        return render(request, "conversations/events.html", context | {"wrong": str(error)}, status=422)
     shown = list(rows[:EVENTS_PER_PAGE])
     if len(rows) > len(shown):
         kept = {name: value for name, value in given.items() if value}

@@ -1,8 +1,8 @@
 """Replies from any server that implements OpenAI's `POST /chat/completions`.
 
 An `Endpoint` names the server and the model. `make_client` and `make_async_client` open an `openai` client for it, with
-time limits and bounded retries, and `failure_of` converts that client's exceptions to our errors. `complete` asks for
-one whole reply. Nothing here reads the database or keeps a connection open.
+time limits and bounded retries, over the clients of `endpoint_http`; `failure_of` converts that client's exceptions to
+our errors. `complete` asks for one whole reply. Nothing here reads the database or keeps a connection open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from convmemory.core import tokens
-from convmemory.core.errors import AddressRefused, EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS
+from convmemory.core.errors import (
+    EndpointBusy,
+    EndpointError,
+    EndpointMisconfigured,
+    EndpointRefused,
+    EndpointUnavailable,
+)
 from convmemory.core.masking import masked
-from convmemory.core.openai_errors import SettingNames, explain
+from convmemory.core.openai_errors import FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.options import EndpointOptions
 from convmemory.core.text import storable
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import AsyncOpenAI, OpenAI, OpenAIError
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -25,7 +33,6 @@ MAX_RETRIES = 2
 
 _NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
 _NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
-_REFUSED = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +97,21 @@ def make_client(endpoint: Endpoint) -> "OpenAI":
     """A synchronous client; the caller closes it (it is a context manager)."""
     from openai import OpenAI
 
-    return OpenAI(**_client_arguments(endpoint))
+    from convmemory.core.endpoint_http import EndpointClient
+
+    arguments = _client_arguments(endpoint)
+    return OpenAI(**arguments, http_client=EndpointClient(timeout=arguments["timeout"]))
 
 
-def make_async_client(endpoint: Endpoint) -> "AsyncOpenAI":
-    """An asynchronous client; the caller closes it (it is an asynchronous context manager)."""
+def make_async_client(endpoint: Endpoint, http_client: "httpx2.AsyncClient | None" = None) -> "AsyncOpenAI":
+    """An asynchronous client over `http_client`, an AsyncEndpointClient; the caller closes it (it is an asynchronous
+    context manager)."""
     from openai import AsyncOpenAI
 
-    return AsyncOpenAI(**_client_arguments(endpoint))
+    from convmemory.core.endpoint_http import AsyncEndpointClient
+
+    arguments = _client_arguments(endpoint)
+    return AsyncOpenAI(**arguments, http_client=http_client or AsyncEndpointClient(timeout=arguments["timeout"]))
 
 
 def _client_arguments(endpoint: Endpoint) -> dict[str, Any]:
@@ -121,17 +135,22 @@ def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
 
 
 def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
-    """An exception of the `openai` client as one of our errors: busy, refused, or unavailable."""
+    """An exception of the `openai` client as one of our errors: busy, refused, misconfigured, or unavailable."""
     from openai import APIStatusError, RateLimitError
 
-    if isinstance(error.__cause__, AddressRefused):
-        return EndpointRefused(str(error.__cause__))
     said = explain(error, where=endpoint.where, names=endpoint.names)
     if isinstance(error, RateLimitError):
         return EndpointBusy(said, retry_after_s=_retry_after_s(error.response.headers))
-    if isinstance(error, APIStatusError) and error.status_code in _REFUSED:
-        return EndpointRefused(said)
-    return EndpointUnavailable(said)
+    if not isinstance(error, APIStatusError):
+        return EndpointUnavailable(said)
+    return _ERROR_OF[failure_kind(error.status_code)](said)
+
+
+_ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {
+    FailureKind.OF_THE_REQUEST: EndpointRefused,
+    FailureKind.OURS: EndpointMisconfigured,
+    FailureKind.PASSING: EndpointUnavailable,
+}
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -146,10 +165,12 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 def complete(
     client: "OpenAI", endpoint: Endpoint, *, messages: Sequence[Mapping[str, Any]], max_tokens: int
 ) -> Completion:
-    """One whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens.
+    """One whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens, and of `MAX_REPLY_CHARS` if the
+    model ignores that.
 
     Raises:
-        EndpointBusy, EndpointRefused, EndpointUnavailable: no reply, or one that is empty or has another form.
+        EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable: no reply, or one that is empty or
+        has another form.
     """
     from openai import OpenAIError
 
@@ -158,7 +179,7 @@ def complete(
         response = create(model=endpoint.model, messages=list(messages), **reply_limit(endpoint, max_tokens))
     except OpenAIError as error:
         raise failure_of(error, endpoint) from error
-    except ValueError as error:  # a body that is no JSON, though its type says so
+    except (ValueError, RecursionError) as error:  # a body that is no JSON, though its type says so
         raise _not_a_completion(endpoint) from error
     completion = _parse(response, endpoint)
     if not completion.text.strip():
@@ -177,9 +198,9 @@ def _parse(response: Any, endpoint: Endpoint) -> Completion:
         raise _not_a_completion(endpoint)
     usage = response.usage
     return Completion(
-        text=storable(text),
-        model=storable(str(response.model or endpoint.model)),
-        finish_reason=str(choice.finish_reason or ""),
+        text=storable(text[:MAX_REPLY_CHARS]),
+        model=storable(str(response.model or endpoint.model)[:NAME_CHARS]),
+        finish_reason=str(choice.finish_reason or "")[:NAME_CHARS],
         prompt_tokens=getattr(usage, "prompt_tokens", None),
         completion_tokens=getattr(usage, "completion_tokens", None),
     )

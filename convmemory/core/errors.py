@@ -76,6 +76,10 @@ class EmbedderUnavailable(EmbeddingError):
     """The embedding model or endpoint cannot be used now (missing file, wrong key, no answer)."""
 
 
+class EmbedderMisconfigured(EmbedderUnavailable):
+    """The embedding endpoint is not used as it wants to be: it fails until the settings are changed."""
+
+
 class RerankerUnavailable(ConvMemoryError):
     """The rerank endpoint gave no order that can be used (no answer in time, an error, an answer of another form)."""
 
@@ -89,7 +93,7 @@ class NoEndpoint(EndpointError):
 
 
 class EndpointUnavailable(EndpointError):
-    """The endpoint cannot be used now (no answer, wrong key, an error of its own, an answer of another form)."""
+    """The endpoint cannot be used now (no answer, an error of its own, an answer of another form); it may pass."""
 
 
 class EndpointBusy(EndpointUnavailable):
@@ -102,6 +106,14 @@ class EndpointBusy(EndpointUnavailable):
 
 class EndpointRefused(EndpointError):
     """The endpoint does not take this request as it is; repeating it would not help."""
+
+
+class ResponseRefused(EndpointRefused):
+    """The endpoint's answer is not read (to its end): it is too large, or compressed."""
+
+
+class EndpointMisconfigured(EndpointError):
+    """The endpoint is not used as it wants to be (key, model or address): it fails until the settings are changed."""
 
 
 class AddressRefused(EndpointRefused):

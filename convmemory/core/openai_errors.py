@@ -1,9 +1,11 @@
-"""Explains failures of an OpenAI-compatible endpoint in one sentence that says what to do.
+"""Classifies failures of an OpenAI-compatible endpoint, and explains them in one sentence that says what to do.
 
-Everything that calls such an endpoint (embeddings, completions) uses it, so that the same failure reads the same.
+Everything that calls such an endpoint (chat, proxy, summaries, embeddings) uses it, so that the same failure has the
+same consequence and reads the same.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from convmemory.core.masking import masked
@@ -14,7 +16,26 @@ if TYPE_CHECKING:
     from openai import OpenAIError
 
 SAID_CHARS = 200
+_OF_THE_REQUEST = frozenset({400, 413, 422})
+_PASSING = frozenset({408, 409, 423, 425, 429})
 _TOO_MUCH = "too many requests, or the account's quota is used up: try later or check the account"
+
+
+class FailureKind(Enum):
+    """What an HTTP status of an endpoint says about trying again."""
+
+    OF_THE_REQUEST = "the endpoint does not take this request: it would refuse it again"
+    OURS = "the settings are wrong (key, model, address): every request fails until they are changed"
+    PASSING = "the endpoint is busy or broken: a later request may succeed"
+
+
+def failure_kind(status_code: int) -> FailureKind:
+    """The kind of a status other than 200."""
+    if status_code in _OF_THE_REQUEST:
+        return FailureKind.OF_THE_REQUEST
+    if status_code >= 500 or status_code in _PASSING:
+        return FailureKind.PASSING
+    return FailureKind.OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +67,11 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
         return f"{where} cannot be reached: check {names.base_url} and the network."
     if not isinstance(error, APIStatusError):
         return f"{where} answered with something unreadable: {said}"
+    return explain_status(error.status_code, said=said, where=where, names=names)
+
+
+def explain_status(status_code: int, *, said: str, where: str, names: SettingNames) -> str:
+    """Like `explain`, for an HTTP status; `said` is the endpoint's message, quoted and without secrets."""
     remedies = {
         400: f"it does not take the request ({said})",
         401: f"the key is wrong or missing: set {names.api_key}",
@@ -55,4 +81,6 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
         422: f"it does not take the request ({said})",
         429: _TOO_MUCH,
     }
-    return f"{where} answered {error.status_code}: {remedies.get(error.status_code, f'try later ({said})')}."
+    is_ours = failure_kind(status_code) is FailureKind.OURS
+    other = f"check {names.base_url}" if is_ours else f"try later ({said})"
+    return f"{where} answered {status_code}: {remedies.get(status_code, other)}."

@@ -5,14 +5,15 @@ https://platform.openai.com/docs/guides/batch
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable
+from convmemory.core.endpoint_streams import LineReader
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, ResponseRefused
 from convmemory.core.openai_errors import SettingNames, explain
 from convmemory.embeddings.embedder import Vector, unit_rows
 
@@ -24,6 +25,7 @@ MAX_BYTES = 100 * 1024**2  # of 200 MB that are allowed
 ENDPOINT: Literal["/v1/embeddings"] = "/v1/embeddings"
 MARK = "convmemory"  # the metadata that tells which of our rows a batch belongs to
 LISTED = 100
+MAX_LINE_BYTES = 1024**2  # a vector of 4,000 numbers takes a tenth
 
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})
 _NOT_OFFERED = frozenset({404, 405, 501})
@@ -91,24 +93,30 @@ class BatchApi:
         """Names of texts with their vectors, unit length, without failures."""
         if not batch.output_file:
             return
-        with self._explained():
-            content = self._client.files.content(batch.output_file)
-            for line in content.iter_lines():
-                found = self._read(line)
-                if found is not None:
-                    yield found
+        # Up to a gigabyte, so it is read line by line.
+        download = self._client.files.with_streaming_response.content
+        with self._explained(), download(batch.output_file) as content:
+            lines = LineReader(max_bytes=MAX_LINE_BYTES)
+            for piece in content.iter_bytes():
+                yield from self._found(lines.feed(piece))
+            yield from self._found([lines.rest()])
 
     def _line(self, name: str, text: str) -> str:
         body = {"input": self._sendable(text), "encoding_format": "float", **self._values}
         return json.dumps({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body})
 
-    def _read(self, line: str) -> tuple[str, Vector] | None:
+    def _found(self, lines: Iterable[bytes]) -> Iterator[tuple[str, Vector]]:
+        for line in lines:
+            if (found := self._read(line)) is not None:
+                yield found
+
+    def _read(self, line: bytes) -> tuple[str, Vector] | None:
         """A line of the output file; None if it contains no vector of this model."""
         try:
             value = json.loads(line)
             vector = np.asarray(value["response"]["body"]["data"][0]["embedding"], dtype=np.float32)
             name = str(value["custom_id"])
-        except (ValueError, KeyError, IndexError, TypeError):
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
             return None
         if vector.shape != (self._dimensions,) or not np.isfinite(vector).all() or not vector.any():
             return None
@@ -127,6 +135,8 @@ class BatchApi:
             raise self._unavailable(error) from error
         except OpenAIError as error:
             raise self._unavailable(error) from error
+        except ResponseRefused as error:
+            raise EmbedderUnavailable(f"{self._where} cannot be used: {error}") from error
 
     def _unavailable(self, error: "OpenAIError") -> EmbedderUnavailable:
         return EmbedderUnavailable(explain(error, where=self._where, names=SettingNames.with_prefix("EMBEDDING")))

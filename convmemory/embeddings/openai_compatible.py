@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convmemory.core import tokens
-from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
 from convmemory.core.masking import masked
-from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
+from convmemory.core.openai_errors import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
@@ -37,7 +37,6 @@ _KNOWN_BATCH = 1024
 _OTHER_BATCH = 32
 _BATCH_TOKENS = 250_000
 
-_REFUSED = frozenset({400, 413, 422})
 _REQUEST_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
 _TOO_LONG = ("too long", "too large")
 _LENGTH_WORDS = ("token", "length", "context", *_TOO_LONG)
@@ -190,6 +189,10 @@ class OpenAIEmbedder:
             raise self._translated(error) from error
         except OpenAIError as error:
             raise EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS)) from error
+        except ResponseRefused as error:
+            raise EmbedderUnavailable(f"{self._where()} cannot be used: {error}") from error
+        except (ValueError, RecursionError):  # a body that is no JSON, though its type says so
+            response = None
         vectors = _parse(response, len(texts))
         if vectors is None:
             raise EmbedderUnavailable(
@@ -206,6 +209,8 @@ class OpenAIEmbedder:
             said = one_line(masked(error.message), SAID_CHARS)
             if _is_about_the_text(error.status_code, error.param, said):
                 return _Refusal(said)
+            if failure_kind(error.status_code) is FailureKind.OURS:
+                return EmbedderMisconfigured(explain(error, where=self._where(), names=_SETTINGS))
         return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
 
     def _where(self) -> str:
@@ -221,6 +226,8 @@ class OpenAIEmbedder:
     def _open(self) -> "OpenAI":
         from openai import OpenAI
 
+        from convmemory.core.endpoint_http import EndpointClient
+
         if not self._options.api_key and "api.openai.com" in self._options.base_url:
             raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
         return OpenAI(
@@ -229,13 +236,14 @@ class OpenAIEmbedder:
             base_url=self._options.base_url,
             timeout=self._options.timeout_s,
             max_retries=self._max_retries,
+            http_client=EndpointClient(timeout=self._options.timeout_s),
         )
 
 
 def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:
     if status_code == 500:
         return any(words in said.lower() for words in _TOO_LONG)  # llama.cpp's server says it with a 500
-    return status_code in _REFUSED and parameter not in _REQUEST_PARAMETERS
+    return failure_kind(status_code) is FailureKind.OF_THE_REQUEST and parameter not in _REQUEST_PARAMETERS
 
 
 def _parse(response: Any, count: int) -> Vector | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from convmemory.core.errors import RerankerUnavailable
+from convmemory.core.errors import RerankerUnavailable, ResponseRefused
 from convmemory.core.masking import masked
 from convmemory.core.text import storable
 from search.options import RerankSettings
@@ -90,6 +90,8 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
         raise RerankerUnavailable(
             f"{options.where} gave no answer in {options.timeout_s:g} s: raise RERANK_TIMEOUT_S, or lower RERANK_TOP_K."
         ) from None
+    except ResponseRefused as error:
+        raise RerankerUnavailable(str(error)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError):  # not chained: it may quote the key
         raise RerankerUnavailable(
             f"{options.where} cannot be reached or breaks off: check RERANK_URL and the network."
@@ -163,9 +165,9 @@ class _Asker:
     """
 
     def __init__(self) -> None:
-        import httpx2
+        from convmemory.core.endpoint_http import AsyncEndpointClient
 
-        self._client = httpx2.AsyncClient(timeout=None, follow_redirects=False, headers={"Accept-Encoding": "identity"})
+        self._client = AsyncEndpointClient(timeout=None)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rerank", daemon=True)
         self._thread.start()

@@ -1,5 +1,6 @@
 """The stream over real HTTP: a reply in events, its tools, what goes wrong, stopping; nobody else's conversations."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -186,6 +187,46 @@ def test_an_endpoint_that_fails_is_told_and_the_question_is_kept(
     events = ada.ask(number, "And now?")
     assert names(events)[-1] == "done"
     assert {message["turn_number"] for message in ada.messages(number)} == {0}, "both questions are one turn"
+
+
+def text_chunk(text: str) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}).encode() + b"\n\n"
+
+
+def test_reply_without_end_is_cut_with_a_note_and_stored(ada: Talker, endpoint: ChatServer) -> None:
+    megabyte = text_chunk("x" * 100) * 7_000
+    endpoint.scripts.append(Script((Raw(megabyte),) * 100))
+    number = ada.new_conversation()
+    events = ada.ask(number, "Go on for ever.")
+    note = "The reply was cut after 1,000,000 characters, which is as much as one reply may have."
+    assert names(events)[-3:] == ["text", "turn", "done"]
+    assert events[-1][1]["remark"] == ada.last_reply(number)["error"] == note
+    assert said(events) == "x" * 1_000_000
+    stored = Conversation.objects.get(pk=number).messages.get(role="assistant")
+    assert [len(part["text"]) for part in stored.parts] == [1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("steps", "note"),
+    [
+        ((Raw(b"data: "), *(Raw(b"x" * 1024**2),) * 12), "cut at a line of more than 8 MB"),
+        ((Raw(b"data: x\n" * 100_000),) * 4, "cut at an event of more than 8 MB"),
+        ((Raw(b"data: " + b"[" * 200_000 + b"\n\n"),), "unreadable"),
+        (tuple(Call("ConversationSearch", "{}", f"c{at}", 10**9 + at) for at in range(300)), "after 100 tool calls"),
+    ],
+    ids=["line", "event", "nesting", "calls"],
+)
+def test_stream_over_a_limit_says_which(ada: Talker, endpoint: ChatServer, steps: tuple[Any, ...], note: str) -> None:
+    endpoint.scripts.extend([Script(steps), Script((Say("Hello."), *steps))])
+    number = ada.new_conversation()
+    events = ada.ask(number, "Go on.")
+    assert names(events) == ["message_started", "error"]
+    assert note in events[-1][1]["detail"]
+    assert [message["role"] for message in ada.messages(number)] == ["user"]
+    events = ada.ask(number, "And now?")
+    assert said(events) == "Hello."
+    assert note in (events[-1][1].get("remark") or events[-1][1]["detail"])
+    assert [message["role"] for message in ada.messages(number)] == ["user", "user", "assistant"]
 
 
 def test_too_many_requests_say_when_to_try_again(ada: Talker, endpoint: ChatServer) -> None:

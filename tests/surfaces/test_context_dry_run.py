@@ -80,7 +80,7 @@ def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conv
     assert "inserted" in text
     assert "answer 9" in text
     assert "answer 0" not in text
-    assert client.get(path, {"agent": "nonsense"}).status_code == 400
+    assert client.get(path, {"agent": "nonsense"}).status_code == 422
 
 
 def test_without_an_endpoint_the_page_says_how_to_set_one_up(

@@ -2,7 +2,10 @@
 
 import json
 import logging
+import shutil
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError, connection
@@ -117,13 +120,22 @@ def test_a_task_is_counted_and_its_id_stands_in_the_log_while_it_runs() -> None:
     assert (row.name, row.label, row.count, row.failures) == ("task", "search.tasks.index", 1, 1)
 
 
-def test_ready_names_what_is_missing(settings: Settings) -> None:
+def test_ready_names_what_is_missing(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Client().get("/health").json() == {"status": "ok"}
-    assert Client().get("/ready").json() == {"status": "ok", "checks": ["database", "migrations", "queue"]}
+    assert Client().get("/ready").json() == {"status": "ok", "checks": ["database", "migrations", "queue", "disk"]}
     settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
     answer = Client().get("/ready")
     assert (answer.status_code, answer.json()["failed"]) == (503, ["queue"])
     settings.REDIS_URL = ""
+    settings.VAR_DIR = tmp_path / "gone"
+    answer = Client().get("/ready")
+    assert (answer.status_code, answer.json()["failed"]) == (503, ["disk"])
+    settings.VAR_DIR = tmp_path
+    assert Client().get("/ready").status_code == 200
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Mock(free=1024**2))
+    answer = Client().get("/ready")
+    assert (answer.status_code, answer.json()["failed"]) == (503, ["disk"])
+    monkeypatch.undo()
 
     def refuse(*_: Any) -> Any:
         raise OperationalError("gone")

@@ -40,6 +40,18 @@ def test_nobody_else_sees_stops_or_sends(owner: User) -> None:
     assert conversation.messages.count() == 2
 
 
+def test_foreign_conversation_is_unknown_though_no_model_is_set_up(owner: User, settings: Settings) -> None:
+    settings.CHAT_MODEL = ""
+    foreign = make_conversation(owner, exchange(("their question", "their answer")))
+    stranger = signed_in(make_user())
+    for message in ("Hi", " "):
+        path = f"/conversations/{foreign.pk}/send"
+        assert stranger.post(path, {"message": message}).status_code == 404
+        events = stranger.post(path, {"message": message}, headers={"Accept": "text/event-stream"})
+        assert events.status_code in (404, 422 if message == " " else 404)
+    assert stranger.post("/chat/send", {"message": "Hi"}).status_code == 503
+
+
 def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) -> None:
     one, other = (make_conversation(owner, exchange(("q", "a"))) for _ in range(2))
     reply = Reply.objects.create(owner=owner, conversation=one, status="done")

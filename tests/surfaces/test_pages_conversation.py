@@ -182,7 +182,7 @@ def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str
 )
 def test_an_address_that_makes_no_sense_is_a_bad_request(owner: User, page: Callable[..., str], query: str) -> None:
     conversation = long_conversation(owner, 2)
-    assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=400)
+    assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=422)
 
 
 def test_a_conversation_without_messages_opens(owner: User, page: Callable[..., str]) -> None:
@@ -297,7 +297,7 @@ def test_rename_archive_and_delete(owner: User) -> None:
     client = Client()
     client.force_login(owner)
     assert client.post(f"{path}/rename", {"title": "  Renamed "}).headers["Location"] == path
-    assert client.post(f"{path}/rename", {"title": " "}).status_code == 400
+    assert client.post(f"{path}/rename", {"title": " "}).status_code == 422
     conversation.refresh_from_db()
     assert conversation.title == "Renamed"
 
@@ -433,6 +433,6 @@ def test_the_event_log_is_searched_and_goes_on_by_a_link(owner: User, page: Call
     assert found.count("<li class=") == 1
     assert "No event of this conversation is like that" in page(f"{address}?q=otter")
     for wrong in ("after=yesterday", "turn=x", "q=%3F"):
-        assert 'role="alert"' in page(f"{address}?{wrong}", status=400)
+        assert 'role="alert"' in page(f"{address}?{wrong}", status=422)
     page(f"/conversations/{make_conversation(make_user()).pk}/events", status=404)
     assert "came without an event log" in page(f"/conversations/{make_conversation(owner).pk}/events")

@@ -88,7 +88,7 @@ def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner:
     assert 'aria-label="Outline"' in shown
     part = browser.get(f"/documents/{document.pk}", headers={"HX-Request": "true"})
     assert b"<html" not in part.content
-    assert browser.get(f"/documents/{document.pk}", {"section": "x"}).status_code == 400
+    assert browser.get(f"/documents/{document.pk}", {"section": "x"}).status_code == 422
     assert browser.get(f"/documents/{document.pk}", {"section": 999}).status_code == 200
 
 

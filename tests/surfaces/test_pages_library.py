@@ -53,7 +53,7 @@ def test_the_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, 
     assert more.count('class="library-row"') == 2
     assert "shelf-title" not in more
     assert "<html" not in more
-    assert client.get("/library?cursor=nonsense").status_code == 400
+    assert client.get("/library?cursor=nonsense").status_code == 422
 
 
 @pytest.mark.parametrize(("action", "field"), [("archive", "archived_at"), ("star", "starred_at")])
@@ -77,7 +77,7 @@ def test_tags_are_put_on_many_and_taken_off_again(owner: User, client: Client) -
     assert "2 conversations tagged #bake." in page.content.decode()
     client.post("/library/change", {"chosen": ",".join(map(str, numbers)), "action": "untag", "tag": "bake"})
     assert not Tag.objects.exists()
-    assert client.post("/library/change", {"chosen": numbers, "action": "tag", "tag": " "}).status_code == 400
+    assert client.post("/library/change", {"chosen": numbers, "action": "tag", "tag": " "}).status_code == 422
 
 
 def test_deleting_many_asks_first(owner: User, client: Client) -> None:
@@ -95,7 +95,7 @@ def test_deleting_many_asks_first(owner: User, client: Client) -> None:
 @pytest.mark.parametrize("values", [{"action": "explode"}, {"action": "archive", "chosen": "1 OR 1"}])
 def test_what_makes_no_sense_is_refused(owner: User, client: Client, values: dict[str, str]) -> None:
     number = make_conversation(owner).pk
-    assert client.post("/library/change", {"chosen": number} | values).status_code == 400
+    assert client.post("/library/change", {"chosen": number} | values).status_code == 422
 
 
 def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
@@ -109,7 +109,7 @@ def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
     assert "question 2" in said
     assert "question 1" not in said
     assert "secret" not in said
-    assert client.post("/library/change", values | {"format": "odd"}).status_code == 400
+    assert client.post("/library/change", values | {"format": "odd"}).status_code == 422
     assert client.post("/library/change", values | {"chosen": foreign.pk}).status_code == 404
 
 

@@ -295,7 +295,7 @@ def test_a_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) ->
     assert stranger.post(f"/search/{row.pk}/drop").status_code == 404
     assert pages.client.post(f"/search/{row.pk}/drop").status_code == 302
     assert not PastSearch.objects.exists()
-    assert pages.client.post("/search/keep").status_code == 400
+    assert pages.client.post("/search/keep").status_code == 422
 
 
 def test_recent_searches_are_bounded(owner: User) -> None:

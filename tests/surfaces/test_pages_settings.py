@@ -67,7 +67,7 @@ def test_appearance_is_kept_in_cookies_and_taken_back(client: Client) -> None:
 
 
 def test_what_nobody_offered_is_no_appearance(client: Client) -> None:
-    assert client.post("/settings/appearance", {"theme": "pink"}).status_code == 400
+    assert client.post("/settings/appearance", {"theme": "pink"}).status_code == 422
     client.cookies["theme"] = '"><script>'
     assert "<script>" not in text(client, "/settings/appearance").replace("<script src", "")
 
@@ -111,7 +111,7 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
     row = archive_of(owner)
     assert asked_for("convmemory.ops.tasks.write_own_archive").count() == 1
     assert "Waiting for a worker" in text(client, "/settings/data")
-    assert client.post("/settings/data/archives").status_code == 400
+    assert client.post("/settings/data/archives").status_code == 422
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "done"}
     part = text(client, "/settings/data", headers=HTMX | {"HX-Target": "archives"})

@@ -18,6 +18,7 @@ from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.chat_server import (
+    Call,
     ChatServer,
     Cut,
     Hold,
@@ -158,6 +159,50 @@ def test_errors_of_the_endpoint_are_passed_on_and_nothing_is_recorded(
     with pytest.raises(openai.InternalServerError, match="boom"):
         ask(client, HELLO, stream=streams)
     assert not Conversation.objects.exists()
+
+
+@pytest.mark.parametrize(("status", "answered"), [(401, 502), (403, 502), (301, 502), (404, 404)])
+def test_failure_of_the_servers_own_settings_is_told_without_the_endpoints_words(
+    site: str, owner: User, endpoint: ChatServer, status: int, answered: int
+) -> None:
+    endpoint.scripts.append(fails(status, "Incorrect API key provided: sk-of-the-operator"))
+    with start_streaming(site, owner, HELLO) as response:
+        response.read()
+    assert response.status_code == answered
+    message = response.json()["error"]["message"]
+    assert f"The chat endpoint {endpoint.url} (model test-model) answered {status}" in message
+    assert "sk-of" not in message
+
+
+def test_error_that_quotes_the_servers_key_is_passed_on_without_it(client: openai.OpenAI, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(fails(400, f"bad key: {endpoint.key}"))
+    with pytest.raises(openai.BadRequestError, match=r"bad key: \*\*\*"):
+        ask(client, HELLO)
+
+
+def test_streamed_reply_over_the_limit_is_cut_with_a_note_for_client_and_reader(
+    client: openai.OpenAI, endpoint: ChatServer, owner: User
+) -> None:
+    chunk = b'data: {"choices":[{"delta":{"content":"' + b"x" * 100 + b'"}}]}\n\n'
+    endpoint.scripts.append(Script((Raw(chunk * 7_000),) * 100))
+    with pytest.raises(openai.APIError, match="cut after 1,000,000 characters"):
+        stream(client, HELLO)
+    conversation = recorded()
+    assert [len(text) for text in texts(conversation)] == [len(HELLO["content"]), 1_000_000]
+    assert "cut after 1,000,000 characters" in interrupted().error
+
+
+def test_whole_reply_over_the_limit_is_refused_or_recorded_in_part(client: openai.OpenAI, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(says("x" * (17 * 1024**2)))
+    with pytest.raises(openai.InternalServerError, match="more than 16 MB"):
+        ask(client, HELLO)
+    endpoint.scripts.append(says("x" * 1_000_001))
+    assert len(ask(client, HELLO).choices[0].message.content) == 1_000_001
+    assert [len(text) for text in texts(recorded())] == [len(HELLO["content"]), 1_000_000]
+    assert "cut after 1,000,000 characters" in interrupted().error
+    endpoint.scripts.append(Script(tuple(Call("t", "{}", f"c{at}") for at in range(300))))
+    assert len(ask(client, HELLO).choices[0].message.tool_calls) == 300
+    assert len(recorded(2).messages.get(role="assistant").parts) == 100
 
 
 def test_a_reply_that_breaks_off_breaks_off_here_too_and_its_beginning_is_recorded(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from convmemory.chat.capture import Answer, read_exchange, record_exchange
+from convmemory.chat.capture import ReceivedReply, StreamedReply, read_exchange, record_exchange
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
@@ -12,14 +12,19 @@ from tests.factories import make_user
 pytestmark = pytest.mark.django_db
 
 BEGINNING = b'data: {"choices":[{"delta":{"content":"Li"}}]}\n\n'
-BROKEN = Answer(BEGINNING, is_stream=True, cut_by="It broke.")
+
+
+def broken_reply() -> ReceivedReply:
+    reply = StreamedReply()
+    reply.feed(BEGINNING)
+    return reply.received()
 
 
 @pytest.mark.parametrize("model", ["m\x00\ud800", "m" * 1_000, ""])
 def test_a_model_of_any_name_is_marked_all_the_same(model: str) -> None:
     owner = make_user()
     asked = {"model": model, "messages": [{"role": "user", "content": "Peru?"}]}
-    captured = read_exchange(json.dumps(asked).encode(), BROKEN)
+    captured = read_exchange(json.dumps(asked).encode(), broken_reply(), cut_by="It broke.")
     assert captured is not None
     record_exchange(owner=owner, captured=captured)
     reply = Reply.objects.get()
@@ -27,7 +32,9 @@ def test_a_model_of_any_name_is_marked_all_the_same(model: str) -> None:
 
 
 def test_without_a_persons_question_there_is_a_mark_without_one() -> None:
-    captured = read_exchange(b'{"messages": [{"role": "system", "content": "Speak."}]}', BROKEN)
+    captured = read_exchange(
+        b'{"messages": [{"role": "system", "content": "Speak."}]}', broken_reply(), cut_by="It broke."
+    )
     assert captured is not None
     record_exchange(owner=make_user(), captured=captured)
     assert Reply.objects.get().question is None

@@ -116,7 +116,8 @@ def wake(summary: ConversationSummary) -> None:
 def test_trouble_is_tried_again_and_not_for_ever(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
-    endpoint.key = "another"
+    broken = Fault(500, {"error": {"message": "out of memory"}}, {"x-should-retry": "false"})
+    endpoint.faults.extend([broken] * SUMMARIES.max_attempts)
     summary = ask(owner, conversation)
     for attempt in range(1, SUMMARIES.max_attempts):
         outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
@@ -128,7 +129,7 @@ def test_trouble_is_tried_again_and_not_for_ever(
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
     assert summary.attempts == SUMMARIES.max_attempts
-    assert "set CHAT_API_KEY" in summary.error
+    assert "out of memory" in summary.error
     wake(summary)
     assert summaries_to_make(limit=5) == []
 
@@ -145,6 +146,17 @@ def test_what_a_server_refuses_fails_at_once(owner: User, conversation: Conversa
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
     assert "the context is too long" in summary.error
+
+
+def test_summary_refused_for_its_key_fails_at_once(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
+    endpoint.key = "another"
+    summary = ask(owner, conversation)
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
+    summary.refresh_from_db()
+    assert "set CHAT_API_KEY" in summary.error
+    assert len(endpoint.requests) == 1
 
 
 def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conversation: Conversation) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.chat.deltas import CompletionDraft, MalformedChunk
+from convmemory.chat.deltas import MAX_CALLS, MAX_PARTS, CompletionDraft, MalformedChunk
 from convmemory.conversations.parts import ThinkingPart, ToolCallPart, part_text
+from convmemory.core.endpoint_streams import MAX_REPLY_CHARS
 
 
 def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -102,3 +103,42 @@ def test_chunks_without_choices_say_nothing() -> None:
 def test_what_is_no_chunk_is_refused(value: object) -> None:
     with pytest.raises(MalformedChunk):
         CompletionDraft().add(value)
+
+
+# --- the limits of a reply ------------------------------------------------------------------------
+
+
+def delta(**values: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": values}]}
+
+
+def test_reply_is_cut_at_its_limit_of_characters() -> None:
+    draft = CompletionDraft(chars=MAX_REPLY_CHARS - 5)
+    assert [event.data["text"] for event in draft.add(delta(content="abcdefgh"))] == ["abcde"]
+    assert "cut after 1,000,000 characters" in draft.cut_note
+    assert draft.add(delta(content="more")) == []
+    assert [part_text(part) for part in draft.spoken_parts] == ["abcde"]
+
+
+def test_arguments_of_calls_count_as_characters() -> None:
+    draft = CompletionDraft(chars=MAX_REPLY_CHARS - 5)
+    draft.add(delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "t", "arguments": '{"a": 1}'}}]))
+    assert "characters" in draft.cut_note
+    assert draft.finished_calls() == []
+
+
+def test_reply_is_cut_at_its_limit_of_calls_whatever_their_indexes() -> None:
+    draft = CompletionDraft()
+    calls = [{"index": 10**9 + at, "id": f"c{at}", "function": {"name": "t"}} for at in range(20_000)]
+    draft.add(delta(content="Look."))
+    draft.add(delta(tool_calls=calls))
+    assert draft.cut_note == "The reply was cut after 100 tool calls, which is as many as one reply may have."
+    assert (draft.call_count, draft.finished_calls(), len(draft.spoken_parts)) == (MAX_CALLS, [], 1)
+
+
+def test_reply_is_cut_at_its_limit_of_parts() -> None:
+    draft = CompletionDraft()
+    for _ in range(MAX_PARTS):
+        draft.add(delta(reasoning="a", content="b"))
+    assert "changes between thinking and text" in draft.cut_note
+    assert len(draft.spoken_parts) == MAX_PARTS

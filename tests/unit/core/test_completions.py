@@ -15,7 +15,13 @@ from convmemory.core.completions import (
     make_client,
     reply_limit,
 )
-from convmemory.core.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.errors import (
+    EndpointBusy,
+    EndpointError,
+    EndpointMisconfigured,
+    EndpointRefused,
+    EndpointUnavailable,
+)
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
@@ -79,8 +85,8 @@ def test_without_a_key_none_is_taken_from_the_environment(
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (Fault(401, {"error": {"message": "bad key"}}), EndpointUnavailable, "set CHAT_API_KEY"),
-        (Fault(404, {"error": {"message": "no model"}}), EndpointUnavailable, "check CHAT_MODEL"),
+        (Fault(401, {"error": {"message": "bad key"}}), EndpointMisconfigured, "set CHAT_API_KEY"),
+        (Fault(404, {"error": {"message": "no model"}}), EndpointMisconfigured, "check CHAT_MODEL"),
         (Fault(400, {"error": {"message": "context length exceeded"}}), EndpointRefused, "context length exceeded"),
         (Fault(500, {"error": {"message": "out of memory"}}), EndpointUnavailable, "out of memory"),
         (Fault(429, {"error": {"message": "slow down"}}), EndpointBusy, "too many requests"),

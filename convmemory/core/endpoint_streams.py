@@ -1,0 +1,89 @@
+"""The limits of what is read and stored of an endpoint's reply, and readers of streams that hold to them.
+
+They split a body into lines and server-sent events, each of which is bounded, in linear time. Pure.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from collections.abc import Iterator
+
+from convmemory.core.errors import ResponseRefused
+
+MAX_EVENT_BYTES = 8 * 1024**2  # some models send a picture in one event
+MAX_STREAM_BYTES = 256 * 1024**2  # a reply of a million characters, one in each event, with room to spare
+MAX_REPLY_CHARS = 1_000_000
+NAME_CHARS = 200
+REPLY_CUT = "The reply was cut after {limit:,} characters, which is as much as one reply may have."
+MB = 1024**2
+LINE_COST = 64  # a bytes object and its place in a list: events of many empty lines are bounded, too
+
+
+class LineReader:
+    """The complete lines of the pieces fed so far, without their ends; a line has at most `max_bytes` bytes."""
+
+    def __init__(self, *, max_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._begun = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Raises: ResponseRefused at a line that is too long."""
+        *complete, rest = piece.split(b"\n")
+        for line in complete:
+            self._add(line)
+            yield self._take()
+        self._add(rest)
+
+    def rest(self) -> bytes:
+        """The last line, which has no end."""
+        return self._take()
+
+    def _add(self, part: bytes) -> None:
+        if len(self._begun) + len(part) > self._max_bytes:
+            self._begun.clear()
+            raise ResponseRefused(f"The reply was cut at a line of more than {self._max_bytes // MB} MB.")
+        self._begun += part
+
+    def _take(self) -> bytes:
+        line = bytes(self._begun).removesuffix(b"\r")
+        self._begun.clear()
+        return line
+
+
+class EventReader:
+    """The data of the complete events in the pieces fed so far. An event and the whole stream are bounded."""
+
+    def __init__(self, *, max_bytes: int = MAX_STREAM_BYTES, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._lines = LineReader(max_bytes=max_event_bytes)
+        self._max_event_bytes = max_event_bytes
+        self._max_bytes = max_bytes
+        self._received = 0
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Raises: ResponseRefused at an event or a stream that is too long."""
+        self._received += len(piece)
+        if self._received > self._max_bytes:
+            raise ResponseRefused(f"The reply was cut after {self._max_bytes // MB} MB.")
+        for line in self._lines.feed(piece):
+            yield from self._add(line)
+
+    def finish(self) -> Iterator[bytes]:
+        """The last event, if the stream ended without a blank line."""
+        yield from self._add(self._lines.rest())
+        yield from self._add(b"")
+
+    def _add(self, line: bytes) -> Iterator[bytes]:
+        if not line:
+            if self._data:
+                data = b"\n".join(self._data)
+                self._data, self._data_bytes = [], 0
+                yield data
+            return
+        name, _, value = line.partition(b":")
+        if name != b"data":
+            return
+        self._data.append(value.removeprefix(b" "))
+        self._data_bytes += len(value) + LINE_COST
+        if self._data_bytes > self._max_event_bytes:
+            raise ResponseRefused(f"The reply was cut at an event of more than {self._max_event_bytes // MB} MB.")

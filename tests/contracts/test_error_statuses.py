@@ -1,0 +1,142 @@
+"""Every error that is raised on purpose has one status and its own sentence, on pages and in the API alike."""
+
+import errno
+import importlib
+import re
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+from django.utils.html import escape
+from ninja import NinjaAPI
+from pytest_django import Settings
+
+from convmemory import problems
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp
+from convmemory.urls import urlpatterns as product_urls
+
+SENTENCE = "This is the sentence of the error: do this."
+ADDRESSES = {"page": "/raising/page", "async page": "/raising/async", "api": "/api/raising/route"}
+SURFACES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("page", {}),
+    ("page", {"HX-Request": "true"}),
+    ("async page", {}),
+    ("api", {}),
+)
+
+raised: list[Exception] = []
+raising_api = NinjaAPI(urls_namespace="raising")
+problems.register(raising_api)
+
+
+@signed_in
+def raising_page(request: PageRequest) -> HttpResponse:
+    raise raised[0]
+
+
+async def raising_async(request: HttpRequest) -> HttpResponse:
+    raise raised[0]
+
+
+@raising_api.get("/route")
+def raising_route(request: HttpRequest) -> None:
+    raise raised[0]
+
+
+urlpatterns = [
+    path("raising/page", raising_page),
+    path("raising/async", raising_async),
+    path("api/raising/", raising_api.urls),
+    *product_urls,
+]
+
+
+@pytest.fixture
+def browser(owner: User, settings: Settings) -> Iterator[Client]:
+    settings.ROOT_URLCONF = __name__
+    client = Client()
+    client.force_login(owner)
+    yield client
+    raised.clear()
+
+
+def answer_of(browser: Client, error: Exception, surface: str, headers: dict[str, str]) -> tuple[int, str]:
+    raised[:] = [error]
+    response = browser.get(ADDRESSES[surface], headers=headers)
+    return response.status_code, response.content.decode()
+
+
+def kinds() -> list[type[ConvMemoryError]]:
+    """Every subclass, those of modules that nothing has imported yet included."""
+    for folder in ("convmemory", "search", "summaries", "memory"):
+        for file in (django_settings.BASE_DIR / folder).rglob("*.py"):
+            if re.search(r"^class \w+\(.*(?:ConvMemoryError|InvalidInput)\b", file.read_text(), re.MULTILINE):
+                importlib.import_module(".".join(file.relative_to(django_settings.BASE_DIR).with_suffix("").parts))
+    found = [ConvMemoryError]
+    for kind in found:
+        found += [
+            each for each in kind.__subclasses__() if each not in found and not each.__module__.startswith("test")
+        ]
+    return found
+
+
+def made(kind: type[ConvMemoryError]) -> ConvMemoryError:
+    """An error of the kind, whatever its constructor asks for."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, SENTENCE)
+    return error
+
+
+@pytest.mark.django_db
+def test_every_domain_error_has_one_status_and_its_sentence_on_every_surface(browser: Client) -> None:
+    found = kinds()
+    assert len(found) > 30
+    for kind in found:
+        answers = [answer_of(browser, made(kind), *surface) for surface in SURFACES]
+        statuses = {status for status, _ in answers}
+        assert len(statuses) == 1, (kind, statuses)
+        assert statuses.isdisjoint({200, 500}), (kind, statuses)
+        assert all(str(made(kind)) in text for _, text in answers), kind
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_full_disk_is_507_on_every_surface(browser: Client, number: int) -> None:
+    for surface in SURFACES:
+        status, text = answer_of(browser, OSError(number, "full", "/secret/place"), *surface)
+        assert status == 507
+        assert escape(problems.DISK_FULL) in text or problems.DISK_FULL in text
+        assert "/secret" not in text
+
+
+@pytest.mark.django_db
+def test_full_disk_of_the_database_is_507_on_every_surface(browser: Client) -> None:
+    for surface in SURFACES:
+        error = OperationalError("could not extend file")
+        error.__cause__ = psycopg.errors.DiskFull("could not extend file")
+        assert answer_of(browser, error, *surface)[0] == 507
+
+
+@pytest.mark.django_db
+def test_silent_database_is_503_on_every_surface(browser: Client) -> None:
+    for surface in SURFACES:
+        assert answer_of(browser, OperationalError("the connection is lost"), *surface)[0] == 503
+
+
+@pytest.mark.django_db
+def test_other_errors_stay_errors_inside_the_server(browser: Client) -> None:
+    browser.raise_request_exception = False
+    for error in (OSError(errno.EACCES, "no"), KeyError("x")):
+        assert {answer_of(browser, error, *surface)[0] for surface in SURFACES} == {500}
+
+
+@pytest.mark.parametrize(("kind", "status"), [(NotFound, 404), (InvalidInput, 422), (QuotaUsedUp, 429)])
+def test_status_is_that_of_the_nearest_class(kind: type[ConvMemoryError], status: int) -> None:
+    assert problems.status_of(made(type("Special", (kind,), {}))) == status
