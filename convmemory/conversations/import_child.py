@@ -1,4 +1,4 @@
-"""The process that parses uploads, each in a forked child under limits.
+"""The process that parses uploads, each in a forked child under limits, confined before it parses anything.
 
 It runs as `python -m convmemory.conversations.import_child`. Arguments of a child: the import's id, the worker's claim
 on it, a folder to unpack into, and the owner's id.
@@ -13,7 +13,14 @@ def _prepare() -> None:
     import django
 
     django.setup()
+    from django.db import connection
+    from django.utils.translation import gettext
+
     import convmemory.conversations.import_work  # noqa: F401 - a child then finds it loaded
+
+    connection.settings_dict["OPTIONS"].pop("pool", None)  # whose threads would not be confined
+    connection.settings_dict |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False}  # a child connects once
+    gettext("")  # loads the messages, whose folder a confined child cannot read
 
 
 def _work(arguments: Sequence[str]) -> None:
@@ -27,7 +34,7 @@ def _work(arguments: Sequence[str]) -> None:
     import_id, run, folder, owner_id = arguments
     work_inside(Path(folder))
     with acting_for(int(owner_id)):
-        work(import_id=int(import_id), run=uuid.UUID(run), folder=Path(folder))
+        work(import_id=int(import_id), run=uuid.UUID(run), folder=Path(folder), confined=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_models import Import
+from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.options import ImportOptions
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending
@@ -18,7 +19,10 @@ def run_import(*, owner_id: int, import_id: int) -> str | None:
     with work_folder("import", owner_id=row.owner_id, claim=row.pk) as folder:
         ending = run_child(row, str(folder))
     _conclude(row, ending)
-    return str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
+    state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
+    if state not in (Import.State.QUEUED, Import.State.RUNNING):
+        upload_storage().delete(str(row.file.name))  # its process may have been ended before it did
+    return state
 
 
 def run_child(row: Import, folder: str) -> Ending:
@@ -28,7 +32,7 @@ def run_child(row: Import, folder: str) -> Ending:
         "convmemory.conversations.import_child",
         [str(row.pk), str(row.run), folder, str(row.owner_id)],
         limits=ChildLimits(memory_mb=options.import_memory_mb, timeout_s=options.import_timeout_s),
-        environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings", "DATABASE_POOL_SIZE": "1"},
+        environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings"},
         is_wanted=lambda: import_queue.renew(row),
     )
 

@@ -16,8 +16,11 @@ from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import keep_upload, record_kept_conversation
+from convmemory.core import embedded
 from convmemory.core.child_limits import DISK_FULL
+from convmemory.core.confinement import Access, confine_this_process
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, TooLarge
+from convmemory.core.queueing import keep_connection
 
 PROGRESS_S = 1.0
 EXIT_WITHOUT_DATABASE = 72
@@ -30,9 +33,11 @@ class _ClaimLost(Exception):
     """The import was erased or given to another worker."""
 
 
-def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
+def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False) -> None:
     """Import the upload that `run` has claimed, unpacking it into `folder`.
 
+    With `confined`, the process is confined for good once it has its connections, the open upload, and the kept
+    copy of it: it then cannot connect again.
     Raises: MemoryError; SystemExit if the database went away, so that the worker lets the import be tried again.
     """
     row = import_queue.claimed(import_id, run)
@@ -41,6 +46,8 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
     try:
         with row.file.storage.open(str(row.file.name)) as file:
             kept = keep_upload(row, file)
+            if confined:
+                _confine(row, folder)
             report = import_upload(
                 owner=row.owner,
                 file=file,
@@ -71,6 +78,16 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         import_queue.fail(row, Import.Failure.INTERNAL, said)
     else:
         import_queue.finish(row, report)
+
+
+def _confine(row: Import, folder: Path) -> None:
+    """Confine this process to `folder` and to the owner's uploads that wait, of which it deletes the one it has read.
+
+    The embedded database is left: the worker uses it as long as this process lives, and its files are out of reach.
+    """
+    embedded.leave()
+    keep_connection()
+    confine_this_process(Access(writable=[folder, Path(row.file.path).parent], programs=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ def push_back(process_id: int) -> None:
 
 
 def _set_niceness(process_id: int) -> None:
-    os.setpriority(os.PRIO_PROCESS, process_id, max(NICENESS, os.getpriority(os.PRIO_PROCESS, process_id)))
+    if os.getpriority(os.PRIO_PROCESS, process_id) < NICENESS:  # confined processes may not set it
+        os.setpriority(os.PRIO_PROCESS, process_id, NICENESS)
 
 
 def _set_session_niceness(autogroup: Path) -> None:

@@ -50,7 +50,7 @@ _REFUSED = {
     "umount2": (166, 39), "unshare": (272, 97), "setns": (308, 268), "chmod": (90, None), "fchmodat": (268, 53),
     "fchmodat2": (452, 452), "chown": (92, None), "lchown": (94, None), "fchownat": (260, 54), "setxattr": (188, 5),
     "lsetxattr": (189, 6), "removexattr": (197, 14), "lremovexattr": (198, 15), "setpriority": (141, 140),
-    "socket": (41, 198), "socketpair": (53, 199),
+    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
 }  # fmt: skip
 _REFUSED_ALONE = {
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
@@ -70,7 +70,7 @@ _KEPT_CAPABILITIES = 1 << 1 | 1 << 2  # root also reads files of others with the
 class Access:
     """What a confined process may use besides the Python environment; `writable` folders and files can also be read.
 
-    With `programs` it may start programs, and signal those that it started.
+    With `programs` it may start programs, and signal those that it started. Sockets that are open before stay usable.
     """
 
     readable: Iterable[Path] = ()
@@ -97,11 +97,8 @@ def confine_this_process(access: Access) -> None:
         _refuse_calls(access)
 
 
-def missing_parts(*, programs: bool) -> list[str]:
-    """Return what confined processes could still do, because this kernel has no means against it.
-
-    `programs` says whether some of them may start programs.
-    """
+def missing_parts() -> list[str]:
+    """Return what confined processes could still do, because this kernel has no means against it."""
     if sys.platform != "linux":
         return ["read and write the files of the server's user, and open connections (only Linux confines them)"]
     missing = []
@@ -110,7 +107,7 @@ def missing_parts(*, programs: bool) -> list[str]:
         missing.append("read and write the files of the server's user (Landlock, kernel 5.13, switched on)")
     if not has_seccomp():
         missing.append("open connections and inspect other processes (seccomp on x86_64 or aarch64)")
-    if programs and version < _SCOPES_SINCE:
+    if version < _SCOPES_SINCE:  # for those that may start programs: seccomp keeps the others from signalling
         missing.append("signal other processes (Landlock version 6, kernel 6.12)")
     return missing
 
@@ -164,7 +161,10 @@ def _environment() -> set[Path]:
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
     own = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
     searched = {Path(entry) for entry in sys.path if entry}
-    return own | {_PACKAGE} | {path for path in searched if path.resolve() not in _PACKAGE.parents}
+    loaded = [module for name, module in sys.modules.items() if "." not in name]
+    packages = {Path(place).resolve() for module in loaded for place in getattr(module, "__path__", ())}
+    installed = {_PACKAGE} | {path for path in packages if path.parent == _PACKAGE.parent}
+    return own | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:
@@ -204,16 +204,12 @@ def _refuse_calls(access: Access) -> None:
 def _drop_capabilities() -> None:
     """Drop what root may do, but for reading and writing files of other users, which Landlock restricts."""
     if os.geteuid() == 0 and has_seccomp():  # which knows the processor, whose calls are numbered
-        number = 126 if platform.machine() == "x86_64" else 91
+        get, set_ = (125, 126) if platform.machine() == "x86_64" else (90, 91)
         header = struct.pack("=Ii", _CAP_VERSION, 0)
-        kept = _current_capabilities() & _KEPT_CAPABILITIES
-        data = struct.pack("=6I", kept, kept, 0, 0, 0, 0)
-        _called(_libc().syscall(number, header, data), "capset")
-
-
-def _current_capabilities() -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1], 16) for line in lines if line.startswith("CapPrm:"))
+        data = ctypes.create_string_buffer(struct.calcsize("=6I"))
+        _called(_libc().syscall(get, header, data), "capget")
+        kept = struct.unpack_from("=6I", data)[1] & _KEPT_CAPABILITIES  # effective, permitted, inheritable, by 32 bits
+        _called(_libc().syscall(set_, header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)), "capset")
 
 
 @functools.cache

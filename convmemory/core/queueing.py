@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.signing import b64_decode
 from django.utils import timezone
-from django_q.brokers import get_broker
+from django_q.brokers import Broker, get_broker
 from django_q.brokers.redis_broker import Redis
 from django_q.models import OrmQ
 from django_q.tasks import async_task
@@ -33,11 +33,20 @@ def enqueue(func: str, *args: Any, at_most: int = 1, **options: Any) -> bool:
     """
     try:
         if sum(1 for _ in islice(waiting_calls(func, args), at_most)) < at_most:
-            async_task(func, *args, **options)
+            async_task(func, *args, broker=_broker(), **options)
     except RedisError as error:
         logger.warning("The queue does not answer (%s): %s waits for the sweep", type(error).__name__, func)
         return False
     return True
+
+
+def keep_connection() -> None:
+    """Connect to the queue for all later calls of this process, which can then no longer open connections."""
+    _held.broker = get_broker()
+    try:
+        _held.broker.ping()
+    except RedisError as error:
+        logger.warning("The queue does not answer (%s): tasks of this process wait for the sweep", type(error).__name__)
 
 
 def scheduled_task(func: str, *args: Any, **options: Any) -> str:
@@ -61,9 +70,20 @@ def waiting_calls(func: str, args: tuple[Any, ...] = ()) -> Iterator[Call]:
 
 
 def _payloads() -> list[str]:
-    broker = get_broker()
+    broker = _broker()
     if isinstance(broker, Redis):
         entries = broker.connection.lrange(broker.list_key, 0, MOST_READ - 1)
         return [payload.decode(errors="replace") for payload in entries]
     rows = OrmQ.objects.filter(key=broker.list_key, lock__lte=timezone.now()).order_by("pk")
     return list(rows.values_list("payload", flat=True)[:MOST_READ])
+
+
+def _broker() -> Broker:
+    return _held.broker or get_broker()
+
+
+class _Held:
+    broker: Broker | None = None
+
+
+_held = _Held()

@@ -17,12 +17,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations import tasks
+from convmemory.conversations import import_process, tasks
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
 from convmemory.conversations.imports_api import MAX_WAIT_S
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core import child_process
+from convmemory.core.child_process import Ending
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 from tests.support.patience import ANSWER_S, PROCESSES_S
@@ -147,6 +148,19 @@ def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: An
     assert uploads() == []
 
 
+def test_upload_is_deleted_when_its_process_ends_between_the_result_and_the_file(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_before_the_file(row: Import, folder: str) -> Ending:
+        Import.objects.filter(pk=row.pk).update(state=Import.State.DONE, run=None, lease_until=None, file="")
+        return Ending.LOST
+
+    row = queued(owner, LINES)
+    monkeypatch.setattr(import_process, "run_child", end_before_the_file)
+    assert tasks.run(row.pk, owner_id=owner.pk) == {"state": "done"}
+    assert uploads() == []
+
+
 def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
     monkeypatch.setattr("convmemory.core.child_process._watch", killing(monkeypatch))
@@ -174,8 +188,8 @@ def test_import_that_loses_its_database_connection_is_queued_again(
     with psycopg.connect(database_environment()["DATABASE_URL"]) as other:
         other.execute("LOCK TABLE conversations_message IN SHARE MODE")  # the child waits here
         monkeypatch.setattr("convmemory.core.child_process._watch", disconnecting(monkeypatch, other))
-        assert tasks.run(row.pk) == {"state": "queued"}
-    assert tasks.run(row.pk) == {"state": "done"}
+        assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert Message.objects.count() == 2
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
-from convmemory.conversations.importers.sqlite import open_database
+from convmemory.conversations.importers.sqlite import SharedDatabase
 from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.importers.versions import is_newer
 
@@ -108,8 +108,13 @@ class Source:
     @cached_property
     def tables(self) -> Mapping[str, frozenset[str]]:
         """The columns of each table of an SQLite database. Raises: InvalidInput if it cannot be opened."""
-        with open_database(self.path) as database:
+        with self.database.opened() as database:
             return database.tables
+
+    @cached_property
+    def database(self) -> SharedDatabase:
+        """The SQLite database, which is opened when it is used."""
+        return SharedDatabase(self.path)
 
     @cached_property
     def is_one_long_line(self) -> bool:

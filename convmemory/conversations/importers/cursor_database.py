@@ -19,7 +19,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.sqlite import Database, open_database
+from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped, objects_in
 
@@ -35,7 +35,7 @@ def is_cursor_database(source: Source) -> bool:
 def database_chats(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
     """The chats of a database. Raises: InvalidInput."""
     count = 0
-    with open_database(source.path) as database:
+    with source.database.opened() as database:
         for draft in chain(_composers(database, report), _old_chats(database, report)):
             count += 1
             yield draft

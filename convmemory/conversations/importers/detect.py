@@ -104,7 +104,10 @@ class Walk:
         self._suffixes = tuple({*suffixes, *REFUSED_SUFFIXES, ".zip"})
 
     def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
-        """The sources under `paths`. Labels are relative to `root`, or begin with the path as it was given."""
+        """Yield the sources under `paths`. Labels are relative to `root`, or begin with the path as it was given.
+
+        A database that was opened to recognise it stays open until the next source is asked for.
+        """
         for path in paths:
             label = _relative(path, root) if root else str(path)
             try:
@@ -118,20 +121,23 @@ class Walk:
             if stat.S_ISDIR(mode):
                 yield from self._folder(path, label)
             elif stat.S_ISREG(mode):
-                yield self._named_file(path, label)
+                yield from self._named_file(path, label)
             else:
                 yield Found(Source(path, label), reason="neither a file nor a folder")
 
-    def _named_file(self, path: Path, label: str) -> Found:
-        """A file that was named itself: its format is taken as given, and a session's file stands for its folder."""
+    def _named_file(self, path: Path, label: str) -> Iterator[Found]:
+        """Yield a file that was named itself: its format is taken as given, a session's file stands for its folder."""
         for importer in self._tried:
             entries = importer.reads.folder_entries
             if entries and path.name in entries and _score(importer, folder := Source(path.parent, label)):
-                return Found(folder, importer)
+                yield Found(folder, importer)
+                return
         source = Source(path, label)
         if self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries):
-            return Found(source, self._tried[0])
-        return self._found(source)
+            yield Found(source, self._tried[0])
+            return
+        with source.database.kept_open():
+            yield self._found(source)
 
     def _folder(self, path: Path, label: str) -> Iterator[Found]:
         try:
@@ -171,11 +177,13 @@ class Walk:
                 return
             if not self._first_visit(path):
                 return
-            found = self._found(Source(path, label))
-            if found.importer is None and not found.is_archive and self._is_passed_over(found.source):
-                self.ignored += 1
-            else:
-                yield found
+            source = Source(path, label)
+            with source.database.kept_open():
+                found = self._found(source)
+                if found.importer is None and not found.is_archive and self._is_passed_over(source):
+                    self.ignored += 1
+                else:
+                    yield found
         except OSError as error:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 

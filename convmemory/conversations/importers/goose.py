@@ -11,7 +11,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.goose_messages import goose_messages
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.sqlite import Database, open_database
+from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped
 
@@ -42,7 +42,7 @@ class GooseImporter:
         if not source.is_sqlite:
             yield _file(source, report)
             return
-        with open_database(source.path) as database:
+        with source.database.opened() as database:
             for row in database.rows("goose_sessions", columns=database.columns("sessions", _COLUMNS)):
                 model = mapping_of(column_json(row["model_config_json"]))
                 yield ConversationDraft(

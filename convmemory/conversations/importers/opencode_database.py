@@ -20,7 +20,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
 )  # fmt: skip
 from convmemory.conversations.importers.opencode_parts import model_of, part_blocks, stored_messages, tool_blocks
-from convmemory.conversations.importers.sqlite import Database, open_database
+from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped
 from convmemory.conversations.parts import Role
@@ -47,7 +47,7 @@ def is_opencode_database(source: Source) -> bool:
 def database_sessions(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
     """The sessions of a database. Raises: InvalidInput."""
     agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
-    with open_database(source.path) as database:
+    with source.database.opened() as database:
         for session in _sessions(database):
             messages = _messages(database, session, report)
             if messages is not None:

@@ -3,20 +3,20 @@
 It runs as `python -m convmemory.conversations.importers.sqlite_child`. Arguments: the database's path, the options of
 its URI, the seconds to wait for a lock, and the limits of the process. Each line of its standard input is a request
 as JSON: `{"run": SQL, "values": [...], "cursor": 1}`, `{"cursor": 1}` for more rows, or `{"close": 1}`, which is not
-answered. An answer is eight bytes of length, then JSON: first the tables, then batches of rows, or an error.
+answered. An answer is eight bytes of length, then a line of JSON: first the tables, then batches of rows, or an error.
+In a row, a number is in a list of its own; texts and blobs follow the line, and the row has their sizes: n bytes of
+text as `n`, of a blob as `~n`.
 Source: https://www.sqlite.org/security.html, https://www.sqlite.org/c3ref/set_authorizer.html
 """
 
-import base64
 import json
 import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from convmemory.core.child_limits import run_under_limits
@@ -24,7 +24,7 @@ from convmemory.core.confinement import Access
 
 MAX_VALUE_BYTES = 64 * 1024**2
 MAX_TABLES = 1_000
-BATCH_ROWS = 200
+BATCH_ROWS = 500
 BATCH_BYTES = 1024**2
 BATCH_S = 1.0
 
@@ -75,6 +75,7 @@ def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def _answer(database: sqlite3.Connection) -> None:
+    database.text_factory = bytearray  # which blobs are not; the parent decodes
     cursors: dict[int, sqlite3.Cursor] = {}
     for line in sys.stdin.buffer:
         request = json.loads(line)
@@ -85,33 +86,41 @@ def _answer(database: sqlite3.Connection) -> None:
         if "run" in request:
             cursors[request["cursor"]] = database.execute(request["run"], request["values"])
         cursor = cursors[request["cursor"]]
-        rows, is_last = _batch(cursor)
+        rows, contents, is_last = _batch(cursor)
         if is_last:
             del cursors[request["cursor"]]
-        _send({"columns": [column[0] for column in cursor.description], "rows": rows, "is_last": is_last})
+        _send({"columns": [column[0] for column in cursor.description], "rows": rows, "is_last": is_last}, contents)
 
 
-def _batch(rows: Iterator[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], bool]:
-    """Return the next rows, and whether they are the last ones; a slow query returns what it has after a second."""
-    batch: list[tuple[Any, ...]] = []
+def _batch(rows: Iterator[tuple[object, ...]]) -> tuple[list[list[object]], list[bytes | bytearray], bool]:
+    """Return the next rows with sizes for their texts and blobs, these, and whether the rows are the last ones.
+
+    A slow query returns what it has after a second.
+    """
+    batch: list[list[object]] = []
+    contents: list[bytes | bytearray] = []
     size = 0
     started = time.monotonic()
     for row in rows:
-        batch.append(row)
-        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        described: list[object] = []
+        for value in row:
+            if isinstance(value, bytes | bytearray):
+                contents.append(value)
+                size += len(value)
+                described.append(len(value) if isinstance(value, bytearray) else ~len(value))
+            else:
+                described.append(None if value is None else [value])
+        batch.append(described)
         if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES or time.monotonic() - started > BATCH_S:
-            return batch, False
-    return batch, True
+            return batch, contents, False
+    return batch, contents, True
 
 
-def _send(message: dict[str, Any]) -> None:
-    frame = json.dumps(message, ensure_ascii=False, default=_encode_bytes).encode("utf-8", "replace")
-    sys.stdout.buffer.write(len(frame).to_bytes(8, "big") + frame)
+def _send(message: Mapping[str, object], contents: Iterable[bytes | bytearray] = ()) -> None:
+    frame = b"".join([json.dumps(message).encode(), b"\n", *contents])
+    sys.stdout.buffer.write(len(frame).to_bytes(8, "big"))
+    sys.stdout.buffer.write(frame)
     sys.stdout.buffer.flush()
-
-
-def _encode_bytes(value: bytes) -> dict[str, str]:
-    return {"base64": base64.b64encode(value).decode()}
 
 
 def _access(arguments: Sequence[str]) -> Access:

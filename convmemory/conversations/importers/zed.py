@@ -21,7 +21,6 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.sqlite import open_database
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
@@ -52,7 +51,7 @@ class ZedImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        with open_database(source.path) as database:
+        with source.database.opened() as database:
             for row in database.rows("zed_threads", columns=database.columns("threads", _COLUMNS)):
                 id = text_of(row["id"])
                 try:

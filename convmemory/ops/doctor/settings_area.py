@@ -7,7 +7,6 @@ from pathlib import Path
 from convmemory.core import conf
 from convmemory.core.confinement import missing_parts
 from convmemory.core.options import PathOptions, SiteOptions
-from convmemory.documents.options import DocumentOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -56,11 +55,11 @@ def check_secret_file() -> Iterator[Finding]:
 
 
 def check_confinement() -> Iterator[Finding]:
-    if missing := missing_parts(programs=DocumentOptions.from_settings().document_ocr):
+    if missing := missing_parts():
         yield Finding(
             "settings.unconfined",
             Severity.WARNING,
-            "The kernel cannot fully confine the processes that read documents and databases: a hostile "
+            "The kernel cannot fully confine the processes that read uploads, documents and databases: a hostile "
             f"file that takes one over could {', '.join(missing)}.",
             "Run the server on a newer kernel, or as a user or in a container that can reach nothing else.",
         )

@@ -20,7 +20,7 @@ from django_q.signing import SignedPackage
 from redis import Redis
 from redis.exceptions import RedisError
 
-from convmemory.core import fair_queue
+from convmemory.core import fair_queue, queueing
 from convmemory.core.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
 from convmemory.core.models import OwnerTask
 from convmemory.core.queueing import enqueue
@@ -490,3 +490,14 @@ def test_without_redis_tasks_wait_for_their_tickets(broker: brokers.Broker, monk
     enqueue_for(make_user().pk, FUNC, 1)
     assert OwnerTask.objects.count() == 1
     assert not OrmQ.objects.exists()
+
+
+def test_process_that_keeps_its_connection_to_the_queue_opens_no_other(
+    broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queueing._held, "broker", None)
+    queueing.keep_connection()
+    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{free_port()}/0")
+    enqueue_for(make_user().pk, FUNC, 1)
+    enqueue_for(make_user().pk, FUNC, 2)
+    assert broker.queue_size() == 2

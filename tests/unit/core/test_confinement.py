@@ -20,7 +20,7 @@ PREAMBLE = """
 import ctypes, os, signal, socket, subprocess, sys, tempfile
 from pathlib import Path
 from convmemory.core.confinement import Access, confine_this_process
-folder, place = Path(sys.argv[1]), sys.argv[2]
+folder, place, opened = Path(sys.argv[1]), sys.argv[2], socket.socket(socket.AF_UNIX)
 confine_this_process(Access([folder / "input"], [folder / "work"]{options}))
 """
 ATTEMPTS = {
@@ -36,6 +36,8 @@ ATTEMPTS = {
     "open a pair of sockets": "socket.socketpair()",
     "open a TCP socket": "socket.socket(socket.AF_INET)",
     "open a UDP socket": "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
+    "connect a socket that was open before": "opened.connect(place)",
+    "listen on a socket that was open before": "opened.listen()",
     "signal the parent": "os.kill(os.getppid(), 0)",
     "start a program": "subprocess.run(['/bin/true'])",
     "set up io_uring": "assert ctypes.CDLL(None, use_errno=True).syscall(425, 8, bytes(120)) < 0; "
@@ -57,9 +59,7 @@ FILES = {
     "values.csv": b"name,count\na,1\n",
 }
 
-pytestmark = pytest.mark.skipif(
-    bool(confinement.missing_parts(programs=True)), reason="this kernel cannot confine processes"
-)
+pytestmark = pytest.mark.skipif(bool(confinement.missing_parts()), reason="this kernel cannot confine processes")
 
 
 def run_confined(

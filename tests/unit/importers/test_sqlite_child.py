@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from convmemory.conversations.importers.base import Source
-from convmemory.conversations.importers.detect import IMPORTERS
-from convmemory.conversations.importers.sqlite import open_database
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.detect import IMPORTERS, Walk
+from convmemory.conversations.importers.sqlite import Database, open_database
 from convmemory.core.errors import InvalidInput
 from tests.support.agent_databases import make
 from tests.unit.importers.helpers import read
@@ -110,3 +110,36 @@ def test_database_cannot_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for statement in ("DELETE FROM messages", "ATTACH 'x' AS x", "SELECT readfile('/etc/passwd')", "SELECT hex('a')"):
         with pytest.raises(InvalidInput), open_database(path) as database:
             list(database.rows(statement))
+
+
+def test_recognised_database_is_parsed_by_the_process_that_recognised_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Database] = []
+
+    class Recorded(Database):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            started.append(self)
+
+    monkeypatch.setattr("convmemory.conversations.importers.sqlite.Database", Recorded)
+    goose_database(tmp_path / "sessions.db")
+    walk = Walk().over([tmp_path])
+    found = next(walk)
+    assert found.importer
+    [draft] = found.importer.parse(found.source, FileReport(path="sessions.db"))
+    assert draft.source_id == "s"
+    assert len(started) == 1
+    assert list(walk) == []
+    assert started[0].process.returncode == -signal.SIGKILL
+    assert [draft.source_id for draft in found.importer.parse(found.source, FileReport(path="sessions.db"))] == ["s"]
+
+
+def test_text_that_is_not_utf_8_is_repaired(tmp_path: Path) -> None:
+    path = goose_database(tmp_path / "sessions.db")
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE sessions SET id = CAST(X'61ff62' AS TEXT), working_dir = X'61ff62'")
+    connection.commit()
+    connection.close()
+    row = first_row(path, "goose_sessions", columns="working_dir")
+    assert row == {"id": "a\N{REPLACEMENT CHARACTER}b", "working_dir": b"a\xffb"}
