@@ -34,7 +34,8 @@ test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
 	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile tests/unit tests/contracts tests/architecture
 
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
-	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 $(BIN)/pytest tests/unit/linear tests/contracts/test_importers.py
+	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
+	  tests/contracts/test_importers.py tests/unit/importers/test_robustness.py
 
 release-check: $(READY_DEV) ## Check what a release needs: translations, all window widths, isolation, trials
 	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"

@@ -18,13 +18,7 @@ from convmemory.conversations import hidden_keys, kept_uploads
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.event_log import add_events
-from convmemory.conversations.message_merging import (
-    Merged,
-    count_merged,
-    merge_messages,
-    merge_rows,
-    replace_turn,
-)  # fmt: skip
+from convmemory.conversations.message_merging import Merged, merge_messages, merge_rows, replace_turn
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.numbering import announce, announce_turns, count_turns
 from convmemory.conversations.responses import lock_conversation, require_idle
@@ -132,7 +126,6 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         merged = merge_rows(conversation, draft.messages)
         first_turn = _count_turns(conversation, merged)
         events, event_bytes = add_events(conversation, hidden_keys.events_without_keys(draft.events))
-        merged.stored_bytes += event_bytes
         has_new_headers = not created and _update_headers(conversation, draft)
         if draft.written_at and not draft.updated_at:
             if merged.first_position is not None:
@@ -144,7 +137,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
             announce_turns(conversation, first_turn=first_turn)
         elif created or has_new_headers:
             announce(conversation)
-        count_merged(conversation, merged)
+        stored_bytes = merged.stored_bytes + event_bytes
+        count_stored(owner_id=owner.pk, conversation_id=conversation.pk, change=stored_bytes)
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,

@@ -55,18 +55,13 @@ def merge_messages(
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:
         finish_change(conversation, from_position=merged.first_position, message_count=merged.message_count)
-    count_merged(conversation, merged, may_exceed=may_exceed)
-    return merged
-
-
-def count_merged(conversation: Conversation, merged: Merged, *, may_exceed: bool = False) -> None:
-    """Count the bytes of a merge; the last statement of its transaction. Raises: StorageFull, unless `may_exceed`."""
     count_stored(
         owner_id=conversation.owner_id,
         conversation_id=conversation.pk,
         change=merged.stored_bytes,
         may_exceed=may_exceed,
     )
+    return merged
 
 
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
@@ -146,7 +141,7 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
         _split_batch(conversation, drafts, known, merged)
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
-            count_merged(conversation, merged)
+            count_stored(owner_id=conversation.owner_id, conversation_id=conversation.pk, change=merged.stored_bytes)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."

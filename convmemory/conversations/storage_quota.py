@@ -14,6 +14,7 @@ from django.db import connection
 
 from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.conversations.options import StorageOptions
+from convmemory.core.acting import beside
 from convmemory.core.errors import StorageFull
 from convmemory.core.sql import load_sql
 
@@ -61,7 +62,7 @@ def count_stored(*, owner_id: int, change: int, conversation_id: int | None = No
         "change": change,
         "limit": 0 if may_exceed else _limit(),
     }
-    with connection.cursor() as cursor:
+    with beside(owner_id), connection.cursor() as cursor:  # staff acts over the groups of all owners
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
             raise _full()

@@ -13,7 +13,10 @@ COMMAND = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|COPY|LOCK|REINDEX|VACUUM|ANALYZE|REASSIGN|GRANT|REVOKE|EXPLAIN|SHOW|SET|RESET)\s+\S"
 )
 OPTIONS = re.compile(r"\((?:FORCE|FORMAT JSON)\)")
-CLIENT = {"convmemory/push/ledger.py"}  # installed alone, with a database of its own and no `load_sql`
+CLIENT = {  # their processes load no Django and so no `load_sql`
+    "convmemory/conversations/importers/sqlite_child.py",  # asks SQLite for its catalogue
+    "convmemory/push/ledger.py",  # installed alone, with a database of its own
+}
 
 
 COMMANDS = {

@@ -103,7 +103,8 @@ def test_every_domain_error_has_one_status_and_its_sentence_on_every_surface(bro
         statuses = {status for status, _ in answers}
         assert len(statuses) == 1, (kind, statuses)
         assert statuses.isdisjoint({200, 500}), (kind, statuses)
-        assert all(str(made(kind)) in text for _, text in answers), kind
+        if not issubclass(kind, NotFound):  # a page says the same of what is unknown and of what is another's
+            assert all(str(made(kind)) in text for _, text in answers), kind
 
 
 @pytest.mark.django_db

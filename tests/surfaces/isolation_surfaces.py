@@ -25,7 +25,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
-    "page picture", "page library by tool", "page data", "page key use", "POST check endpoint",
+    "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 OWN_APPS = ("convmemory", "memory", "search", "summaries")
 SAMPLE = ROOT / "tests" / "fixtures" / "transcripts" / "plain"
 CALL = re.compile(r"(?:manage\.py |`(?!manage\.py))([a-z]\w*)((?: [^`|\n#]*)?)")
-MAKE = re.compile(r"(?:`|\$ (?:[A-Z]+=\S+ )?)make(?: ([a-z]+))?\b")
+MAKE = re.compile(r"(?:`|\$ (?:[A-Z]+=\S+ )?)make(?: ([a-z-]+))?\b")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -47,7 +47,7 @@ def test_every_command_that_is_named_exists_and_takes_its_options() -> None:
 
 
 def test_every_make_target_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {target for page in PAGES for target in MAKE.findall(page.read_text(encoding="utf-8")) if target}
     assert {"run", "test"} <= named
     assert named <= targets

@@ -96,7 +96,7 @@ def test_an_archive_that_expands_without_end_is_too_large(client: Client) -> Non
 
 @pytest.mark.parametrize(
     ("failure", "status"),
-    [("time", 413), ("memory", 413), ("interrupted", 500), ("internal", 500)],
+    [("time", 413), ("memory", 413), ("interrupted", 503), ("internal", 503)],
 )
 def test_how_an_import_failed_is_told_by_the_status(
     client: Client, owner: User, monkeypatch: pytest.MonkeyPatch, failure: str, status: int

@@ -147,7 +147,7 @@ def test_number_of_archives_of_a_person_is_limited(owner: User, client: Client) 
         row = own_archives.request_archive(owner=owner)
         write_own_archive(row.pk, owner_id=row.owner_id)
     answer = client.post("/settings/data/archives")
-    assert (answer.status_code, b"delete one of them first" in answer.content) == (400, True)
+    assert (answer.status_code, b"delete one of them first" in answer.content) == (422, True)
     assert OwnArchive.objects.filter(owner=owner).count() == own_archives.MAX_KEPT
     client.post(f"/settings/data/archives/{row.pk}/remove")
     assert client.post("/settings/data/archives").status_code == 302

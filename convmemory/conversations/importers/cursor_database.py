@@ -72,7 +72,7 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"]) if keys else ()
     stored = {row["key"]: mapping_of(column_json(row["value"])) for row in rows if row["key"] in keys}
     for header in headers:
-        bubble = stored.get(f"{prefix}:{text_of(header.get('bubbleId'))}")
+        bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)  # once, however often it is listed
         if bubble:
             yield {"bubbleId": header.get("bubbleId"), "type": header.get("type"), **bubble}
 

@@ -51,7 +51,7 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     settings.VAR_DIR = tmp_path
     settings.ALLOWED_HOSTS = ["localhost"]  # the test runner adds one
     monkeypatch.setattr(disk_area, "SHORT_BYTES", 0)
-    monkeypatch.setattr(settings_area, "missing_parts", lambda: [])
+    monkeypatch.setattr(settings_area, "missing_parts", list)
     for _ in range(2):
         index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
     schedules.ensure_schedules()

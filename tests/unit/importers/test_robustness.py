@@ -1,6 +1,7 @@
 """Whatever a file holds, an importer reads it, skips parts of it or raises InvalidInput; nothing else."""
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from convmemory.conversations.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))  # 400 in `make trials`
 FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 pieces = st.sampled_from(
@@ -79,7 +81,7 @@ def test_truncated_and_damaged_files(path: Path, cut_at: float, changes: list[tu
         read_all(Walk().over([target.parent.parent]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.binary(max_size=2000), name=st.sampled_from(["a.jsonl", "a.json", "agent-1.jsonl", "transcript.jsonl"]))
 def test_arbitrary_bytes(data: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +148,7 @@ json_values = st.recursive(
 kinds = st.sampled_from(["user", "assistant", "queue-operation", "attachment", "summary", "custom-title"])
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values=st.lists(st.tuples(kinds, json_values, json_values), min_size=1, max_size=6))
 def test_known_types_with_arbitrary_values(values: list[tuple[str, object, object]]) -> None:
     lines = [
