@@ -36,9 +36,13 @@ VACUUMED_SHARE = 0.9  # of a table's pages; if fewer are, reading an index alone
 TEXT = QueryText("some words")
 
 
-def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
-    """The queries that do not use their index, with that index. Raises: EmbedderUnavailable."""
-    statements = _statements_in_use(space)
+def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[str, str]:
+    """Return the queries that do not use their index, with that index.
+
+    Looks at the plans for the owner of the most passages, if there are `at_least` that many: the planner may rightly
+    read a tiny archive by another index. Raises: EmbedderUnavailable.
+    """
+    statements = _statements_in_use(space, at_least)
     bad = {
         name: expected_plans(name, space)[0]
         for name, owner_id in statements.items()
@@ -65,7 +69,7 @@ def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
         return is_as_expected(name, space, plan)
 
 
-def _statements_in_use(space: EmbeddingSpace) -> dict[str, int]:
+def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
     """The dense statements that searches run here, each with the owner of the most rows that it searches.
 
     Binary codes are used for large owners only: for a small one the planner rightly chooses another way.
@@ -73,6 +77,8 @@ def _statements_in_use(space: EmbeddingSpace) -> dict[str, int]:
     found: dict[str, int] = {}
     states = SourceIndex.objects.filter(space=space)
     for owner_id, passages in _by_size(states.annotate(size=F("passages"))):
+        if passages < at_least:
+            continue
         found |= {"passages_exact": owner_id, vector_index.passage_statement(space, passages): owner_id}
         found |= {"items_exact": owner_id, vector_index.item_statement(passages): owner_id}
     return found

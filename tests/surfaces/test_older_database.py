@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from django.conf import settings as project
@@ -94,8 +93,8 @@ def older_version(installation: Installation) -> Iterator[str]:
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
-    installation = Installation(tmp_path / "var")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    installation = Installation(tmp_path_factory.mktemp("older") / "var")  # short: a socket's path has 107 bytes
     yield installation
     server.stop(installation.folder / "postgres")
 

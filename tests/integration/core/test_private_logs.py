@@ -35,7 +35,7 @@ from django_q.worker import worker
 from psycopg import sql
 
 import search.tasks
-from convmemory.core import embedded
+from convmemory.core import embedded, fair_queue
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from convmemory.core.logs import JsonFormatter, PlainFormatter
 from convmemory.core.postgres import configuration, server
@@ -291,6 +291,7 @@ def test_the_history_of_tasks_says_where_and_not_what(
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)
     monkeypatch.setattr(search.tasks, "index", lambda source_id: fail())
+    fair_queue.last_work.set(None)  # another test of this process may have left a ticket's work
     tasks: Queue[Any] = Queue()
     results: Queue[Any] = Queue()
     now = make_user().date_joined
