@@ -114,7 +114,7 @@ class StoredState:
 
     def age_files(self, seconds: float) -> None:
         """Make every file and folder outside the database look as if it was last changed so long ago."""
-        places = (self.temporary, self.var / "media", self.var / "imports", self.var / "tmp")
+        places = (self.temporary, *(self.var / name for name in ("media", "imports", "temporary")))
         for path in [path for place in places if place.is_dir() for path in place.rglob("*")]:
             with suppress(FileNotFoundError):
                 changed = path.stat().st_mtime - seconds
