@@ -83,7 +83,7 @@ def _queue() -> str:
 
 
 def _disk() -> str:
-    """Whether the data folder takes a small file: a quota does not show in the free space."""
+    """Return whether a small file can be written to the data folder: a quota does not show in the free space."""
     folder = PathOptions.from_settings().var_dir
     try:
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:

@@ -69,7 +69,7 @@ class Told:
 
 
 def told(error: Exception) -> Told | None:
-    """What to tell of any error; None for one that nobody has thought of, which is an error inside the server."""
+    """Return the status and sentence of an error; None for an unexpected one, an error inside the server."""
     if isinstance(error, errors.ConvMemoryError):
         return Told(status_of(error), str(error), getattr(error, "retry_after_s", None))
     if is_disk_full(error):
@@ -84,7 +84,7 @@ def told(error: Exception) -> Told | None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a disk or a quota of it is full: this server's own, or PostgreSQL's."""
+    """Return whether the error means a full disk or quota: this server's own, or PostgreSQL's."""
     if isinstance(error, OSError):
         return error.errno in _NO_SPACE
     return isinstance(error, psycopg.errors.DiskFull) or isinstance(error.__cause__, psycopg.errors.DiskFull)

@@ -80,7 +80,7 @@ def drop_upload_of(row: Import) -> None:
 
 
 def lost_uploads() -> list[KeptUpload]:
-    """Everybody's kept uploads whose files are missing or have another size, for the operator."""
+    """Return the kept uploads of all owners whose files are missing or have another size, for the operator."""
     rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
     return [row for row in rows if kept_storage().size_of(str(row.file)) != row.stored_size]
 
@@ -119,7 +119,7 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
 
 
 def _is_stored(kept: KeptUpload) -> bool:
-    """Whether its file is there and whole."""
+    """Return whether the upload's file exists and has its digest."""
     path = Path(kept_storage().path(str(kept.file)))
     return bool(kept.stored_size) and has_digest(path, path.name, size=kept.stored_size)
 

@@ -172,7 +172,7 @@ def work() -> dict[str, Any]:
 def keep_task() -> None:
     """Renew the lease and the time limit of the task that this process works on, if any.
 
-    Called by whoever watches a child process, which has a time limit of its own.
+    Called while a child process is watched, which has a time limit of its own.
     """
     task = _in_work.get()
     if task is not None:

@@ -3,7 +3,7 @@
 A request takes a place when its body has arrived; until then it counts among the requests that are being received,
 which have a limit of their own, because each keeps a part of its body in memory. Excess requests are refused before
 they take a thread or a database connection. A server's own limit on connections would count idle ones too, so that
-anybody could shut out everybody by opening connections.
+one client could shut out all others by opening connections.
 """
 
 import re

@@ -86,8 +86,8 @@ class Database:
     def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a statement of `importers/sql`; `names` replace `{table}` and the like in it.
 
-        Generated columns, and rows that are referenced often, can hold far more than the file: what is read of an
-        upload is counted. Raises: TooLarge.
+        Rows that are read more than once can come to far more than the file: what is read of an upload is counted.
+        Raises: TooLarge.
         """
         cursor = next(self._cursors)
         sql = load_sql(STATEMENTS, statement).format(**names)

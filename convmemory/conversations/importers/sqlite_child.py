@@ -124,7 +124,7 @@ def _send(message: Mapping[str, object], contents: Iterable[bytes | bytearray] =
 
 
 def _access(arguments: Sequence[str]) -> Access:
-    """Return the database and the files beside it; a log's shared memory is written to by readers, too."""
+    """Return the database and its side files; a log's shared memory is written to by readers, too."""
     database, *_ = arguments
     beside = [Path(f"{database}{ending}") for ending in ("", "-wal", "-journal", "-shm")]
     return Access(beside, [Path(os.environ["SQLITE_TMPDIR"]), beside[-1]])
