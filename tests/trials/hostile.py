@@ -46,13 +46,14 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=400, help="of the user who is not to notice anything")
     parser.add_argument("--rounds", type=int, default=3, help="of a quiet and an attacked phase each")
     parser.add_argument("--seconds", type=float, default=25, help="of each phase")
+    parser.add_argument("--only", nargs="*", default=[], help="the attacks to run, to find which one costs what")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without stopping the server
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, running_chat_server() as endpoint:
         Path(folder).chmod(0o755)
         chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "test-model"}
         with running_installation(Path(folder), chat) as installation:
-            trial = Trial(installation)
+            trial = Trial(installation, options.only)
             trial.prepare(options.turns)
             for number in range(1, options.rounds + 1):
                 say(f"round {number} of {options.rounds}")
@@ -83,6 +84,7 @@ class Trial:
     """Two users on one installation, and what was seen of them."""
 
     installation: Installation
+    only: list[str]
     ada: Bystander = field(init=False)
     mallory_key: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -128,7 +130,9 @@ class Trial:
         cookies = json.dumps(sign_in(address, "mallory", PASSWORDS["mallory"]))
         command = [sys.executable, "-m", "tests.trials.hostile_attacks", address, "--key", self.mallory_key]
         command += ["--cookies", cookies, "--victim", "ada", "--seconds", str(seconds)]
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command += ["--only", *self.only]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
         begin = Begin(process)
         try:
             begin.wait_until_ready()

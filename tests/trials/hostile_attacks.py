@@ -1,8 +1,8 @@
 """The attackers of the trial: a user with a key and a session, and clients who are nobody.
 
 `python -m tests.trials.hostile_attacks ADDRESS --seconds 20 ...` attacks a server on 127.0.0.1 with everything at
-once and prints, as JSON, how often each attack was answered how. The process is as nice as can be, so that what it
-costs itself does not count; its clients have addresses of their own, as other people's machines have.
+once and prints, as JSON, how often each attack was answered how. The process leads a session of the lowest priority, so
+that what it costs itself does not count; its clients have addresses of their own, as other people's machines have.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -290,6 +291,14 @@ def sign_in(address: str, name: str, password: str) -> dict[str, str]:
         return dict(client.cookies)
 
 
+def _take_idle_time_only() -> None:
+    """Lower the priority of this process and of its session, which Linux weighs first (sched(7), autogroup)."""
+    os.nice(19)
+    autogroup = Path("/proc/self/autogroup")
+    if autogroup.exists():
+        autogroup.write_text("19", encoding="ascii")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
@@ -297,9 +306,10 @@ def main() -> None:
     parser.add_argument("--cookies", type=json.loads, required=True)
     parser.add_argument("--victim", required=True)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--only", nargs="*", choices=sorted(run.__name__ for run in PLAN), help="these attacks alone")
     options = parser.parse_args()
     assert urlsplit(options.address).hostname == "127.0.0.1", "only this machine's own server is attacked"
-    os.nice(19)
+    _take_idle_time_only()
     hostile_files.many_messages()
     for file in hostile_files.BOMBS:
         file()
@@ -307,8 +317,9 @@ def main() -> None:
     sys.stdin.readline()
     until = time.monotonic() + options.seconds
     attack = Attack(options.address, options.key, options.cookies, options.victim, until)
-    with ThreadPoolExecutor(sum(PLAN.values())) as pool:
-        running = [pool.submit(run, attack) for run, threads in PLAN.items() for _ in range(threads)]
+    plan = {run: threads for run, threads in PLAN.items() if not options.only or run.__name__ in options.only}
+    with ThreadPoolExecutor(sum(plan.values())) as pool:
+        running = [pool.submit(run, attack) for run, threads in plan.items() for _ in range(threads)]
     for one in running:
         one.result()
     print(json.dumps(attack.outcomes))
