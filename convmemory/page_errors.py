@@ -5,10 +5,12 @@ API answer with theirs before an error arrives here.
 """
 
 import math
+import sys
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views import defaults
 
 from convmemory import problems
 from convmemory.core.logs import route_of
@@ -22,17 +24,29 @@ class PageErrorMiddleware(EitherMiddleware):
     """Answers with a page, or a problem document, what a view raised and `problems.told` knows."""
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        said = problems.told(error)
-        if said is None:
-            return None
-        if is_for_programs(request.path):
-            return problems.on_error(request, error)
-        problems.log(route_of(request), error)
-        response = _page(request, said)
-        response.headers["Cache-Control"] = "no-store"
-        if said.retry_after_s is not None:
-            response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
-        return response
+        return response_to(request, error)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Return the response to an error that was raised outside of a view, such as a full disk while a form is read."""
+    error = sys.exc_info()[1]
+    response = response_to(request, error) if isinstance(error, Exception) else None
+    return response or defaults.server_error(request)
+
+
+def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """Return the page, or for programs the problem document, of a known error; None for an unexpected one."""
+    said = problems.told(error)
+    if said is None:
+        return None
+    if is_for_programs(request.path):
+        return problems.on_error(request, error)
+    problems.log(route_of(request), error)
+    response = _page(request, said)
+    response.headers["Cache-Control"] = "no-store"
+    if said.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
+    return response
 
 
 def _page(request: HttpRequest, said: problems.Told) -> HttpResponse:

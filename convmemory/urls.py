@@ -10,6 +10,8 @@ from convmemory.chat import dry_run_views
 from convmemory.health_api import health, ready
 from convmemory.sign_in.forms import SignInForm
 
+handler500 = "convmemory.page_errors.server_error"
+
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),

@@ -4,11 +4,13 @@ This is the outermost wrapper, so that it covers Django, the MCP server, refusal
 """
 
 import logging
+import math
 from http import HTTPStatus
 
 from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.edge.refusals import Refusal, refuse
 from convmemory.edge.wire import is_for_programs
+from convmemory.problems import told
 
 logger = logging.getLogger(__name__)
 
@@ -18,31 +20,38 @@ PROBES = frozenset({"/health", "/ready", "/metrics"})
 
 
 class PrivateAnswers:
-    """The application, with `no-store` and `nosniff` on what it answers to programs."""
+    """The application, with `no-store` and `nosniff` on responses to programs, and a response to every failure."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not (is_for_programs(scope["path"]) or scope["path"] in PROBES):
-            await self._application(scope, receive, send)
-            return
+        is_private = is_for_programs(scope["path"]) or scope["path"] in PROBES
         started = False
 
         async def send_private(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = {**message, "headers": _private(message.get("headers", ()))}
+                if is_private:
+                    message = {**message, "headers": _private(message.get("headers", ()))}
             await send(message)
 
         try:
             await self._application(scope, receive, send_private)
-        except Exception:  # the boundary of the request: a server's own answer would lack the headers
+        except Exception as error:  # the boundary of the request: a server's own answer would lack the headers
             if started:
                 raise
             logger.exception("A request could not be answered")
-            await refuse(scope, send_private, _FAILED)
+            await refuse(scope, send_private, _refusal_of(error))
+
+
+def _refusal_of(error: Exception) -> Refusal:
+    """Return the response to an error outside of every view, such as a full disk while Django stores a body."""
+    said = told(error)
+    if said is None:
+        return _FAILED
+    return Refusal(said.status, said.detail, None if said.retry_after_s is None else math.ceil(said.retry_after_s))
 
 
 _FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")

@@ -131,8 +131,9 @@ class Trial:
         command = [sys.executable, "-m", "tests.trials.hostile_attacks", address, "--key", self.mallory_key]
         command += ["--cookies", cookies, "--victim", "ada", "--seconds", str(seconds)]
         command += ["--only", *self.only]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         begin = Begin(process)
         try:
             begin.wait_until_ready()

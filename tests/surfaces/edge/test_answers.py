@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import httpx2
 import pytest
+from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
 from convmemory.api import api
@@ -19,6 +21,7 @@ from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+FULL_DEVICE = Path("/dev/full")
 OTHERS = [
     ("GET", "/api/v1/docs"), ("GET", "/api/v1/openapi.json"), ("GET", "/api/v1/no/such/route"), ("GET", "/api/%00"),
     ("GET", "/api/v1/conversations?agent=%00"), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp/"),
@@ -31,6 +34,15 @@ OTHERS = [
 def http() -> Iterator[httpx2.Client]:
     with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=ANSWER_S, trust_env=False) as http:
         yield http
+
+
+@pytest.fixture
+def full_file() -> Iterator[IO[bytes]]:
+    """Yield a file that takes not one byte: each write fails as on a full disk."""
+    if not FULL_DEVICE.exists():
+        pytest.skip("the system has no device that is always full")
+    with FULL_DEVICE.open("wb", buffering=0) as file:
+        yield file
 
 
 def routes(conversation_id: int) -> list[tuple[str, str]]:
@@ -71,6 +83,30 @@ def test_on_an_answer_that_failed() -> None:
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert_private(answer)
+
+
+def test_full_disk_while_django_stores_the_body_is_507_on_every_surface(
+    http: httpx2.Client, monkeypatch: pytest.MonkeyPatch, full_file: IO[bytes]
+) -> None:
+    monkeypatch.setattr("django.core.handlers.asgi.tempfile.SpooledTemporaryFile", lambda **_: full_file)
+    answers = [http.post(path, json={"messages": []}) for path in ("/api/v1/conversations", "/login")]
+    for answer in answers:
+        assert answer.status_code == 507
+        assert "disk is full" in answer.text
+    assert_private(answers[0])
+
+
+def test_full_disk_while_a_form_is_read_is_507(
+    http: httpx2.Client, monkeypatch: pytest.MonkeyPatch, settings: Settings, full_file: IO[bytes]
+) -> None:
+    settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 10
+    monkeypatch.setattr("convmemory.core.uploads.TemporaryFile", lambda: full_file)
+    headers = {"Authorization": f"Bearer {create_key(owner=make_user())}"}
+    http.get("/login")  # sets the cookie without which forms are not read
+    for path in ("/login", "/api/v1/documents"):
+        answer = http.post(path, headers=headers, files={"file": ("note.txt", b"bread and butter")})
+        assert answer.status_code == 507, (path, answer.text)
+        assert "disk is full" in answer.text
 
 
 def test_pages_keep_their_own(http: httpx2.Client) -> None:
