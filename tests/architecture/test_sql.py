@@ -21,7 +21,8 @@ CLIENT = {  # their processes load no Django and so no `load_sql`
 
 COMMANDS = {
     "convmemory/core/embedded.py": 1,  # CREATE DATABASE
-    "convmemory/core/postgres/base.py": 5,  # SET ROLE, SET of the owner, SET LOCAL for nodes
+    "convmemory/core/postgres/base.py": 2,  # SET ROLE, RESET search_path
+    "convmemory/core/postgres/grouped.py": 1,  # SET search_path
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
     "convmemory/core/sql.py": 2,  # SET LOCAL of the planner
     "convmemory/ops/benchmarks/bench.py": 1,  # VACUUM ANALYZE

@@ -3,23 +3,19 @@
 The first connection of a process joins the server (`convmemory.core.embedded`) and uses its socket. A database that
 cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
-Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and before the first
-statement for an owner it tells the server that owner and, with several owner groups, the group (`layout.py`); if groups
-lie on other servers, these are told the owner in each transaction. A connection returned to its pool no longer carries
-an owner.
+Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and sends the server the
+owner before the first statement for that owner. A connection returned to its pool no longer carries an owner. With
+several owner groups, `grouped.py` adds the search path; with read replicas, `writers.py` records who wrote.
 """
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.backends.postgresql import base
@@ -31,29 +27,28 @@ from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import configuration
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
-from convmemory.core.postgres.commits import named_as_they_are
 from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
-from convmemory.core.postgres.layout import ONE_GROUP, Layout, layout_of, note_layout
+from convmemory.core.postgres.grouped import GroupedConnection
+from convmemory.core.postgres.layout import Layout, layout_of, note_layout
 from convmemory.core.postgres.pools import CLOSE_POOLS_PRIORITY, POOLS, Place, close_pools
 from convmemory.core.postgres.validation import DatabaseValidation
-from convmemory.core.sql import load_sql
+from convmemory.core.postgres.writers import WriteRecorder
 
 CONNECT_TIMEOUT_S = 10
 OWNER_SETTING = "convmemory.owner"
 NO_ROLE = "none"
-WRITES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|MERGE|COPY)\b", re.IGNORECASE)
-"""In statements of this program: some that only lock rows are taken for writing, which does no harm."""
+
+
+def _owner_statement(owner_id: int | None, command: str = "SET") -> str:
+    return f"{command} {OWNER_SETTING} = '{owner_id or ''}'"
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionState:
-    """What is set in a connection's session: the role; the owner, empty for none, None if uncertain; the search path,
-    empty for the server's own.
-    """
+    """The role of a connection's session and the statement that set it up; None if it has to be sent again."""
 
     role: str = NO_ROLE
-    owner: str | None = ""
-    path: str = ""
+    settings: str | None = _owner_statement(None)
 
 
 FRESH_SESSION = _SessionState()
@@ -73,9 +68,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
         super().__init__(settings_dict, alias)
         self._place = Place()
-        self._writers: set[int] = set()
-        if settings_dict.get("REPLICAS"):
-            self.execute_wrappers.append(self._record_writes)
+        self._groups: GroupedConnection | None = None
+        self._writers = WriteRecorder(self) if settings_dict.get("REPLICAS") else None
+        if self._writers:
+            self.execute_wrappers.append(self._writers.record)
         self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
@@ -111,7 +107,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def layout(self) -> Layout:
-        """How owners are spread over groups in this connection's database."""
+        """Return how owners are spread over groups in this connection's database."""
         self.ensure_connection()
         return layout_of(self.connection)
 
@@ -123,10 +119,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def init_connection_state(self) -> None:
         super().init_connection_state()
-        if layout_of(self.connection).has_nodes and self._in_transaction not in self.execute_wrappers:
-            self.execute_wrappers.append(self._in_transaction)
+        if self._groups and self._groups.in_transaction in self.execute_wrappers:  # of the connection before
+            self.execute_wrappers.remove(self._groups.in_transaction)
+        found = layout_of(self.connection)
+        self._groups = GroupedConnection(self, found) if found.groups and self.alias != NO_DB_ALIAS else None
+        if self._groups and found.has_nodes:
+            self.execute_wrappers.append(self._groups.in_transaction)
 
-    # --- as whom ------------------------------------------------------------------------------------
+    # --- the identity of the session ----------------------------------------------------------------
 
     def ensure_connection(self) -> None:
         """Runs before each cursor and each transaction, so that a transaction begins with the current identity."""
@@ -159,118 +159,63 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._refuse_in_transaction()
         with self.wrap_database_errors:
             self.connection.execute(f"SET ROLE {role}")
-        self._session = replace(self._session, role=role) if self._session else _SessionState(role, owner=None)
+        self._session = replace(self._session, role=role) if self._session else _SessionState(role, settings=None)
 
     def create_cursor(self, name: str | None = None) -> Any:
         if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
             self._assume_role()
-            self._set_owner(acting.current())
+            self.set_owner(acting.current())
         return super().create_cursor(name)
 
-    def _set_owner(self, who: acting.Identity) -> None:
-        """Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
-        query."""
-        session, owner = self._session, str(who.owner_id or "")
-        found = layout_of(self.connection) if self.alias != NO_DB_ALIAS else ONE_GROUP
-        tells_nodes = found.has_nodes and self._begins_transaction()
-        path = self._search_path(who, found) if found.groups else ""
-        if session is None or tells_nodes or (owner, path) != (session.owner, session.path):
-            setting_path = f"; SET search_path = {path}" if path else ""
-            self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'{setting_path}")
-            self._session = replace(session or FRESH_SESSION, owner=owner, path=path)
-            if found.has_nodes and owner and not self.connection.autocommit:
-                self.connection.execute(
-                    f"SET LOCAL {OWNER_SETTING} = '{owner}'"
-                )  # by itself: nodes get the text as it is
+    def set_owner(self, who: acting.Identity) -> None:
+        """Send the server whose rows the next statements may see, unless the session has it already.
 
-    def _in_transaction(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        """Wraps each statement if groups lie on nodes: a setting reaches them only within a transaction."""
-        who = acting.current()
-        if who.owner_id is None or not self.connection.autocommit:
-            return execute(sql, params, many, context)
-        with transaction.atomic(using=self.alias):
-            self._set_owner(who)
-            return execute(sql, params, many, context)
+        Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
+        query.
+        """
+        settings, groups, repeat = _owner_statement(who.owner_id), self._groups, False
+        if groups:
+            repeat = groups.must_repeat_settings
+            settings = f"{settings}; {groups.settings_of(who)}"  # may look up a group, which changes the session
+        if repeat or self._session is None or settings != self._session.settings:
+            self.connection.execute(settings)
+            self._session = replace(self._session or FRESH_SESSION, settings=settings)
+            if groups and who.owner_id is not None:
+                groups.repeat_on_nodes(_owner_statement(who.owner_id, "SET LOCAL"))
 
-    def _begins_transaction(self) -> bool:
-        """Whether the next statement is the first one of a transaction of several."""
-        is_idle: bool = self.connection.pgconn.transaction_status == TransactionStatus.IDLE
-        return is_idle and not self.connection.autocommit
-
-    def _search_path(self, who: acting.Identity, found: Layout) -> str:
-        """Without a group, the application finds no tables of owners, and other log-ins find the tables over all
-        groups."""
-        if who.group is not None:
-            return found.path_to(who.group)
-        if who.neighbour is not None:
-            return found.path_to(self._group_of(who.neighbour, found))
-        return found.home_path if who.login == Login.APP else found.path_over_all
-
-    def _group_of(self, owner_id: int, found: Layout) -> int | None:
-        if owner_id not in found.known:
-            with self._outside_new_transactions():
-                self.connection.execute(f"SET {OWNER_SETTING} = '{owner_id}'")  # whose place in a group only they see
-                self._session = None
-                row = self.connection.execute(load_sql("convmemory.core", "group_of_owner"), [owner_id]).fetchone()
-            if row is None:
-                return None
-            found.known[owner_id] = row[0]
-        return found.known[owner_id]
-
-    @contextmanager
-    def _outside_new_transactions(self) -> Iterator[None]:
-        """A transaction that has not begun yet does not begin inside the block."""
-        link, is_new = self.connection, self._begins_transaction()
-        if is_new:
-            link.autocommit = True
-        try:
-            yield
-        finally:
-            if is_new:
-                link.autocommit = False
+    def send_owner(self, owner_id: int) -> None:
+        """Set the owner of the session for one look-up; `set_owner` sends everything again afterwards."""
+        self.connection.execute(_owner_statement(owner_id))
+        self._session = None
 
     def _refuse_in_transaction(self) -> None:
         blocks: list[Any] = self.atomic_blocks
         if blocks and not blocks[0]._from_testcase:
             raise ChangedInTransaction("A transaction ends as whom it began: change before it, or after.")
 
-    # --- who has written --------------------------------------------------------------------------------
-
-    def _record_writes(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        """Wraps each statement if there are replicas: after the transaction, records once who wrote."""
-        result = execute(sql, params, many, context)
-        owner_id = acting.current().owner_id
-        if owner_id is not None and owner_id not in self._writers and _may_write(sql):
-            self._writers.add(owner_id)
-            self.on_commit(partial(self._record_writer, owner_id))
-        return result
-
-    def _record_writer(self, owner_id: int) -> None:
-        self._writers.discard(owner_id)
-        with acting.acting_for(owner_id), self.cursor() as cursor:
-            cursor.execute(_note(), {"owner": owner_id})
+    # --- the ends of transactions -----------------------------------------------------------------------
 
     def _commit(self) -> None:
-        if not (self.connection and layout_of(self.connection).has_nodes):
-            super()._commit()  # type: ignore[misc]
-            return
-        with named_as_they_are(self.connection):
-            super()._commit()  # type: ignore[misc]
+        with self._groups.committing() if self.connection and self._groups else nullcontext():
+            super()._commit()  # type: ignore[misc]  # here and below: of Django, not in its stubs
 
     def _rollback(self) -> None:
-        self._writers.clear()
-        self._session = None
-        super()._rollback()  # type: ignore[misc]  # here and below: of Django, not in its stubs
+        self._forget_transaction()
+        super()._rollback()  # type: ignore[misc]
 
     def _savepoint_rollback(self, sid: str) -> None:
-        self._writers.clear()  # of whom nothing is left to be noted; what still stands is noted all the same
-        self._session = None
+        self._forget_transaction()
         super()._savepoint_rollback(sid)  # type: ignore[misc]
+
+    def _forget_transaction(self) -> None:
+        self._session = None
+        if self._writers:
+            self._writers.forget()
 
     def _close(self) -> None:
         if self.connection is not None and self.pool and self._session != FRESH_SESSION:
             _forget_owner(self.connection)
-        self._writers.clear()
+        self._forget_transaction()
         self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
 
@@ -314,20 +259,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         raise error  # it does answer: all connections of the pool were in use
 
 
-def _may_write(statement: Any) -> bool:
-    return statement != _note() and not (isinstance(statement, str) and not WRITES.search(statement))
-
-
-def _note() -> str:
-    return load_sql("convmemory.core", "record_position")
-
-
 def _forget_owner(connection: psycopg.Connection) -> None:
     """Clears the owner of a connection before it returns to its pool, which discards closed connections."""
     try:
         connection.rollback()
         connection.autocommit = True
         setting_path = "; RESET search_path" if layout_of(connection).groups else ""
-        connection.execute(f"SET {OWNER_SETTING} = ''{setting_path}")
+        connection.execute(f"{_owner_statement(None)}{setting_path}")
     except psycopg.Error:
         connection.close()

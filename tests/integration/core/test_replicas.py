@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from pytest_django import Settings
 
 from convmemory.conversations.models import Conversation
@@ -15,6 +16,7 @@ from convmemory.conversations.reading import EVERYTHING, page_of_conversations
 from convmemory.core import replicas
 from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.logins import replicas as parameters_of
+from convmemory.core.postgres.writers import WriteRecorder
 from convmemory.core.replicas import may_use_replica
 from convmemory.ops.doctor.replicas_area import check_replicas
 from search.adapters.conversations import index_conversation
@@ -23,6 +25,9 @@ from tests.factories import exchange, make_conversation, make_user
 from tests.support.installation import wait_until
 from tests.support.own_logins import own_logins
 from tests.support.replica import StreamingReplica, streaming_replica
+
+if TYPE_CHECKING:
+    from convmemory.core.postgres.base import DatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,10 +64,13 @@ def reads_go_there(
 @contextmanager
 def replicas_in_use(replica: StreamingReplica) -> Iterator[None]:
     connection.settings_dict["REPLICAS"] = parameters_of([replica.url])
+    wrapper = cast("DatabaseWrapper", connections["default"])
+    wrapper._writers = WriteRecorder(wrapper)
     try:
-        with connection.execute_wrapper(connection._record_writes):  # type: ignore[attr-defined]
+        with connection.execute_wrapper(wrapper._writers.record):
             yield
     finally:
+        wrapper._writers = None
         connection.settings_dict["REPLICAS"] = {}
         replicas._replicas.clear()
 
