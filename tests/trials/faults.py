@@ -49,10 +49,10 @@ UNAPPLY = """
 from django.core.management import call_command
 from convmemory.core import acting
 with acting.schema_owner():
-    call_command("migrate", "search", "0017", verbosity=0)
-    call_command("migrate", "chat", "0004", verbosity=0)
+    call_command("migrate", "documents", "0001_documents", verbosity=0)
+    call_command("migrate", "conversations", "0001_initial", verbosity=0)
 """
-APPLIED = ("chat.0005_agent_documents", "search.0018_newest_vectors")  # in this order
+APPLIED = ("conversations.0002_stored_bytes", "documents.0002_stored_bytes")  # in this order
 PASS_TIME = """
 UPDATE conversations_import SET lease_until = now()
     WHERE state = 'running' AND lease_until < %(struck)s::timestamptz + interval '60 s';
@@ -313,7 +313,7 @@ class Trial:
             lock = scene.stored.connect()
             stack.callback(lock.close)
             lock.autocommit = False
-            lock.execute("LOCK TABLE search_sourceindex IN ACCESS SHARE MODE")
+            lock.execute("LOCK TABLE documents_document IN ACCESS SHARE MODE")
             if by_supervisor:
                 scene.installation.begin_start()
             else:

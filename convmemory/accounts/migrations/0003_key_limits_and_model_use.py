@@ -1,14 +1,24 @@
-"""Keys with an expiry and keys that only read; what people use of the model; no key's name in the admin's log."""
+"""From commit 7f45b3b: keys with an expiry, keys that only read, use of models; no key's name in the admin's log."""
 
-import django.db.models.deletion
-from django.conf import settings
-from django.db import migrations, models
+from importlib import import_module
+
+from django.db import migrations
 from django.db.models import F, Value
 from django.db.models.functions import Concat
 
+from convmemory.core.upgrading import create_tables, know_models, upgrade
+
+INITIAL = import_module("convmemory.accounts.migrations.0001_initial").Migration
+LIMIT_KEYS = """
+ALTER TABLE accounts_apikey
+    ADD COLUMN expires_at timestamp with time zone,
+    ADD COLUMN read_only boolean DEFAULT false NOT NULL;
+ALTER TABLE accounts_apikey ALTER COLUMN read_only DROP DEFAULT;
+"""
+
 
 def forget_names_in_the_log(apps, schema_editor):
-    """The log keeps what a row was called when it was changed: of keys that was their name, which is the owner's."""
+    """Replace the names of keys, which belong to their owners, in the log: it keeps what a changed row was called."""
     entries = apps.get_model("admin", "LogEntry").objects.filter(
         content_type__app_label="accounts", content_type__model="apikey"
     )
@@ -17,45 +27,17 @@ def forget_names_in_the_log(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0002_content_access"),
+        *INITIAL.dependencies,
         ("admin", "0003_logentry_add_action_flag_choices"),
         ("contenttypes", "0002_remove_content_type_name"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
-
-    operations = [
-        migrations.AddField(
-            model_name="apikey",
-            name="expires_at",
-            field=models.DateTimeField(blank=True, help_text="Null: never.", null=True),
-        ),
-        migrations.AddField(
-            model_name="apikey",
-            name="read_only",
-            field=models.BooleanField(default=False, help_text="Searches and reads; changes nothing."),
-        ),
-        migrations.CreateModel(
-            name="ModelUse",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("day", models.DateField()),
-                ("tokens", models.BigIntegerField(default=0)),
-                ("requests", models.PositiveIntegerField(default=0)),
-                (
-                    "owner",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-            ],
-            options={
-                "verbose_name": "use of the model",
-                "verbose_name_plural": "uses of the model",
-                "constraints": [models.UniqueConstraint(fields=("owner", "day"), name="model_use_once_a_day")],
-            },
-        ),
-        migrations.RunPython(forget_names_in_the_log, migrations.RunPython.noop),
-    ]
+    operations = upgrade(
+        INITIAL,
+        last="0002_content_access",
+        operations=[
+            migrations.RunSQL(LIMIT_KEYS),
+            know_models(INITIAL, "ApiKey", "ContentAccess"),
+            *create_tables(INITIAL, "ModelUse"),
+            migrations.RunPython(forget_names_in_the_log),
+        ],
+    )

@@ -1,27 +1,27 @@
-import django.db.models.deletion
-from django.conf import settings
-from django.db import migrations, models
+"""From commit 7f45b3b: agents that are switched off, agents' documents, running replies unique by owner."""
+
+from importlib import import_module
+
+from django.db import migrations
+
+from convmemory.core.upgrading import create_tables, know_models, upgrade
+
+INITIAL = import_module("convmemory.chat.migrations.0001_initial").Migration
+CHANGE = """
+ALTER TABLE chat_agent ADD COLUMN switched_off_at timestamp with time zone;
+DROP INDEX reply_running_once;
+CREATE UNIQUE INDEX reply_running_once ON chat_reply (owner_id, conversation_id) WHERE status = 'running';
+"""
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("chat", "0004_running_reply_of_an_owner"),
-        ("documents", "0001_documents"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-    ]
-
-    operations = [
-        migrations.CreateModel(
-            name="AgentDocument",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("agent", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="chat.agent")),
-                ("document", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="documents.document")),
-                ("owner", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
-            ],
-            options={
-                "indexes": [models.Index(fields=["owner", "agent"], name="agent_document_owner")],
-                "constraints": [models.UniqueConstraint(fields=("agent", "document", "owner"), name="agent_document_unique")],
-            },
-        ),
-    ]
+    dependencies = INITIAL.dependencies
+    operations = upgrade(
+        INITIAL,
+        last="0002_interrupted_for_any_reason",
+        operations=[
+            migrations.RunSQL(CHANGE),
+            know_models(INITIAL, "Agent", "CapturedHistory", "Reply"),
+            *create_tables(INITIAL, "AgentDocument"),
+        ],
+    )

@@ -81,7 +81,7 @@ def verify(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"{path} is damaged or no backup: {error}. Nothing was changed.") from error
     if digest != manifest["dump"]["sha256"]:
         raise InvalidInput(f"{path} is damaged: its checksum is not the one it was written with. Nothing was changed.")
-    unknown = {tuple(migration) for migration in manifest["migrations"]} - set(_known_migrations())
+    unknown = {tuple(migration) for migration in manifest["migrations"]} - set(known_migrations())
     if unknown:
         raise InvalidInput(
             f"{path} is of a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
@@ -203,7 +203,9 @@ def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
 
 
-def _known_migrations() -> Iterator[tuple[str, str]]:
+def known_migrations() -> Iterator[tuple[str, str]]:
+    """Yield the app and the name of each migration of this version and of those that they replace."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     assert loader.disk_migrations is not None
-    yield from loader.disk_migrations
+    for key, migration in loader.disk_migrations.items():
+        yield from (key, *migration.replaces)

@@ -214,16 +214,16 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def newest_migration() -> str:
-    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("ops")
+    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("documents")
     return str(name)
 
 
 def unapplied_migration() -> None:
-    MigrationRecorder(connection).record_unapplied("ops", newest_migration())
+    MigrationRecorder(connection).record_unapplied("documents", newest_migration())
 
 
 def undo_unapplied_migration() -> None:
-    MigrationRecorder(connection).record_applied("ops", newest_migration())
+    MigrationRecorder(connection).record_applied("documents", newest_migration())
 
 
 def undo_dropped_index() -> None:

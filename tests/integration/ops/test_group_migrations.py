@@ -68,7 +68,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> 
     for name in names:
         text = f'import importlib\nMigration = importlib.import_module("convmemory.chat.migrations.{name}").Migration\n'
         (package / f"{name}.py").write_text(text)
-    (package / "9999_toy.py").write_text(TOY.replace("LAST", names[-1]))
+    (package / "9999_toy.py").write_text(TOY.replace("LAST", "0001_initial"))
     monkeypatch.syspath_prepend(tmp_path)
     settings.MIGRATION_MODULES = {"chat": "toy_migrations"}
     return importlib.import_module("toy_migrations.9999_toy")

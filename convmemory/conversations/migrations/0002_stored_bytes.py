@@ -8,8 +8,9 @@ STORED_BYTES = {"null": True, "help_text": "Null: not counted yet."}
 
 
 class Migration(migrations.Migration):
+    replaces = [("conversations", "0011_stored_bytes")]
     dependencies = [
-        ("conversations", "0010_stars_tags_and_figures"),
+        ("conversations", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
