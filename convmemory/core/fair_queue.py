@@ -27,6 +27,7 @@ from django.utils import timezone
 from convmemory.core import acting
 from convmemory.core.models import OwnerService, OwnerTask
 from convmemory.core.options import QueueOptions, SiteOptions
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.queueing import enqueue, waiting_calls
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
@@ -37,7 +38,6 @@ RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 LEASE = timedelta(minutes=2)  # of a task that stops after some seconds; a killed worker's is taken up again after it
 LEASE_MARGIN = timedelta(minutes=1)  # of a long one, beyond its time limit
 SILENCE = timedelta(seconds=30)  # a task that has waited for so long has lost its ticket, or its ticket was too early
-CLAIM_LOCK = 7_203  # the advisory lock of whoever chooses
 KEY_CHARS = 40
 OWNER_TASK, IS_LONG = "runs_for_owner", "is_long"
 
@@ -201,7 +201,7 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
         "keeps_one_free": options.workers > 1,
     }
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [CLAIM_LOCK])
+        cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])
         _give_up(now)
         cursor.execute(load_sql("convmemory.core", "next_task"), parameters)
         row = cursor.fetchone()

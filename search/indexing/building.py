@@ -12,13 +12,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
 from search.indexing.active import IndexResult, embed_missing, state_of
 from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
 from search.models import ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import adapter_of
-from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock, unless_deleted
+from search.vectors.locking import derivation_lock, unless_deleted
 from search.vectors.passages import drop_passages
 from search.vectors.texts import item_texts
 
@@ -41,7 +42,7 @@ def build_source(
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with derivation_lock(source_id, BUILD_LOCK_CLASS) as held, unless_deleted(owner_id, source_id):
+    with derivation_lock(source_id, AdvisoryLock.BUILDING) as held, unless_deleted(owner_id, source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:

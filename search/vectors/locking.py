@@ -5,20 +5,16 @@ from contextlib import contextmanager
 
 from django.db import IntegrityError, connection
 
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import load_sql
 from search.models import Source
 
-LOCK_CLASS = 7_201  # the first key of these advisory locks
-BUILD_LOCK_CLASS = 7_202  # of those for a space that is built beside the active one
-WRITING_LOCK_CLASS = 7_203  # of those that writers of a source share and who deletes it holds alone
-VECTORS_LOCK_CLASS = 1_000_000  # of those for the vectors in one space, whose number is added
-
 
 @contextmanager
-def derivation_lock(source_id: int, lock_class: int = LOCK_CLASS) -> Iterator[bool]:
+def derivation_lock(source_id: int, lock: AdvisoryLock = AdvisoryLock.INDEXING) -> Iterator[bool]:
     """Try to take the lock, without waiting. It ends with its connection, so that a killed worker leaves none
     behind."""
-    keys = [lock_class, source_id % 2**31]
+    keys = [lock, source_id % 2**31]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "try_lock"), keys)
         (held,) = cursor.fetchone()
@@ -36,14 +32,14 @@ def lock_vectors(source_id: int, space_id: int) -> None:
     """
     lock_for_writing(source_id)
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_vectors"), [VECTORS_LOCK_CLASS + space_id, source_id % 2**31])
+        cursor.execute(load_sql("search", "lock_vectors"), [AdvisoryLock.VECTORS + space_id, source_id % 2**31])
 
 
 def lock_for_writing(source_id: int) -> None:
     """Before writing the first row: wait while the source is being deleted; the lock lasts until the transaction
     ends."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_with_others"), [WRITING_LOCK_CLASS, source_id % 2**31])
+        cursor.execute(load_sql("search", "lock_with_others"), [AdvisoryLock.WRITING, source_id % 2**31])
 
 
 def lock_for_deletion(source_id: int) -> None:
@@ -52,7 +48,7 @@ def lock_for_deletion(source_id: int) -> None:
     Otherwise rows added during the deletion would make it fail.
     """
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_vectors"), [WRITING_LOCK_CLASS, source_id % 2**31])
+        cursor.execute(load_sql("search", "lock_vectors"), [AdvisoryLock.WRITING, source_id % 2**31])
 
 
 @contextmanager

@@ -30,11 +30,11 @@ import psycopg
 from convmemory.core import embedded
 from convmemory.core.logins import ROLES
 from convmemory.core.postgres.layout import OVER_ALL
+from convmemory.core.postgres.locks import AdvisoryLock
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
 TURNS_PER_CONVERSATION = 10
-INDEXING_LOCK = 7_201  # `search.vectors.locking.LOCK_CLASS`
 WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon")
 
 STATE = """
@@ -198,7 +198,7 @@ class Fleet:
         with psycopg.connect(
             self.database_url, options=f"-c search_path={OVER_ALL},public", autocommit=True
         ) as connection:
-            connection.execute("SELECT pg_advisory_lock(%s, min(id)::int) FROM search_source", [INDEXING_LOCK])
+            connection.execute("SELECT pg_advisory_lock(%s, min(id)::int) FROM search_source", [AdvisoryLock.INDEXING])
             yield
 
     def log(self, name: str) -> str:

@@ -15,6 +15,7 @@ from django.db import connection
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
+from convmemory.core.postgres.locks import AdvisoryLock
 
 PREFIX = "migrated_"
 EMPTY_TABLES = """
@@ -42,14 +43,13 @@ BEGIN
 END
 $body$
 """
-LOCK = 7_299  # advisory, of the test server alone: one run makes the template while others wait
 
 
 def migrated_template() -> str:
     """Return the template's name; make it first if this server does not have it."""
     name = PREFIX + digest_of_schema()
     with connection._nodb_cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        cursor.execute("SELECT pg_advisory_lock(%s)", [AdvisoryLock.TEST_TEMPLATE])
         cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}%"])
         existing = {row[0] for row in cursor.fetchall()}
         if name not in existing:

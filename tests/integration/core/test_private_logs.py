@@ -39,6 +39,7 @@ from convmemory.core import embedded, fair_queue
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from convmemory.core.logs import JsonFormatter, PlainFormatter
 from convmemory.core.postgres import configuration, server
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.safe_tracebacks import quoted, safe_traceback
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.observability.index_samples import failure_reasons
@@ -113,7 +114,7 @@ def test_a_deadlock_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
     failed: list[psycopg.Error] = []
     both = threading.Barrier(2)
 
-    def lock(first: int, second: int) -> None:
+    def lock(first: AdvisoryLock, second: AdvisoryLock) -> None:
         with connect(folder) as link, link.transaction():
             link.execute("SET LOCAL deadlock_timeout = '100ms'")
             link.execute("SELECT pg_advisory_xact_lock(%s)", [first])
@@ -123,7 +124,8 @@ def test_a_deadlock_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
             except psycopg.errors.DeadlockDetected as error:
                 failed.append(error)
 
-    threads = [threading.Thread(target=lock, args=pair) for pair in ((1, 2), (2, 1))]
+    numbers = (AdvisoryLock.INDEXING, AdvisoryLock.BUILDING)
+    threads = [threading.Thread(target=lock, args=pair) for pair in (numbers, numbers[::-1])]
     for thread in threads:
         thread.start()
     for thread in threads:

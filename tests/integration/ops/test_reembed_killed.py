@@ -16,12 +16,13 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from pytest_django import Settings
 
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from search.searching import SearchQuery, search
-from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
+from search.vectors.locking import derivation_lock
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -123,7 +124,7 @@ def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp
     kept: set[int] = set()
     with ExitStack() as others:  # as if they were at these sources: it cannot be finished, and needs two workers
         for conversation in conversations[-HELD:]:
-            assert others.enter_context(derivation_lock(source_id(conversation), BUILD_LOCK_CLASS))
+            assert others.enter_context(derivation_lock(source_id(conversation), AdvisoryLock.BUILDING))
         for _ in range(2):
             process = start(model, tmp_path)
             wait_until(lambda: bool(built_rows()), tmp_path)

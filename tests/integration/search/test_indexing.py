@@ -12,6 +12,7 @@ from django.utils import timezone
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
 from search.adapters.conversations import index_conversation
 from search.indexing import active, batches
@@ -19,7 +20,6 @@ from search.indexing.status import index_status
 from search.indexing.sweeping import reconcile_sources, sources_to_index
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.vectors import passages
-from search.vectors.locking import LOCK_CLASS
 from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
 
 pytestmark = pytest.mark.django_db
@@ -186,9 +186,9 @@ def test_two_workers_do_not_index_one_conversation_at_once() -> None:
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [AdvisoryLock.INDEXING, source_id(conversation)])
             assert not index_conversation(conversation_id=conversation.pk).finished
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [AdvisoryLock.INDEXING, source_id(conversation)])
     finally:
         other.close()
     assert index_conversation(conversation_id=conversation.pk).finished

@@ -1,0 +1,63 @@
+"""Every advisory lock has its number in `convmemory.core.postgres.locks`, so that no two purposes share one."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from convmemory.core.postgres.locks import AdvisoryLock
+from convmemory.core.sql import load_sql
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTER = ROOT / "convmemory/core/postgres/locks.py"
+FOLDERS = ("benchmarks", "convmemory", "search", "memory", "summaries", "tests")
+LOCKING = re.compile(r"\bpg_(?:try_)?advisory_")
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for folder in FOLDERS:
+        for path in ROOT.glob(f"{folder}/**/*.py"):
+            if path not in (REGISTER, Path(__file__)):
+                yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def takes_a_lock(node: ast.AST) -> bool:
+    """Return True for a text with a locking statement, and for the call that loads one."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return LOCKING.search(node.value) is not None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_sql":
+        names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        return len(names) == 2 and LOCKING.search(load_sql(str(names[0]), str(names[1]))) is not None
+    return False
+
+
+def test_functions_that_lock_take_the_number_from_the_register() -> None:
+    locking = {
+        f"{name}:{function.lineno}": function
+        for name, tree in sources()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and any(takes_a_lock(node) for node in ast.walk(function))
+    }
+    assert len(locking) > 5
+    for place, function in locking.items():
+        assert "AdvisoryLock" in {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}, place
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call) and len(node.args) == 2):
+            if any(takes_a_lock(node) for node in ast.walk(call.args[0])) and isinstance(call.args[1], ast.List):
+                assert not isinstance(call.args[1].elts[0], ast.Constant), place
+
+
+def test_statements_that_lock_stand_in_functions() -> None:
+    for name, tree in sources():
+        inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
+        assert not [node for node in ast.walk(tree) if takes_a_lock(node) and id(node) not in inside], name
+
+
+def test_numbers_of_locks_stand_in_the_register_alone() -> None:
+    numbers = set(AdvisoryLock) - {AdvisoryLock.VECTORS}  # a million is a number of much else
+    found = {
+        name
+        for name, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value in numbers
+    }
+    assert found == set()
