@@ -4,7 +4,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from convmemory.accounts.views import PageRequest
+from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.import_views import upload_values
 from convmemory.conversations.tasks import enqueue_count
 from search.home import home_of

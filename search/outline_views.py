@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.reading import Filters, get_conversation, questions_of
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import whole_number

@@ -20,7 +20,7 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import EVERYTHING, Filters, page_of_conversations
 from convmemory.conversations.search_box import SearchBox

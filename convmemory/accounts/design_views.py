@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 
 SURFACES = ("page", "panel", "rail", "raised", "sunken", "line", "line-strong")
 TEXTS = ("text", "soft", "muted", "faint", "accent", "accent-strong", "danger", "warning")

@@ -1,27 +1,21 @@
-"""Account pages (the account, API keys, password), and `signed_in`, which wraps every page of the product."""
+"""Account pages: the account, appearance, API keys, password."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
-from django.contrib.auth.views import PasswordChangeView, redirect_to_login
+from django.contrib.auth.views import PasswordChangeView
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
-from django.utils.cache import patch_vary_headers
 from django.utils.translation import get_language_from_request, ngettext, override
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
-from django_htmx.http import HttpResponseClientRedirect
-from django_htmx.middleware import HtmxDetails
 
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
 from convmemory.accounts.models import ApiKey
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import use_today
 from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
 from convmemory.core.completions import endpoint_from_settings
@@ -30,38 +24,6 @@ from convmemory.core.languages import languages
 
 NEW_KEY_COOKIE = "convmemory_new_key"
 NEW_KEY_S = 60  # the redirect follows at once
-P = ParamSpec("P")
-R = TypeVar("R", bound=HttpResponseBase)
-
-
-class PageRequest(HttpRequest):
-    """A request from a signed-in user."""
-
-    htmx: HtmxDetails
-    user: User
-
-
-def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
-    """Admits only signed-in users, and keeps pages out of shared caches."""
-
-    @wraps(view)
-    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
-        caller = cast("PageRequest", request)
-        if not request.user.is_authenticated:
-            return _to_login(caller)
-        response = view(caller, *args, **kwargs)
-        response.headers.setdefault("Cache-Control", "private, no-cache")
-        patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])
-        return response
-
-    return wrapper
-
-
-def _to_login(request: PageRequest) -> HttpResponse:
-    answer = redirect_to_login(request.get_full_path())
-    if request.htmx:  # a part of a page cannot log in: the whole page has to
-        return HttpResponseClientRedirect(redirect_to_login(request.htmx.current_url_abs_path or "/").url)
-    return answer
 
 
 @require_safe

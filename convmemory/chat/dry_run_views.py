@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.chat.agents import agents_of
 from convmemory.chat.dry_run import dry_run_of_agent
 from convmemory.conversations.reading import get_conversation

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory import problems
 from convmemory.accounts.async_authentication import user_of_session
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.chat import agent_documents, agents, live, replies
 from convmemory.chat.agents import HOW_TO_SET_UP
 from convmemory.chat.endpoint_check import Trial, list_models

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.browsing import Choice
 from convmemory.conversations.curating_views import came_from

@@ -5,7 +5,7 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import curating, reading
 
 

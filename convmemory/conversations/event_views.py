@@ -10,7 +10,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import MAX_KEY, whole_number

@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.parts import spoken_text
 from convmemory.conversations.pictures import picture_of

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.statistics import statistics_of

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import curating, ingest, reading
 from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import MarkedSpan, Passage

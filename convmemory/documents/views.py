@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce

@@ -8,13 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts.keys import active_keys, create_key, row_of_key
-from convmemory.accounts.views import (
-    PageRequest,
-    new_key_of,
-    redirect_with_new_key,
-    showing_new_key,
-    signed_in,
-)
+from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
 from convmemory.core.options import PathOptions
 from convmemory.mcp_server.clients import setups
 from convmemory.mcp_server.http import PATH

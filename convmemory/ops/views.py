@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core import acting
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.options import MetricsOptions

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.forms import RecallForm
 from convmemory.tools.recall_view import RecallView, view_recall

@@ -18,7 +18,7 @@ from ninja import NinjaAPI
 from pytest_django import Settings
 
 from convmemory import problems
-from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp
 from convmemory.urls import urlpatterns as product_urls
 
