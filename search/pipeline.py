@@ -1,6 +1,6 @@
 """The pipeline of a search: a query is prepared, retrievers find candidates, rankers put them in order.
 
-This module lists the retrievers and rankers; a new pipeline checks that they fit together.
+This module lists the retrievers, `search/ranking/stages.py` the rankers; a new pipeline checks that they fit together.
 """
 
 from collections.abc import Collection, Sequence

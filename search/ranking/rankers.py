@@ -1,6 +1,6 @@
 """Rankers: from a table of features to one score a candidate.
 
-To add one, write a class with `features` and `score`, and name it in `Rankers` in `search/pipeline.py`.
+To add one, write a class with `features` and `score`, and name it in `Rankers` in `search/ranking/stages.py`.
 """
 
 from collections.abc import Collection

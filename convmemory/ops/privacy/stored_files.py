@@ -1,6 +1,6 @@
 """The files outside the database: deleting all of one person's, and those that no row names (orphans).
 
-`ROOTS` lists the folders, each with a subfolder for every owner. A process that was killed between storing a file and
+`roots()` lists the folders, each with a subfolder for every owner. A process that was killed between storing a file and
 creating its row, or after deleting the row, leaves an orphan. The sweep deletes orphans that are older than
 `ORPHANED_AFTER` and younger than the database: older ones may belong to a database that is about to be restored.
 """
