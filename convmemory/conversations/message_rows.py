@@ -42,7 +42,7 @@ class MessageRow:
         return hashlib.sha256(f"{start}, {self.parts_json}{end}".encode()).digest()
 
     def to_json(self) -> str:
-        """The JSON object that `insert_messages.sql` reads."""
+        """The JSON object that the statement `insert_messages` reads."""
         values = {
             "position": self.position,
             "role": self.role,

@@ -1,6 +1,6 @@
-"""Named SQL: what the ORM cannot say lives in `.sql` files, loaded by name.
+"""Named SQL: what the ORM cannot say stands in one `queries.sql` a package, loaded by name.
 
-A file holds one statement; its first line is a comment that says what it answers.
+A line `-- name: hits` begins a statement; the line after it is a comment that says what the statement answers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,42 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
+FILE = "queries.sql"
+BEGINS = "-- name: "
+
 
 @cache
 def load_sql(package: str, name: str) -> str:
-    """The statement in `<package>/sql/<name>.sql`."""
-    return resources.files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    """Return a statement of the package's `queries.sql`. Raises: LookupError if it has none of this name."""
+    try:
+        return statements_of(package)[name]
+    except KeyError:
+        raise LookupError(f"{package}/{FILE} has no statement {name}.") from None
+
+
+@cache
+def statements_of(package: str) -> Mapping[str, str]:
+    """Return all statements of the package's `queries.sql` by name."""
+    return split_statements(resources.files(package).joinpath(FILE).read_text(encoding="utf-8"))
+
+
+def split_statements(text: str) -> Mapping[str, str]:
+    """Return the statements of a file by name, each with its comment.
+
+    Raises: ValueError if a name comes twice, a statement has no comment, or text stands before the first name.
+    """
+    before, *parts = f"\n{text}".split(f"\n{BEGINS}")
+    if before.strip():
+        raise ValueError(f"A statement must follow a line such as `{BEGINS}hits`: {before.strip()[:60]!r}.")
+    statements: dict[str, str] = {}
+    for part in parts:
+        name, _, statement = part.partition("\n")
+        if not name.isidentifier() or name in statements:
+            raise ValueError(f"{name!r} is no name, or comes twice.")
+        if not statement.startswith("-- "):
+            raise ValueError(f"The statement {name} has no comment that says what it answers.")
+        statements[name] = statement.rstrip() + "\n"
+    return statements
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class ConversationAdapter:
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(element_ids))}
-        pending = PendingQuery(load_sql("search", "message_utterances"), parameters, keeps_plan=True)
+        pending = PendingQuery(load_sql("search.adapters", "message_utterances"), parameters, keeps_plan=True)
         return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
     def url(self, object_id: int, item_number: int) -> str:
@@ -73,7 +73,7 @@ class ConversationAdapter:
 
     def reconcile(self) -> int:
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("search", "reconcile_conversations"))
+            cursor.execute(load_sql("search.adapters", "reconcile_conversations"))
             count, gone = cursor.fetchone()
         delete_sources(gone or [])
         return int(count) + len(gone or [])

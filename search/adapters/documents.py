@@ -55,7 +55,7 @@ class DocumentAdapter(SourceAdapter):
 
     def reconcile(self) -> int:
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("search", "reconcile_documents"))
+            cursor.execute(load_sql("search.adapters", "reconcile_documents"))
             wrong, gone = cursor.fetchone()
         for document in Document.objects.filter(pk__in=wrong or []):
             put_source(facts_of(document), first_changed=0)

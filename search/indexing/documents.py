@@ -41,7 +41,7 @@ def store_documents(source: Source, items: Mapping[int, ItemTexts]) -> None:
         parameters[f"of_{weight}"] = [configuration_of(language) for language in own]
     with transaction.atomic(), connection.cursor() as cursor:
         lock_for_writing(source.pk)
-        cursor.execute(load_sql("search", "upsert_items"), parameters)
+        cursor.execute(load_sql("search.indexing", "upsert_items"), parameters)
         pack_postings(source, items)
         _add_languages(source, (language for of_item in languages for language in of_item.values()))
 

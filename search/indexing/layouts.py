@@ -89,7 +89,7 @@ def _mark_asking(source: Source, items: list[ItemText]) -> None:
     }
     with transaction.atomic(), connection.cursor() as cursor:
         lock_for_writing(source.pk)
-        cursor.execute(load_sql("search", "mark_asking"), parameters)
+        cursor.execute(load_sql("search.indexing", "mark_asking"), parameters)
 
 
 def find_lost_postings() -> list[int]:
@@ -101,7 +101,7 @@ def find_lost_postings() -> list[int]:
         "layout": Source.PACKED,
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "postings_lost"), parameters)
+        cursor.execute(load_sql("search.indexing", "postings_lost"), parameters)
         return [row[0] for row in cursor.fetchall()]
 
 

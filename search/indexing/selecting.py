@@ -67,7 +67,7 @@ def find_damage(
         "limit": limit,
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "damaged_items"), parameters)
+        cursor.execute(load_sql("search.indexing", "damaged_items"), parameters)
         return [Damage(*row) for row in cursor.fetchall()]
 
 

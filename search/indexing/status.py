@@ -54,5 +54,5 @@ def count_index(*, owner_id: int | None) -> IndexCounts:
     """The counts of one owner, or of the whole installation if it is None. One query."""
     parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "index_status"), parameters)
+        cursor.execute(load_sql("search.indexing", "index_status"), parameters)
         return IndexCounts(*cursor.fetchone())

@@ -103,4 +103,4 @@ def _delete_orphans(table: str, number: str) -> int:
 
 
 def _statement(name: str, table: str, number: str) -> str:
-    return load_sql("search", name).replace("{table}", table).replace("{number}", number)
+    return load_sql("search.indexing", name).replace("{table}", table).replace("{number}", number)

@@ -66,16 +66,16 @@ def _switch(space: EmbeddingSpace) -> None:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
     for group in every_group():
         with in_group(group), connection.cursor() as cursor:
-            cursor.execute(load_sql("search", "lock_index_states"))
+            cursor.execute(load_sql("search.indexing", "lock_index_states"))
     if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
         raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "space_laggards"), {"space": space.pk})
+        cursor.execute(load_sql("search.indexing", "space_laggards"), {"space": space.pk})
         if laggards := [row[0] for row in cursor.fetchall()]:
             raise NotBuilt(laggards)
     for group in every_group():
         with in_group(group), connection.cursor() as cursor:
-            cursor.execute(load_sql("search", "take_over_changes"), parameters)
+            cursor.execute(load_sql("search.indexing", "take_over_changes"), parameters)
             Item.objects.exclude(error="").update(error="")
-            cursor.execute(load_sql("search", "take_over_refusals"), parameters)
+            cursor.execute(load_sql("search.indexing", "take_over_refusals"), parameters)
     activate_space(space)

@@ -13,11 +13,11 @@ from search.sources import SourceFacts
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
     """Store a source's facts; with `first_changed`, mark its items from that one on as behind."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "put_source"), asdict(facts))
+        cursor.execute(load_sql("search.indexing", "put_source"), asdict(facts))
         (source_id,) = cursor.fetchone()
         if first_changed is not None:
             parameters = {"source": source_id, "version": facts.version, "first": first_changed}
-            cursor.execute(load_sql("search", "mark_changed"), parameters)
+            cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:

@@ -173,7 +173,7 @@ def _renewed(owner_id: int, home: int, cached: Postings | None) -> Postings | No
     segments = [] if cached is None else list(cached.segments)
     known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
     parameters = {"owner": owner_id, "home": home, "cached": known}
-    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "posting_blocks"), parameters).rows()
+    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.postings", "posting_blocks"), parameters).rows()
     if not count:
         return None
     present = np.asarray(ids, np.int64)

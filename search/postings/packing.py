@@ -40,7 +40,7 @@ def pack_postings(source: Source, items: Iterable[int]) -> None:
     }
     with connection.cursor() as cursor:
         for home, column in HOMES:
-            statement = load_sql("search", "pack_postings").replace("{column}", column)
+            statement = load_sql("search.postings", "pack_postings").replace("{column}", column)
             cursor.execute(statement, parameters | {"home": home})
 
 

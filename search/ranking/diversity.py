@@ -23,7 +23,7 @@ class PendingItemVectors:
             "sources": sources,
             "items": items,
         }
-        self._pending = PendingQuery(load_sql("search", "item_vectors"), parameters, keeps_plan=True)
+        self._pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
         self._shape = len(keys), query.active_space.dimensions
 
     def read(self) -> Vector:

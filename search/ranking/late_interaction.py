@@ -107,7 +107,7 @@ class MaxSim:
 
 @dataclass(frozen=True, slots=True)
 class NearPassages:
-    """The query's tokens with their weights, and passages near it (p,) as `late_passages.sql` gives them.
+    """The query's tokens with their weights, and passages near it (p,) as the statement `late_passages` gives them.
 
     `items` are the places of their items among the requested keys, from 1. `coded` are the token vectors of all
     passages, joined, and `sizes` the bytes of each.
@@ -167,13 +167,13 @@ def _send_passages_query(
         "for_questions": for_questions.tolist(),
     }
     if scanned is None:
-        return PendingQuery(load_sql("search", "late_passages"), parameters, keeps_plan=True)
+        return PendingQuery(load_sql("search.ranking", "late_passages"), parameters, keeps_plan=True)
     ids, counts = scanned.nearest_of_items(keys[~for_questions], query.vector, query.passage_kinds, NAMED_PER_ITEM)
     lasts = np.zeros(len(keys), np.int64)
     lasts[~for_questions] = counts
     lasts = np.cumsum(lasts)
     parameters |= {"ids": ids.tolist(), "firsts": np.append(1, lasts[:-1] + 1).tolist(), "lasts": lasts.tolist()}
-    return PendingQuery(load_sql("search", "late_passages_named"), parameters, keeps_plan=True)
+    return PendingQuery(load_sql("search.ranking", "late_passages_named"), parameters, keeps_plan=True)
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:

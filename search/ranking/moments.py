@@ -62,7 +62,7 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
 def _send_query_of_items(owner_id: int, keys: ItemKeys) -> PendingQuery:
     sources, items = split_keys(keys)
     parameters: dict[str, Any] = {"owner": owner_id, "sources": sources, "items": items}
-    return PendingQuery(load_sql("search", "item_moments"), parameters)
+    return PendingQuery(load_sql("search.ranking", "item_moments"), parameters)
 
 
 def _unpacked(columns: Columns) -> tuple[ItemKeys, Ints]:

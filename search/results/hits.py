@@ -75,7 +75,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
     with pipelined():
-        pending = PendingQuery(load_sql("search", "hits"), parameters, keeps_plan=True)
+        pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
         nearest = send_nearest_query(query, parameters) if query.space else None
         rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}

@@ -64,7 +64,7 @@ def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> Pendin
         "kinds": query.shown_kinds,
         "passages": PASSAGES_PER_HIT,
     }
-    return PendingQuery(load_sql("search", "hit_passages"), parameters, keeps_plan=True)
+    return PendingQuery(load_sql("search.results", "hit_passages"), parameters, keeps_plan=True)
 
 
 def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
@@ -227,7 +227,7 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | Non
         "items": [turn[1] for turn in turns],
         "passages": limit,
     }
-    pending = PendingQuery(load_sql("search", "item_places"), parameters, keeps_plan=True)
+    pending = PendingQuery(load_sql("search.results", "item_places"), parameters, keeps_plan=True)
     found: dict[Turn, list[PassagePlace]] = {}
     for source, item, element, part, start, end in pending.rows():
         found.setdefault((source, item), []).append((element, part, start, end, 0.0))

@@ -54,7 +54,7 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
 
 def send_moments_query(owner_id: int) -> PendingQuery:
     """Send the query for when all items were written, an index-only scan: several times as fast if many are needed."""
-    return PendingQuery(load_sql("search", "owner_moments"), {"owner": owner_id})
+    return PendingQuery(load_sql("search.retrieval", "owner_moments"), {"owner": owner_id})
 
 
 class PendingCorpus:
@@ -74,7 +74,7 @@ class PendingCorpus:
         with_moments: bool = False,
     ) -> None:
         parameters: dict[str, Any] = {"owner": owner_id, "space": space and space.pk, "kinds": sorted(kinds)}
-        self._pending = PendingQuery(load_sql("search", "corpus"), parameters, keeps_plan=True)
+        self._pending = PendingQuery(load_sql("search.retrieval", "corpus"), parameters, keeps_plan=True)
         self._pending_moments = send_moments_query(owner_id) if with_moments else None
 
     @cached_property

@@ -86,7 +86,7 @@ def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
     conditions, parameters = source_conditions(filters, "e")
     if not conditions:
         return None
-    statement = load_sql("search", "other_sources").replace("{filters}", " AND ".join(conditions))
+    statement = load_sql("search.retrieval", "other_sources").replace("{filters}", " AND ".join(conditions))
     return PendingQuery(statement, parameters | {"owner": owner_id})
 
 
@@ -97,7 +97,7 @@ def _send_matching_query(
     conditions, parameters = item_conditions(filters, text, languages)
     if not conditions:
         return None
-    statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
+    statement = load_sql("search.retrieval", "matching_items").replace("{filters}", " AND ".join(conditions))
     return PendingQuery(statement, parameters | {"owner": owner_id})
 
 
@@ -105,5 +105,5 @@ def _send_excepted_query(owner_id: int, filters: Filters) -> PendingQuery | None
     """Send the query for the items that the filters exclude one by one; None if there are none."""
     if not filters.except_turns:
         return None
-    statement = load_sql("search", "excepted_items").replace("{excepted}", excepted_sql())
+    statement = load_sql("search.retrieval", "excepted_items").replace("{excepted}", excepted_sql())
     return PendingQuery(statement, excepted_parameters(filters) | {"owner": owner_id})

@@ -32,13 +32,15 @@ def filter_sql(
     on_item, item_parameters = item_conditions(filters, text, languages)
     if on_item:
         joined = " AND ".join(on_item)
-        conditions.append(joined if document else load_sql("search", "item_of_vector").format(condition=joined))
+        conditions.append(
+            joined if document else load_sql("search.retrieval", "item_of_vector").format(condition=joined)
+        )
     return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
 
 
 def excepted_sql() -> str:
     """A query for the turns that the filters exclude one by one."""
-    return load_sql("search", "excepted_turns")
+    return load_sql("search.retrieval", "excepted_turns")
 
 
 def excepted_parameters(filters: Filters) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
 
 
 def _sources_where(condition: str) -> str:
-    return load_sql("search", "sources_where").replace("{condition}", condition)
+    return load_sql("search.retrieval", "sources_where").replace("{condition}", condition)
 
 
 def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:

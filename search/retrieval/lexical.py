@@ -177,7 +177,7 @@ def unpacked_statement(
     """The SQL that finds the items of `sources` with the terms in one column, where postings are not packed yet."""
     letters = _letters(column, query.scope)
     mask = "" if len(letters) == 2 else f":{letters}"
-    return load_sql("search", "lexical_matches").replace("{column}", column), {
+    return load_sql("search.retrieval", "lexical_matches").replace("{column}", column), {
         "owner": query.owner_id,
         "sources": list(sources),
         "queries": [_quoted(term) + mask for term in terms],

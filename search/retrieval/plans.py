@@ -99,7 +99,7 @@ def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
 def is_vacuumed(table: str) -> bool:
     """Whether most pages of the table are known to contain no dead rows, so that an index-only scan is possible."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
+        cursor.execute(load_sql("search.retrieval", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
         row = cursor.fetchone()
     return bool(row and row[0])
 
@@ -135,7 +135,7 @@ def moments_plan(owner_id: int) -> str:
     """The plan of the query for when all of an owner's items were written."""
     parameters: dict[str, object] = {"owner": owner_id}
     forbidden = ["enable_seqscan", "enable_bitmapscan"]
-    return plan_of(load_sql("search", "owner_moments"), parameters, forbidden, owner_id=owner_id)
+    return plan_of(load_sql("search.retrieval", "owner_moments"), parameters, forbidden, owner_id=owner_id)
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:

@@ -28,7 +28,7 @@ class PendingQueryWords:
 
     def __init__(self, owner_id: int, text: str, kinds: Collection[str]) -> None:
         parameters: dict[str, Any] = {"owner": owner_id, "kinds": sorted(kinds), "text": searchable(storable(text))}
-        self._pending = PendingQuery(load_sql("search", "query_words"), parameters, keeps_plan=True)
+        self._pending = PendingQuery(load_sql("search.retrieval", "query_words"), parameters, keeps_plan=True)
 
     @cached_property
     def words(self) -> tuple[QueryWord, ...]:

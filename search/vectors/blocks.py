@@ -184,7 +184,7 @@ def _renewed(owner_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blo
     """The current blocks, without reading cached ones again."""
     known = [] if cached is None else cached.ids.tolist()
     parameters = {"owner": owner_id, "space": space.pk, "cached": known}
-    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "code_blocks"), parameters).rows()
+    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()
     if not count:
         return None
     kept = None if cached is None else _without_replaced(cached, np.isin(cached.ids, ids), (count, digest))

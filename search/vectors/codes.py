@@ -36,7 +36,7 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
         "items": ITEMS_PER_BLOCK,
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "pack_codes"), parameters)
+        cursor.execute(load_sql("search.vectors", "pack_codes"), parameters)
 
 
 def drop_codes(source: Source, space: EmbeddingSpace, first_item: int) -> None:

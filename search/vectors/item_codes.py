@@ -18,7 +18,7 @@ from search.retrieval.candidates import ITEM_BITS, NO_ITEMS, ItemKeys, item_keys
 from search.vectors.blocks import Words, as_words
 
 ENTRY = np.dtype([("id", ">i8"), ("item", ">i4")])
-"""What `item_codes.sql` says of each vector."""
+"""What the statement `item_codes` says of each vector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ def derivation_lock(source_id: int, lock: AdvisoryLock = AdvisoryLock.INDEXING) 
     behind."""
     keys = [lock, source_id % 2**31]
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "try_lock"), keys)
+        cursor.execute(load_sql("search.vectors", "try_lock"), keys)
         (held,) = cursor.fetchone()
         try:
             yield held
         finally:
             if held:
-                cursor.execute(load_sql("search", "unlock"), keys)
+                cursor.execute(load_sql("search.vectors", "unlock"), keys)
 
 
 def lock_vectors(source_id: int, space_id: int) -> None:
@@ -32,14 +32,14 @@ def lock_vectors(source_id: int, space_id: int) -> None:
     """
     lock_for_writing(source_id)
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_vectors"), [AdvisoryLock.VECTORS + space_id, source_id % 2**31])
+        cursor.execute(load_sql("search.vectors", "lock_vectors"), [AdvisoryLock.VECTORS + space_id, source_id % 2**31])
 
 
 def lock_for_writing(source_id: int) -> None:
     """Before writing the first row: wait while the source is being deleted; the lock lasts until the transaction
     ends."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_with_others"), [AdvisoryLock.WRITING, source_id % 2**31])
+        cursor.execute(load_sql("search.vectors", "lock_with_others"), [AdvisoryLock.WRITING, source_id % 2**31])
 
 
 def lock_for_deletion(source_id: int) -> None:
@@ -48,7 +48,7 @@ def lock_for_deletion(source_id: int) -> None:
     Otherwise rows added during the deletion would make it fail.
     """
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lock_vectors"), [AdvisoryLock.WRITING, source_id % 2**31])
+        cursor.execute(load_sql("search.vectors", "lock_vectors"), [AdvisoryLock.WRITING, source_id % 2**31])
 
 
 @contextmanager

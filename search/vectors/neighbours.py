@@ -38,7 +38,7 @@ def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
 
 
 def _nearest(pk: int, *, table: str, number: str) -> tuple[float, list[Neighbour]]:
-    statement = load_sql("search", "nearest_vectors").replace("{table}", table).replace("{number}", number)
+    statement = load_sql("search.vectors", "nearest_vectors").replace("{table}", table).replace("{number}", number)
     with connection.cursor() as cursor:
         cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
         rows = cursor.fetchall()

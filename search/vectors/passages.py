@@ -140,7 +140,7 @@ def move_passages(source: Source, moved: Mapping[int, int]) -> None:
     for space in EmbeddingSpace.objects.filter(pk__in=packed):
         lock_vectors(source.pk, space.pk)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("search", "move_passages"), parameters | {"space": space.pk})
+            cursor.execute(load_sql("search.vectors", "move_passages"), parameters | {"space": space.pk})
         pack_codes(source, space, {*changed, *changed.values()})
 
 
@@ -234,7 +234,7 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
         "asks": [draft.asks for draft in drafts],
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "insert_passages"), parameters)
+        cursor.execute(load_sql("search.vectors", "insert_passages"), parameters)
 
 
 def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
@@ -247,7 +247,7 @@ def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[E
 def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
     """Embeddings of the owner's equal texts; using those of others would reveal them by the time it takes."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "equal_passages"), [digests, owner_id, space.pk])
+        cursor.execute(load_sql("search.vectors", "equal_passages"), [digests, owner_id, space.pk])
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
             for digest, vector, token_count, tokens in cursor.fetchall()

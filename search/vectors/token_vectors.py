@@ -45,7 +45,7 @@ def drop_punctuation(
         "width": -(-embedder.card.dimensions // 8),
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "token_vectors_of_all"), parameters)
+        cursor.execute(load_sql("search.vectors", "token_vectors_of_all"), parameters)
         changed = {
             passage_id: kept
             for passage_id, digest, token_count, codes in cursor.fetchall()
@@ -54,5 +54,5 @@ def drop_punctuation(
         }
         if changed:
             parameters |= {"passages": list(changed), "vectors": [kept or b"" for kept in changed.values()]}
-            cursor.execute(load_sql("search", "keep_token_vectors"), parameters)
+            cursor.execute(load_sql("search.vectors", "keep_token_vectors"), parameters)
     return len(changed)

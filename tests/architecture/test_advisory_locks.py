@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from convmemory.core.postgres.locks import AdvisoryLock
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import statements_of
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTER = ROOT / "convmemory/core/postgres/locks.py"
@@ -27,7 +27,8 @@ def takes_a_lock(node: ast.AST) -> bool:
         return LOCKING.search(node.value) is not None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_sql":
         names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-        return len(names) == 2 and LOCKING.search(load_sql(str(names[0]), str(names[1]))) is not None
+        if len(names) == 2:
+            return LOCKING.search(statements_of(str(names[0])).get(str(names[1]), "")) is not None
     return False
 
 

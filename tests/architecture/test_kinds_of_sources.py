@@ -8,6 +8,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.db import models
 
+from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.schedules import SCHEDULES
@@ -40,7 +41,7 @@ FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
         f"{OBJECTS[kind].split('.')[1]}.objects" in text("convmemory/ops/doctor/rows_area.py")
     ),
     "a sweep puts its sources right": lambda kind, adapter: (
-        f"{kind}s_{kind}" in text(f"search/sql/reconcile_{kind}s.sql")
+        f"{kind}s_{kind}" in load_sql("search.adapters", f"reconcile_{kind}s")
     ),
     "a sweep finds its unfinished work": lambda kind, adapter: any(
         f"convmemory.{kind}s.tasks" in function for function, _ in SCHEDULES.values()

@@ -1,9 +1,11 @@
-"""SQL that reads or writes rows stands in named files, each with a line that says what it answers."""
+"""SQL that reads or writes rows is named, in one file a package, each with a line that says what it answers."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from convmemory.core.sql import FILE, statements_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("convmemory", "search", "memory", "summaries")
@@ -84,31 +86,60 @@ def test_commands_in_the_code_are_few_and_define_nothing() -> None:
     assert COMMANDS.keys() == found.keys()
 
 
+def packages_of_statements() -> list[str]:
+    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/{FILE}")]
+    return [".".join(path.relative_to(ROOT).parts[:-1]) for path in files]
+
+
+def statements() -> dict[tuple[str, str], str]:
+    """Return every named statement, by its package and its name."""
+    return {
+        (package, name): text for package in packages_of_statements() for name, text in statements_of(package).items()
+    }
+
+
+def test_every_statement_stands_in_the_file_of_its_package() -> None:
+    others = {
+        path.relative_to(ROOT).as_posix()
+        for folder in FOLDERS
+        for path in ROOT.glob(f"{folder}/**/*.sql")
+        if path.name != FILE
+    }
+    assert others == set()
+    assert len(statements()) > 100
+
+
 def test_every_named_statement_says_what_it_answers_and_is_used() -> None:
-    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
     code = "".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py"))
-    assert files
-    for path in files:
-        assert path.read_text(encoding="utf-8").startswith("-- "), path
-        assert f'"{path.stem}"' in code, path
+    for (package, name), text in statements().items():
+        assert text.startswith("-- "), (package, name)
+        assert f'"{name}"' in code, (package, name)
+
+
+def test_every_statement_that_code_names_exists() -> None:
+    asked = {
+        tuple(argument.value for argument in node.args if isinstance(argument, ast.Constant))
+        for folder in FOLDERS
+        for path in ROOT.glob(f"{folder}/**/*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_sql"
+    }
+    assert {names for names in asked if len(names) == 2} - statements().keys() == set()
 
 
 def test_what_replaces_a_row_takes_its_time_from_the_new_one() -> None:
     """A server that hands statements on to others refuses `now()` there: each would have a time of its own."""
-    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
-    replacing = {path.name: path.read_text(encoding="utf-8").partition("DO UPDATE SET")[2] for path in files}
+    replacing = {name: text.partition("DO UPDATE SET")[2] for name, text in statements().items()}
     assert sum(bool(rest) for rest in replacing.values()) > 5
     assert [name for name, rest in replacing.items() if re.search(r"\bnow\(\)", rest, re.IGNORECASE)] == []
 
 
-BESIDE_POLICIES = ("convmemory/ops",)  # run as who owns the tables, or where there are no nodes
+BESIDE_POLICIES = "convmemory.ops"  # run as who owns the tables, or where there are no nodes
 
 
 def test_rows_that_are_computed_from_rows_are_returned() -> None:
     """Without that a server that hands statements on to others would copy them, which policies forbid."""
-    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
-    texts_of = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
-    computing = {name: text for name, text in texts_of.items() if re.search(r"INSERT INTO[^;]*\bSELECT\b", text)}
+    computing = {name: text for name, text in statements().items() if re.search(r"INSERT INTO[^;]*\bSELECT\b", text)}
     assert len(computing) > 10
     bare = {name for name, text in computing.items() if not re.search(r"\bRETURNING\b|\bON CONFLICT\b", text)}
-    assert {name for name in bare if not name.startswith(BESIDE_POLICIES)} == set()
+    assert {(package, name) for package, name in bare if not package.startswith(BESIDE_POLICIES)} == set()

@@ -84,7 +84,7 @@ class Database:
         return table in self.tables and self.tables[table].issuperset(columns)
 
     def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of a statement of `importers/sql`; `names` replace `{table}` and the like in it.
+        """Yield the rows of a statement of `importers/queries.sql`; `names` replace `{table}` and the like in it.
 
         Rows that are read more than once can come to far more than the file: what is read of an upload is counted.
         Raises: TooLarge.

@@ -173,7 +173,8 @@ def measured_costs(load: Load) -> dict[str, Cost]:
     extras = {size.table: size for size in _tables(load)}
     with connection.cursor() as cursor:
         cursor.execute(
-            load_sql("convmemory.ops", "bytes_per_row"), [groups.schemas(), list(extras), MIN_ROWS_TO_MEASURE]
+            load_sql("convmemory.ops.benchmarks", "bytes_per_row"),
+            [groups.schemas(), list(extras), MIN_ROWS_TO_MEASURE],
         )
         found = cursor.fetchall()
     return {

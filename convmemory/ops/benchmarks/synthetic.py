@@ -215,9 +215,9 @@ def store_vectors(
 def _copy_item_vectors(source: Source, space: EmbeddingSpace, chunks: int, vectors: VectorMaker) -> None:
     parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk, "chunks": chunks}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "synthetic_vectors"))
+        cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_vectors"))
         _copy_vectors(cursor, vectors.vectors(source.item_count * chunks))
-        cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
+        cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_items"), parameters)
 
 
 def _copy_passages(
@@ -238,7 +238,7 @@ def _copy_passages(
     }
     with connection.cursor() as cursor:
         _copy_vectors(cursor, vectors.vectors(len(passages)))
-        cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
+        cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_passages"), parameters)
     pack_codes(source, space, range(source.item_count))
 
 
@@ -254,8 +254,8 @@ def _copy_vectors(cursor: object, vectors: NDArray[np.float32]) -> None:
     rows = np.zeros(count, dtype=np.dtype(fields))
     rows["columns"], rows["number_size"], rows["number"] = 2, 4, np.arange(count)
     rows["size"], rows["dimensions"], rows["vector"] = 4 + 2 * dimensions, dimensions, vectors
-    cursor.execute(load_sql("convmemory.ops", "empty_synthetic_vectors"))  # type: ignore[attr-defined]
-    with cursor.copy(load_sql("convmemory.ops", "copy_synthetic_vectors")) as copy:  # type: ignore[attr-defined]
+    cursor.execute(load_sql("convmemory.ops.benchmarks", "empty_synthetic_vectors"))  # type: ignore[attr-defined]
+    with cursor.copy(load_sql("convmemory.ops.benchmarks", "copy_synthetic_vectors")) as copy:  # type: ignore[attr-defined]
         copy.write(COPY_HEADER)
         copy.write(rows.tobytes())
         copy.write(COPY_END)

@@ -22,7 +22,7 @@ IDS = {
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "database_facts"))
+        cursor.execute(load_sql("convmemory.ops.doctor", "database_facts"))
         version, size, vector, name = cursor.fetchone()
     yield "server", f"PostgreSQL {version}, {'embedded' if connection.settings_dict['EMBEDDED_PATH'] else 'external'}"
     yield "pgvector", str(vector)
@@ -58,7 +58,7 @@ def check_migrations() -> Iterator[Finding]:
 
 def check_connections() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "connections_in_use"))
+        cursor.execute(load_sql("convmemory.ops.doctor", "connections_in_use"))
         used, allowed = cursor.fetchone()
     if used > allowed * BUSY_SHARE:
         yield Finding(
@@ -71,7 +71,7 @@ def check_connections() -> Iterator[Finding]:
 
 def check_statistics() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "tables_without_statistics"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "tables_without_statistics"), [groups.schemas()])
         tables = [groups.place_name(*row) for row in cursor.fetchall()]
     if not tables:
         return

@@ -24,14 +24,14 @@ PLANNED_PASSAGES = 1_000  # with fewer, statistics of tables that were just fill
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "largest_indexes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "largest_indexes"), [groups.schemas()])
         for name, table, size, scans in cursor.fetchall():
             yield name, f"on {table}, {size}, used {scans:,} times"
 
 
 def check_validity() -> Iterator[Finding]:
     with schema_owner(), connection.cursor() as cursor:  # others are not shown which indexes are being built
-        cursor.execute(load_sql("convmemory.ops", "invalid_indexes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "invalid_indexes"), [groups.schemas()])
         found = cursor.fetchall()
     for schema, index in found:
         mine, name = index.startswith(OURS), groups.place_name(schema, index)
@@ -47,7 +47,7 @@ def check_validity() -> Iterator[Finding]:
 
 def check_declared() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "index_names"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "index_names"), [groups.schemas()])
         present = set(cursor.fetchall())
     for model in apps.get_models():
         if model.__module__.partition(".")[0] not in PROJECT_APPS:

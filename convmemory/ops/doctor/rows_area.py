@@ -36,7 +36,7 @@ SHOWN_REASONS = 3
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "table_sizes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "table_sizes"), [groups.schemas()])
         for table, rows, size in cursor.fetchall():
             yield table, f"about {rows:,} rows, {size}"
 
@@ -73,7 +73,7 @@ def check_passages() -> Iterator[Finding]:
     space = active_space()
     with connection.cursor() as cursor:
         parameters = {"space": space.pk, "entry_bytes": ENTRY.itemsize, "items": ITEMS_PER_BLOCK}
-        cursor.execute(load_sql("convmemory.ops", "passages_lost"), parameters)
+        cursor.execute(load_sql("convmemory.ops.doctor", "passages_lost"), parameters)
         lost = [row[0] for row in cursor.fetchall()]
     if not lost:
         return

@@ -67,7 +67,7 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
 
 
 def _drop_drafts(link: Link) -> None:
-    for (name,) in link.execute(load_sql("convmemory.ops", "drafts").encode()).fetchall():
+    for (name,) in link.execute(load_sql("convmemory.ops.groups", "drafts").encode()).fetchall():
         link.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
 
 
@@ -102,26 +102,26 @@ def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution
 
 def _place_owners(maker: Link, groups: int) -> dict[int, int]:
     """The largest first, each into the group that has least."""
-    sizes = maker.execute(load_sql("convmemory.ops", "owner_sizes").encode()).fetchall()
+    sizes = maker.execute(load_sql("convmemory.ops.groups", "owner_sizes").encode()).fetchall()
     loads = [(0, 0, number) for number in range(1, groups + 1)]
     places: dict[int, int] = {}
     for owner_id, size in sorted(sizes, key=lambda row: (-row[1], row[0])):
         load, owners, number = heapq.heappop(loads)
         heapq.heappush(loads, (load + size, owners + 1, number))
         places[owner_id] = number
-    run(maker, load_sql("convmemory.ops", "forget_places"))
-    run(maker, load_sql("convmemory.ops", "place_owners"), [list(places), list(places.values())])
+    run(maker, load_sql("convmemory.ops.groups", "forget_places"))
+    run(maker, load_sql("convmemory.ops.groups", "place_owners"), [list(places), list(places.values())])
     return {number: owners for _, owners, number in sorted(loads, key=lambda load: load[2])}
 
 
 def _copy_sequences(maker: Link, found: Layout, tables: Sequence[str]) -> list[tuple[str, str, str]]:
     """Sequences that go on where those of the tables stand: columns that draw from them, and their names."""
-    numbered = maker.execute(load_sql("convmemory.ops", "numbered_columns").encode(), [list(tables)]).fetchall()
+    numbered = maker.execute(load_sql("convmemory.ops.groups", "numbered_columns").encode(), [list(tables)]).fetchall()
     maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
     for table, column, name in numbered:
         old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
         maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
-        going_on = sql.SQL(load_sql("convmemory.ops", "go_on_counting"))
+        going_on = sql.SQL(load_sql("convmemory.ops.groups", "go_on_counting"))
         maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
     return [(table, column, f"{table}_{column}_seq") for table, column, _ in numbered]
 
@@ -130,7 +130,7 @@ def _copy_group(
     maker: Link, found: Layout, number: int, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]]
 ) -> None:
     schema = _draft(number)
-    copying = sql.SQL(load_sql("convmemory.ops", "copy_group"))
+    copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_group"))
 
     def fill() -> None:
         for way in OTHER_ORDERS:

@@ -15,11 +15,11 @@ LEAVING_S = 5.0
 def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) -> None:
     """Waits a moment for connections that are ending; `own` are the processes of this one's. Raises: InvalidInput."""
     known = [link.info.backend_pid, *own]
-    statement = sql.SQL(load_sql("convmemory.ops", "connections_of_others"))
+    statement = sql.SQL(load_sql("convmemory.ops.groups", "connections_of_others"))
     deadline = time.monotonic() + LEAVING_S
     while (row := link.execute(statement, [known]).fetchone()) and row[0] and time.monotonic() < deadline:
         time.sleep(0.1)
-        link.execute(load_sql("convmemory.ops", "forget_activity").encode())
+        link.execute(load_sql("convmemory.ops.groups", "forget_activity").encode())
     if row and row[0]:
         raise InvalidInput(
             f"{row[0]} connections use the database: stop `manage.py up`, web processes and workers, and other "

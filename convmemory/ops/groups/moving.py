@@ -37,14 +37,14 @@ def move_owner(*, username: str, to: int) -> int:
                 return 0
             choose_path(link, found.path_to(to))
             moved = _move_rows(link, owner_id, grouped_tables(), schema_of(row[0]), schema_of(to))
-            run(link, load_sql("convmemory.ops", "move_place"), {"owner": owner_id, "number": to})
+            run(link, load_sql("convmemory.ops.groups", "move_place"), {"owner": owner_id, "number": to})
     return moved
 
 
 def _move_rows(link: Link, owner_id: int, tables: Sequence[str], source: str, target: str) -> int:
     """Foreign keys are looked at when the transaction ends."""
     run(link, "SET CONSTRAINTS ALL DEFERRED")
-    copying, deleting = (sql.SQL(load_sql("convmemory.ops", name)) for name in ("copy_owner", "delete_owner"))
+    copying, deleting = (sql.SQL(load_sql("convmemory.ops.groups", name)) for name in ("copy_owner", "delete_owner"))
     moved = 0
     for table in tables:
         places = {"source": sql.Identifier(source, table), "target": sql.Identifier(target, table)}

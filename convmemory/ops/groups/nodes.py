@@ -39,7 +39,7 @@ class GroupOnNode:
 
 def has_nodes(link: Link) -> bool:
     """Whether this server is the coordinator of a cluster."""
-    row = link.execute(load_sql("convmemory.ops", "is_coordinator").encode()).fetchone()
+    row = link.execute(load_sql("convmemory.ops.groups", "is_coordinator").encode()).fetchone()
     return bool(row and row[0])
 
 
@@ -47,7 +47,9 @@ def schemas_beside_nodes(link: Link) -> list[str]:
     """The schemas of groups that still lie on the coordinator; none if there are no nodes."""
     if not has_nodes(link):
         return []
-    return [name for (name,) in link.execute(load_sql("convmemory.ops", "groups_beside_nodes").encode()).fetchall()]
+    return [
+        name for (name,) in link.execute(load_sql("convmemory.ops.groups", "groups_beside_nodes").encode()).fetchall()
+    ]
 
 
 def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
@@ -69,7 +71,7 @@ def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
 def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
     """Where each of these groups lies."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "group_nodes"), [list(numbers)])
+        cursor.execute(load_sql("convmemory.ops.groups", "group_nodes"), [list(numbers)])
         return [_on_node(*row) for row in cursor.fetchall()]
 
 
@@ -78,15 +80,15 @@ def _on_node(number: int, node: str, answered: bool, answer: str) -> GroupOnNode
 
 
 def _move(link: Link, schema: str) -> None:
-    dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
+    dropping = sql.SQL(load_sql("convmemory.ops.groups", "drop_keys_to_shared"))
     link.execute(dropping.format(schema=sql.Literal(schema)))
     for step in ("give_to_node", "let_go_of_copies"):
-        run(link, load_sql("convmemory.ops", step), [schema])
+        run(link, load_sql("convmemory.ops.groups", step), [schema])
 
 
 def refuse_older_tables(link: Link) -> None:
     """Raises: NodeRefused if the database was migrated before Citus came into it."""
-    if has_nodes(link) and link.execute(load_sql("convmemory.ops", "unsent_configurations").encode()).fetchone():
+    if has_nodes(link) and link.execute(load_sql("convmemory.ops.groups", "unsent_configurations").encode()).fetchone():
         raise NodeRefused(
             "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
             "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
@@ -95,6 +97,6 @@ def refuse_older_tables(link: Link) -> None:
 
 def _mark_functions(link: Link) -> None:
     marking = load_sql("convmemory.core", "mark_leakproof")
-    refused = link.execute(load_sql("convmemory.ops", "run_on_nodes").encode(), [marking]).fetchall()
+    refused = link.execute(load_sql("convmemory.ops.groups", "run_on_nodes").encode(), [marking]).fetchall()
     if refused:
         raise NodeRefused("; ".join(f"{node}: {reason}" for node, reason in refused))

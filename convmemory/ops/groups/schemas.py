@@ -33,7 +33,7 @@ def make_group(
     link.execute(sql.SQL("CREATE SCHEMA {}").format(identifier))
     choose_path(link, f'"{source}", {home_path}')
     parameters = {"tables": list(tables)}
-    steps = link.execute(load_sql("convmemory.ops", "table_definitions").encode(), parameters).fetchall()
+    steps = link.execute(load_sql("convmemory.ops.groups", "table_definitions").encode(), parameters).fetchall()
     choose_path(link, f'"{schema}", {home_path}')
     for step, statement in steps:
         if step <= LAST_BEFORE_ROWS:
@@ -56,7 +56,7 @@ def choose_path(link: Link, path: str) -> None:
 
 def columns_of(link: Link, table: str) -> sql.Composed:
     """The columns of a table on the search path, as they are listed in statements."""
-    rows = link.execute(load_sql("convmemory.ops", "stored_columns").encode(), [table]).fetchall()
+    rows = link.execute(load_sql("convmemory.ops.groups", "stored_columns").encode(), [table]).fetchall()
     return sql.SQL(", ").join(sql.Identifier(name) for (name,) in rows)
 
 
@@ -69,5 +69,5 @@ def make_tables_over_all(link: Link) -> None:
 def _copy_migrations(link: Link, *, schema: str, source: str) -> None:
     target, origin = sql.Identifier(schema, MIGRATIONS), sql.Identifier(source, MIGRATIONS)
     link.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(target, origin))
-    copying = sql.SQL(load_sql("convmemory.ops", "copy_migrations"))
+    copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_migrations"))
     link.execute(copying.format(target=target, source=origin))

@@ -37,7 +37,7 @@ def group_reports() -> list[GroupReport]:
     answering = [number for number in numbers if number not in places or not places[number].trouble]
     behind, unprotected = set(groups_behind(answering)), tables_without_policy()
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "group_sizes"), [numbers])
+        cursor.execute(load_sql("convmemory.ops.groups", "group_sizes"), [numbers])
         rows = cursor.fetchall()
     reports = [
         GroupReport(

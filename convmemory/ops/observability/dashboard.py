@@ -150,7 +150,9 @@ def reasons_panel(sample: IndexSample | None) -> Panel:
 def sizes_panel() -> Panel:
     """The largest tables and indexes."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "index_sizes"), {"limit": SIZES, "schemas": groups.schemas()})
+        cursor.execute(
+            load_sql("convmemory.ops.observability", "index_sizes"), {"limit": SIZES, "schemas": groups.schemas()}
+        )
         found = cursor.fetchall()
     values = [(name, float(size), size_text(size)) for name, _, size in found]
     return Panel(

@@ -60,6 +60,6 @@ def error_kind(result: object) -> str:
 
 def _rows(name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", name), parameters)
+        cursor.execute(load_sql("convmemory.ops.observability", name), parameters)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found

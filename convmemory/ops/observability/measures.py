@@ -138,7 +138,7 @@ def _store(sums: dict[Key, _Sums]) -> None:
     rows = [_row(name, label, None, item) for (name, label), item in sorted(ever.items(), key=_first)]
     rows += [_row(*key, item) for key, item in sorted(sums.items(), key=_first)]
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.executemany(load_sql("convmemory.ops", "add_measure"), rows)
+        cursor.executemany(load_sql("convmemory.ops.observability", "add_measure"), rows)
 
 
 def _first(pair: tuple[Any, _Sums]) -> Any:

@@ -104,7 +104,7 @@ def _coverage() -> Iterator[Metric]:
 
 def _database() -> Iterator[Metric]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "table_bytes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.observability", "table_bytes"), [groups.schemas()])
         rows = cursor.fetchall()
     sizes = GaugeMetricFamily("convmemory_table_bytes", "Bytes of a table with its indexes", labels=["table"])
     for table, size in rows:

@@ -23,7 +23,7 @@ def compute_map(*, owner_id: int) -> TurnMap | None:
     space = active_space()
     with connection.cursor() as cursor:
         parameters = {"owner": owner_id, "space": space.pk, "limit": MAX_POINTS}
-        cursor.execute(load_sql("convmemory.ops", "map_sample"), parameters)
+        cursor.execute(load_sql("convmemory.ops.observability", "map_sample"), parameters)
         rows = cursor.fetchall()
     if not rows:
         TurnMap.objects.filter(owner_id=owner_id).delete()
@@ -67,7 +67,7 @@ def shown_points(turn_map: TurnMap) -> list[dict[str, Any]]:
         "items": [item for _, item in places],
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "map_turns"), parameters)
+        cursor.execute(load_sql("convmemory.ops.observability", "map_turns"), parameters)
         rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[0], row[1]))
     return [
         {

@@ -114,7 +114,7 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
-        snapshot = _value(reader, load_sql("convmemory.ops", "export_snapshot"))
+        snapshot = _value(reader, load_sql("convmemory.ops.privacy", "export_snapshot"))
         yield (
             str(snapshot),
             {
@@ -122,8 +122,8 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
                 "version": VERSION,
                 "created_at": timezone.now().isoformat(),
                 "postgres": _value(reader, "SHOW server_version"),
-                "vector": _value(reader, load_sql("convmemory.ops", "vector_version")),
-                "migrations": _rows(reader, load_sql("convmemory.ops", "applied_migrations")),
+                "vector": _value(reader, load_sql("convmemory.ops.privacy", "vector_version")),
+                "migrations": _rows(reader, load_sql("convmemory.ops.privacy", "applied_migrations")),
                 "rows": count_rows(reader),
                 "places": stored_paths(reader),
             },
@@ -151,7 +151,7 @@ def stored_paths(reader: psycopg.Connection) -> list[str]:
 def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
     """The paths of the files that these tables name, read along the reader's search path."""
     statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
-    return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops", name))]
+    return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
@@ -167,7 +167,7 @@ def count_rows(reader: psycopg.Connection) -> dict[str, int]:
 
 def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
     """Schemas and names of the tables that hold rows."""
-    return reader.execute(load_sql("convmemory.ops", "backed_up_tables").encode(), [found.schemas]).fetchall()
+    return reader.execute(load_sql("convmemory.ops.privacy", "backed_up_tables").encode(), [found.schemas]).fetchall()
 
 
 def program(name: str, target: Mapping[str, Any]) -> list[str]:

@@ -104,7 +104,9 @@ def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     counts = {}
     with beside(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
-            statement = load_sql("convmemory.ops", "count_owned").format(table=table.name, condition=table.condition)
+            statement = load_sql("convmemory.ops.privacy", "count_owned").format(
+                table=table.name, condition=table.condition
+            )
             cursor.execute(statement, {"owner": user.pk})
             (counts[table.name],) = cursor.fetchone()
     return {name: count for name, count in counts.items() if count}
@@ -151,7 +153,9 @@ def _drop_person(person: OwnedTable, owner_id: int) -> int:
     Erasure.objects.filter(user_id=owner_id).delete()
     OwnerGroup.objects.filter(owner_id=owner_id).delete()
     with connection.cursor() as cursor:
-        statement = load_sql("convmemory.ops", "drop_person").format(table=person.name, condition=person.condition)
+        statement = load_sql("convmemory.ops.privacy", "drop_person").format(
+            table=person.name, condition=person.condition
+        )
         cursor.execute(statement, {"owner": owner_id})
         count: int = cursor.rowcount
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -165,14 +169,16 @@ def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
     """
     with connection.cursor() as cursor:
         for table in tables:
-            statement = load_sql("convmemory.ops", "count_owned").format(table=table.name, condition=table.condition)
+            statement = load_sql("convmemory.ops.privacy", "count_owned").format(
+                table=table.name, condition=table.condition
+            )
             cursor.execute(statement, {"owner": owner_id})
             if cursor.fetchone() != (0,):
                 raise IntegrityError(f"{table.name} still has rows of the person.")
 
 
 def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
-    statement = load_sql("convmemory.ops", name).format(table=table.name, condition=table.condition)
+    statement = load_sql("convmemory.ops.privacy", name).format(table=table.name, condition=table.condition)
     while True:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement, {"owner": owner_id, "batch": BATCH})
@@ -185,7 +191,7 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
 def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
     """Set a nullable reference to the person's rows to null, in the given rows of the model."""
     target = next(table for table in owned_tables() if table.model is key.related_model)
-    statement = load_sql("convmemory.ops", "clear_references").format(
+    statement = load_sql("convmemory.ops.privacy", "clear_references").format(
         table=model._meta.db_table, column=key.column, rows=rows,
         pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
     )  # fmt: skip
@@ -212,7 +218,7 @@ def _drop_log_entries(owner_id: int) -> int:
         entries = LogEntry.objects.filter(content_type__in=kind)
         if not entries.exists():
             continue
-        statement = load_sql("convmemory.ops", "drop_log_entries").format(
+        statement = load_sql("convmemory.ops.privacy", "drop_log_entries").format(
             table=table.name, condition=table.condition, pk=table.model._meta.pk.column
         )
         with connection.cursor() as cursor:
@@ -226,7 +232,7 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
         with connection.cursor() as cursor:
-            statement = load_sql("convmemory.ops", "owned_files").format(
+            statement = load_sql("convmemory.ops.privacy", "owned_files").format(
                 column=file_field.column, table=table.name, condition=table.condition
             )
             cursor.execute(statement, {"owner": owner_id})

@@ -37,7 +37,7 @@ ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
 ORDERS = {
     "conversations_conversation": "id",
     "conversations_message": "conversation_id, position",
-    "conversations_messagesource": load_sql("convmemory.ops", "order_of_sources"),
+    "conversations_messagesource": load_sql("convmemory.ops.privacy", "order_of_sources"),
     "conversations_event": "conversation_id, line_number",
 }
 
@@ -85,7 +85,7 @@ def _snapshot() -> Iterator[None]:
 def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> int:
     columns = ", ".join(f't."{column}"' for column in exported_columns(table))
     in_order = f"ORDER BY {order}" if (order := ORDERS.get(table.name)) else ""
-    statement = load_sql("convmemory.ops", "export_rows").format(
+    statement = load_sql("convmemory.ops.privacy", "export_rows").format(
         columns=columns, table=table.name, condition=table.condition, in_order=in_order
     )
     count = 0

@@ -124,7 +124,7 @@ def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
 
 
 def _statement(name: str, table: str, **parts: sql.Composable) -> sql.Composed:
-    return sql.SQL(load_sql("convmemory.ops", name)).format(table=sql.Identifier(table), **parts)
+    return sql.SQL(load_sql("convmemory.ops.privacy", name)).format(table=sql.Identifier(table), **parts)
 
 
 def _files(link: Link) -> list[str]:
@@ -185,12 +185,12 @@ def _refuse_others(link: Link, facts: dict[str, Any]) -> None:
 
 def _owners(link: Link, group: int) -> list[list[Any]]:
     """Ids and names of those who belong to the group."""
-    return [list(row) for row in link.execute(load_sql("convmemory.ops", "owners_of_group").encode(), [group])]
+    return [list(row) for row in link.execute(load_sql("convmemory.ops.privacy", "owners_of_group").encode(), [group])]
 
 
 def _migrations(link: Link) -> list[list[str]]:
     """Of the group, whose tables are looked at."""
-    return sorted(list(row) for row in link.execute(load_sql("convmemory.ops", "applied_migrations").encode()))
+    return sorted(list(row) for row in link.execute(load_sql("convmemory.ops.privacy", "applied_migrations").encode()))
 
 
 def _chunks(archive: zipfile.ZipFile, table: str) -> Iterator[bytes]:

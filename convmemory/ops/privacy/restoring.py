@@ -132,7 +132,7 @@ def _is_empty() -> bool:
     with connection.cursor() as cursor:
         tables = set(connection.introspection.table_names(cursor))
         for name in {"auth_user", "conversations_conversation"} & tables:
-            cursor.execute(load_sql("convmemory.ops", "has_rows").format(name))
+            cursor.execute(load_sql("convmemory.ops.privacy", "has_rows").format(name))
             if cursor.fetchone()[0]:
                 return False
     return True
@@ -140,7 +140,7 @@ def _is_empty() -> bool:
 
 def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
     deadline = time.monotonic() + LEAVING_S
-    statement = sql.SQL(load_sql("convmemory.ops", "other_connections"))
+    statement = sql.SQL(load_sql("convmemory.ops.privacy", "other_connections"))
     while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
         time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
     if row and row[0]:

@@ -58,7 +58,7 @@ def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
     """A role that can log in and nothing else; it must own nothing when the block ends."""
     role = sql.Identifier(ROLE)
     admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
-    admin.execute(sql.SQL(load_sql("convmemory.ops", "create_restoring_role")).format(role))
+    admin.execute(sql.SQL(load_sql("convmemory.ops.privacy", "create_restoring_role")).format(role))
     try:
         yield ROLE
     finally:
@@ -76,8 +76,8 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
 def take_over(target: Mapping[str, Any], role: str) -> None:
     """Make the program the owner of the restored database. Raises: InvalidInput if it contains what could run code."""
     with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
-        foreign = inside.execute(sql.SQL(load_sql("convmemory.ops", "foreign_objects"))).fetchall()
-        expressions = inside.execute(sql.SQL(load_sql("convmemory.ops", "expressions"))).fetchall()
+        foreign = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "foreign_objects"))).fetchall()
+        expressions = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "expressions"))).fetchall()
         for what in [*(f"{kind} {name}" for kind, name in foreign), *_unknown_calls(text for (text,) in expressions)]:
             raise InvalidInput(_refusal(what))
         inside.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))

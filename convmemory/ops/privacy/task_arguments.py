@@ -124,7 +124,7 @@ def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
 
 def _others(table: OwnedTable, pks: set[int], owner_id: int) -> set[int]:
     """Which of these rows exist and are not the person's."""
-    statement = load_sql("convmemory.ops", "rows_of_others").format(
+    statement = load_sql("convmemory.ops.privacy", "rows_of_others").format(
         pk=table.model._meta.pk.column, table=table.name, condition=table.condition
     )
     with connection.cursor() as cursor:

@@ -21,9 +21,9 @@ def reconcile_storage() -> int:
     wrong."""
     counted: int = _count_uncounted(time.monotonic() + MAX_S)
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "count_documents"))
+        cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
         counted += cursor.rowcount
-        cursor.execute(load_sql("convmemory.ops", "owners_with_storage"))
+        cursor.execute(load_sql("convmemory.ops.runtime", "owners_with_storage"))
         owners = [owner_id for (owner_id,) in cursor.fetchall()]
     counted += sum(_reconcile(owner_id) for owner_id in owners)
     return counted
@@ -49,7 +49,7 @@ def _reconcile(owner_id: int) -> bool:
         StoredUse.objects.get_or_create(owner_id=owner_id)
         row = StoredUse.objects.select_for_update().get(owner_id=owner_id)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.ops", "stored_bytes_of_owner"), {"owner": owner_id})
+            cursor.execute(load_sql("convmemory.ops.runtime", "stored_bytes_of_owner"), {"owner": owner_id})
             (stored,) = cursor.fetchone()
         if row.stored_bytes == stored:
             return False

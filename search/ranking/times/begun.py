@@ -15,7 +15,7 @@ def has_begun(owner_id: int, span: Span) -> bool:
         "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
         "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
     }
-    ((found,),) = PendingQuery(load_sql("search", "sources_begun"), parameters).rows()
+    ((found,),) = PendingQuery(load_sql("search.ranking", "sources_begun"), parameters).rows()
     return bool(found)
 
 

@@ -196,7 +196,7 @@ def reembed(*arguments: str) -> None:
 def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     for group in groups.layout().groups:
         with schema_owner(), connection.cursor() as cursor:
-            dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
+            dropping = sql.SQL(load_sql("convmemory.ops.groups", "drop_keys_to_shared"))
             cursor.execute(dropping.format(schema=sql.Literal(f"group_{group}")))
     person = User.objects.get(pk=people["bert"])
     with monkeypatch.context() as patch, maintenance():

@@ -1,0 +1,15 @@
+-- name: user_of_key
+-- The active user whose unrevoked, unexpired key has this hash, and whether that key is read-only.
+-- Notes the key's use, not more often than asked to. Nobody is known yet, so it calls a function that no policy holds.
+SELECT u.*, found.read_only AS key_is_read_only
+FROM convmemory_owner_of_key(%(key_hash)s, %(recorded_every)s) AS found
+INNER JOIN auth_user AS u ON u.id = found.owner_id AND u.is_active
+
+-- name: reserve_use
+-- Reserves tokens of a person's day; no row if use and reservations have reached the limit (0: unlimited).
+INSERT INTO accounts_modeluse AS u (owner_id, day, tokens, requests)
+VALUES (%(owner)s, %(day)s, %(tokens)s, 1)
+ON CONFLICT (owner_id, day) DO UPDATE
+SET tokens = u.tokens + excluded.tokens, requests = u.requests + 1
+WHERE %(limit)s = 0 OR u.tokens < %(limit)s
+RETURNING id

@@ -1,0 +1,245 @@
+-- name: date_messages
+-- Date the undated messages of one conversation: by the first event of their turn, else by the nearest dated message,
+-- else by when the conversation began. A message shares `since` with the dated one before it, `until` with the one after.
+WITH first_event AS (
+    SELECT e.turn_number, min(e.created_at) AS at
+    FROM conversations_event AS e
+    WHERE e.owner_id = %(owner)s AND e.conversation_id = %(conversation)s AND e.turn_number IS NOT NULL
+    GROUP BY e.turn_number
+),
+counted AS (
+    SELECT
+        m.id, m."position", m.turn_number, m.created_at,
+        count(m.created_at) OVER (ORDER BY m."position") AS since,
+        count(m.created_at) OVER (ORDER BY m."position" DESC) AS until
+    FROM conversations_message AS m
+    WHERE m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+),
+placed AS (
+    SELECT
+        c.id, c.turn_number, c.created_at,
+        max(c.created_at) OVER (PARTITION BY c.since) AS before,
+        max(c.created_at) OVER (PARTITION BY c.until) AS after,
+        c."position" - max(c."position") FILTER (WHERE c.created_at IS NOT NULL) OVER (PARTITION BY c.since) AS back,
+        max(c."position") FILTER (WHERE c.created_at IS NOT NULL) OVER (PARTITION BY c.until) - c."position" AS ahead
+    FROM counted AS c
+),
+dated AS (
+    SELECT
+        p.id,
+        coalesce(
+            f.at, CASE WHEN p.ahead < p.back THEN p.after ELSE coalesce(p.before, p.after) END, %(begun)s
+        ) AS at
+    FROM placed AS p
+    LEFT JOIN first_event AS f ON f.turn_number = p.turn_number
+    WHERE p.created_at IS NULL
+)
+UPDATE conversations_message AS m
+SET created_at = dated.at
+FROM dated
+WHERE m.id = dated.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+
+-- name: set_event_turns
+-- Set the turn numbers of the given lines of one conversation's event log, where they differ.
+UPDATE conversations_event AS e
+SET turn_number = v.turn_number
+FROM unnest(%(lines)s::int[], %(turns)s::int[]) AS v (line_number, turn_number)
+WHERE
+    e.owner_id = %(owner)s AND e.conversation_id = %(conversation)s AND e.line_number = v.line_number
+    AND e.turn_number IS DISTINCT FROM v.turn_number
+
+-- name: set_positions
+-- Set the positions of the given messages of one conversation; the unique constraint is checked at commit.
+UPDATE conversations_message AS m
+SET position = v.position
+FROM unnest(%(messages)s::bigint[], %(positions)s::int[]) AS v (id, position)
+WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+
+-- name: insert_messages
+-- Insert messages of one conversation, given as one JSON array, in the order of their positions; returns their ids.
+INSERT INTO conversations_message (
+    owner_id, conversation_id, position, role, is_real_user, superseded, name, model, parts, source_key, content_hash,
+    created_at, turn_number
+)
+SELECT
+    %(owner)s, %(conversation)s, v.position, v.role, v.is_real_user, v.superseded, v.name, v.model, v.parts,
+    v.source_key, decode(v.content_hash, 'hex'), v.created_at, v.turn_number
+FROM jsonb_to_recordset(%(messages)s::jsonb) AS v (
+    position int, role text, is_real_user bool, superseded bool, name text, model text, parts jsonb, source_key text,
+    content_hash text, created_at timestamptz, turn_number int
+)
+ORDER BY v.position
+RETURNING position, id
+
+-- name: insert_message_sources
+-- Store the raw source lines of messages, given as one JSON array.
+INSERT INTO conversations_messagesource (message_id, owner_id, data)
+SELECT v.message, %(owner)s, decode(v.data, 'base64')
+FROM jsonb_to_recordset(%(sources)s::jsonb) AS v (message bigint, data text)
+RETURNING message_id
+
+-- name: set_turn_numbers
+-- Set the turn numbers of the given messages of one conversation.
+UPDATE conversations_message AS m
+SET turn_number = v.turn_number
+FROM unnest(%(messages)s::bigint[], %(turns)s::int[]) AS v (id, turn_number)
+WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+
+-- name: messages_by_id
+-- An owner's messages with these ids, without superseded ones, as `StoredMessage` has their fields; with a pattern, only
+-- those that match it.
+SELECT id, turn_number, role, is_real_user, name, parts, created_at, "position", content_hash
+FROM conversations_message
+WHERE id = ANY(%(messages)s::bigint[]) AND owner_id = %(owner)s AND NOT superseded
+    AND (%(pattern)s::text IS NULL OR parts::text ~* %(pattern)s)
+
+-- name: outline
+-- The question that opens each turn of a conversation, from one turn on, shortened.
+SELECT DISTINCT ON (turn_number)
+       turn_number,
+       coalesce(left(jsonb_path_query_first(parts, '$[*] ? (@.type == "text").text') #>> '{}', 400), '')
+FROM conversations_message
+WHERE owner_id = %s AND conversation_id = %s AND is_real_user AND turn_number >= %s
+ORDER BY turn_number, position
+LIMIT %s
+
+-- name: matching_events
+-- The events of one owner that contain all words of a query. The index knows the owner as a word (core/fields.py).
+SELECT e.id
+FROM conversations_event AS e
+WHERE (array_to_tsvector(ARRAY['owner ' || e.owner_id::text]) || e.words) @@ (%s::tsquery && %s::tsquery)
+
+-- name: take_idle
+-- Mark one owner's idle conversation as processing, with room for a question at its end; the question's position.
+UPDATE conversations_conversation
+SET
+    message_count = message_count + 1,
+    updated_at = greatest(updated_at, %(asked_at)s),
+    title = CASE title WHEN '' THEN %(title)s ELSE title END,
+    status = 'processing',
+    processing_until = %(until)s
+WHERE id = %(conversation)s AND owner_id = %(owner)s AND status <> 'processing'
+RETURNING message_count - 1
+
+-- name: count_figures
+-- Counts some of an owner's conversations that changed since they were counted: messages and characters by day, messages by model, calls by tool.
+WITH chosen AS (
+    SELECT c.id, c.turns_version, c.message_count, c.created_at
+    FROM conversations_conversation c
+    LEFT JOIN conversations_figures f ON f.owner_id = c.owner_id AND f.conversation_id = c.id
+    WHERE c.owner_id = %(owner)s
+      AND (f.id IS NULL OR f.turns_version <> c.turns_version OR f.message_count <> c.message_count)
+    ORDER BY c.id
+    LIMIT %(limit)s
+    FOR KEY SHARE OF c
+),
+elements AS (
+    SELECT m.conversation_id, m.id AS message_id, m.model, m.role, part,
+           to_char(coalesce(m.created_at, chosen.created_at) AT TIME ZONE %(zone)s, 'YYYY-MM-DD') AS day
+    FROM chosen
+    JOIN conversations_message m ON m.owner_id = %(owner)s AND m.conversation_id = chosen.id
+    CROSS JOIN LATERAL jsonb_array_elements(m.parts) AS part
+),
+days AS (
+    SELECT conversation_id, jsonb_object_agg(day, jsonb_build_array(messages, characters)) AS counted
+    FROM (
+        SELECT conversation_id, day, count(DISTINCT message_id) AS messages,
+               sum(length(coalesce(part ->> 'text', '')) + length(coalesce(part ->> 'input', ''))) AS characters
+        FROM elements GROUP BY conversation_id, day
+    ) AS by_day GROUP BY conversation_id
+),
+models AS (
+    SELECT conversation_id, jsonb_object_agg(model, messages) AS counted
+    FROM (
+        SELECT conversation_id, model, count(DISTINCT message_id) AS messages
+        FROM elements WHERE role = 'assistant' AND model <> '' GROUP BY conversation_id, model
+    ) AS by_model GROUP BY conversation_id
+),
+tools AS (
+    SELECT conversation_id, jsonb_object_agg(tool, calls) AS counted
+    FROM (
+        SELECT conversation_id, left(part ->> 'name', 200) AS tool, count(*) AS calls
+        FROM elements WHERE part ->> 'type' = 'tool_call' AND part ->> 'name' <> '' GROUP BY conversation_id, tool
+    ) AS by_tool GROUP BY conversation_id
+)
+INSERT INTO conversations_figures (owner_id, conversation_id, turns_version, message_count, days, models, tools)
+SELECT %(owner)s, chosen.id, chosen.turns_version, chosen.message_count,
+       coalesce(days.counted, '{}'), coalesce(models.counted, '{}'), coalesce(tools.counted, '{}')
+FROM chosen
+LEFT JOIN days ON days.conversation_id = chosen.id
+LEFT JOIN models ON models.conversation_id = chosen.id
+LEFT JOIN tools ON tools.conversation_id = chosen.id
+ON CONFLICT (owner_id, conversation_id) DO UPDATE
+SET turns_version = excluded.turns_version, message_count = excluded.message_count,
+    days = excluded.days, models = excluded.models, tools = excluded.tools
+
+-- name: models_of_owner
+-- How often an owner's conversations have each of their models, the most frequent first.
+SELECT named.key, sum(named.value::bigint)::bigint AS times
+FROM conversations_figures AS figures
+CROSS JOIN LATERAL jsonb_each_text(figures.models) AS named
+WHERE figures.owner_id = %s
+GROUP BY named.key
+ORDER BY times DESC, named.key
+LIMIT %s
+
+-- name: tools_of_owner
+-- How often an owner's conversations have each of their tools, the most frequent first.
+SELECT named.key, sum(named.value::bigint)::bigint AS times
+FROM conversations_figures AS figures
+CROSS JOIN LATERAL jsonb_each_text(figures.tools) AS named
+WHERE figures.owner_id = %s
+GROUP BY named.key
+ORDER BY times DESC, named.key
+LIMIT %s
+
+-- name: activity_of_owner
+-- Messages and characters of an owner's conversations by day, the days in order.
+SELECT day.key, sum((day.value ->> 0)::bigint)::bigint, sum((day.value ->> 1)::bigint)::bigint
+FROM conversations_figures AS figures
+CROSS JOIN LATERAL jsonb_each(figures.days) AS day
+WHERE figures.owner_id = %s
+GROUP BY day.key
+ORDER BY day.key
+
+-- name: count_stored
+-- Add to the bytes that an owner and a conversation have stored; no row if they grow past the limit (0: unlimited).
+WITH changed AS (
+    UPDATE conversations_conversation SET stored_bytes = greatest(stored_bytes + %(change)s, 0)
+    WHERE id = %(conversation)s AND owner_id = %(owner)s AND stored_bytes IS NOT NULL
+)
+INSERT INTO conversations_storeduse AS u (owner_id, stored_bytes)
+SELECT %(owner)s, greatest(%(change)s, 0)
+WHERE %(limit)s = 0 OR %(change)s <= %(limit)s
+ON CONFLICT (owner_id) DO UPDATE SET stored_bytes = greatest(u.stored_bytes + %(change)s, 0)
+WHERE %(limit)s = 0 OR %(change)s < 0 OR u.stored_bytes + %(change)s <= %(limit)s
+RETURNING stored_bytes
+
+-- name: bytes_of_messages
+-- The bytes that messages of one owner count: their parts and source lines, and a fixed number a row.
+SELECT coalesce(sum(%(row_bytes)s + octet_length(m.parts::text) + coalesce(octet_length(s.data), 0)), 0)
+FROM conversations_message AS m
+LEFT JOIN conversations_messagesource AS s ON s.message_id = m.id AND s.owner_id = m.owner_id
+WHERE m.owner_id = %(owner)s AND m.id = ANY(%(messages)s)
+
+-- name: recount_conversations
+-- Set the bytes that locked conversations count, from their messages and events; by how much each has changed.
+UPDATE conversations_conversation AS c SET stored_bytes = counted.stored_bytes
+FROM (
+    SELECT
+        o.id, coalesce(o.stored_bytes, 0) AS before,
+        coalesce((
+            SELECT sum(%(row_bytes)s + octet_length(m.parts::text) + coalesce(octet_length(s.data), 0))
+            FROM conversations_message AS m
+            LEFT JOIN conversations_messagesource AS s ON s.message_id = m.id AND s.owner_id = m.owner_id
+            WHERE m.owner_id = o.owner_id AND m.conversation_id = o.id
+        ), 0) + coalesce((
+            SELECT sum(%(row_bytes)s + octet_length(e.payload::text))
+            FROM conversations_event AS e
+            WHERE e.owner_id = o.owner_id AND e.conversation_id = o.id
+        ), 0) AS stored_bytes
+    FROM conversations_conversation AS o
+    WHERE o.id = ANY(%(conversations)s)
+) AS counted
+WHERE c.id = counted.id
+RETURNING counted.stored_bytes - counted.before

@@ -1,0 +1,467 @@
+-- name: create_definer_functions
+-- Creates the functions that bypass the policies: whose a key is, whether somebody has signed in from an address, and
+-- how many tasks wait. They run as the tables' owner.
+DO $body$
+DECLARE
+    path text := format('%I, pg_temp', current_schema());
+    part text;
+BEGIN
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_owner_of_key(key_hash bytea, recorded_every interval)
+        RETURNS TABLE (owner_id bigint, read_only boolean)
+        LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = %s AS
+        $key$
+            WITH found AS (
+                SELECT k.id, k.owner_id, k.read_only
+                FROM accounts_apikey AS k
+                WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+            ),
+
+            noted AS (
+                UPDATE accounts_apikey AS k
+                SET last_used_at = now()
+                FROM found
+                INNER JOIN auth_user AS u ON u.id = found.owner_id AND u.is_active
+                WHERE k.id = found.id AND (k.last_used_at IS NULL OR k.last_used_at < now() - $2)
+            )
+
+            SELECT found.owner_id::bigint, found.read_only FROM found
+        $key$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_waiting_tasks(due_by timestamptz, at_most int)
+        RETURNS bigint
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
+        $count$
+            SELECT count(*)
+            FROM (
+                SELECT FROM core_ownertask AS t
+                WHERE (t.leased_until IS NULL OR t.leased_until <= $1) AND t.due_at <= $1
+                LIMIT $2
+            ) AS waiting
+        $count$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_knows_address(name text, address bytea)
+        RETURNS boolean
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
+        $known$
+            SELECT EXISTS (
+                SELECT
+                FROM sign_in_knownaddress AS k
+                INNER JOIN auth_user AS u ON u.id = k.owner_id
+                WHERE u.username = $1 AND k.address_hash = $2
+            )
+        $known$
+        $function$,
+        path
+    );
+    REVOKE ALL ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address FROM PUBLIC;
+    FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
+        CONTINUE WHEN to_regrole(part) IS NULL;
+        EXECUTE format(
+            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address TO %I',
+            part
+        );
+    END LOOP;
+END
+$body$
+
+-- name: apply_policies
+-- Puts a policy on every table with `owner_id`, whoever created it; idempotent.
+DO $body$
+DECLARE
+    owned record;
+    mine text;
+BEGIN
+    FOR owned IN
+        SELECT
+            c.oid::regclass AS name, c.relrowsecurity AS is_on, format_type(a.atttypid, NULL) AS owner_type,
+            EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid AND p.polname = 'owner_alone') AS has_policy
+        FROM pg_class AS c
+        INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+    LOOP
+        IF NOT owned.has_policy THEN
+            mine := format('owner_id = nullif(current_setting(''convmemory.owner'', true), '''')::%s', owned.owner_type);
+            EXECUTE format('CREATE POLICY owner_alone ON %s USING (%s) WITH CHECK (%s)', owned.name, mine, mine);
+        END IF;
+        IF NOT owned.is_on THEN
+            EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', owned.name);
+        END IF;
+    END LOOP;
+END
+$body$
+
+-- name: roles_are_there
+-- Whether both roles of the program exist.
+SELECT to_regrole('convmemory_app') IS NOT NULL AND to_regrole('convmemory_maintenance') IS NOT NULL
+
+-- name: create_roles
+-- Creates the roles that the application and maintenance log in with, if they are missing; needs a superuser.
+DO $body$
+BEGIN
+    IF to_regrole('convmemory_app') IS NULL THEN
+        CREATE ROLE convmemory_app LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION;
+    END IF;
+    IF to_regrole('convmemory_maintenance') IS NULL THEN
+        CREATE ROLE convmemory_maintenance LOGIN NOSUPERUSER BYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION;
+    END IF;
+EXCEPTION
+    WHEN duplicate_object OR unique_violation THEN NULL;  -- another process has just made them
+END
+$body$
+
+-- name: search_path
+-- The current search path.
+SELECT current_setting('search_path')
+
+-- name: grant_over_all
+-- Let maintenance, if it has a log-in of its own, read, change and delete rows of all groups; inserts are not granted.
+DO $body$
+BEGIN
+    IF to_regrole('convmemory_maintenance') IS NOT NULL THEN
+        GRANT USAGE ON SCHEMA every_group TO convmemory_maintenance;
+        GRANT SELECT, UPDATE, DELETE ON ALL TABLES IN SCHEMA every_group TO convmemory_maintenance;
+    END IF;
+END
+$body$
+
+-- name: choose_path
+-- Use another search path until the transaction ends.
+SELECT set_config('search_path', %s, true)
+
+-- name: ask_for_task
+-- Put a task of a person into the queue, or request the queued one again; no row if the person is gone.
+INSERT INTO core_ownertask
+    (owner_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at, cluster)
+SELECT
+    u.id, %(task_id)s::uuid, %(key)s, %(func)s, %(args)s::jsonb, %(group)s, %(is_long)s, 1, 0, 0,
+    %(now)s::timestamptz, %(now)s::timestamptz, ''
+FROM auth_user AS u
+WHERE u.id = %(owner)s
+ON CONFLICT (key) DO UPDATE SET
+    version = core_ownertask.version + 1,
+    attempts = 0,
+    asked_at = excluded.asked_at,
+    due_at = least(core_ownertask.due_at, excluded.due_at)
+RETURNING id
+
+-- name: one_at_a_time
+-- Wait for an advisory lock, which is held until the transaction ends.
+SELECT pg_advisory_xact_lock(%s)
+
+-- name: next_task
+-- The task to work on next. Its owner has the fewest in work, and among these waits longest to be served; of the
+-- owner's tasks it is a long one if the owner may have one more in work and a worker is kept free for others, else the
+-- one that was worked on least often, and of these the newest.
+WITH working AS (
+    SELECT
+        owner_id,
+        count(*) AS tasks,
+        count(*) FILTER (WHERE is_long) AS long_tasks,
+        count(*) FILTER (WHERE is_long AND cluster = %(cluster)s) AS long_tasks_here
+    FROM core_ownertask
+    WHERE leased_until > %(now)s
+    GROUP BY owner_id
+),
+
+room AS (
+    SELECT coalesce(sum(long_tasks_here), 0) < %(most_long)s AS here FROM working
+),
+
+owners AS (
+    SELECT
+        o.owner_id,
+        coalesce(w.tasks, 0) AS tasks,
+        s.served_at,
+        (SELECT here FROM room) AND coalesce(w.long_tasks, 0) < %(most_long_of_owner)s AS may_be_long
+    FROM (SELECT DISTINCT owner_id FROM core_ownertask) AS o
+    LEFT JOIN working AS w ON w.owner_id = o.owner_id
+    LEFT JOIN core_ownerservice AS s ON s.owner_id = o.owner_id
+)
+
+SELECT t.id
+FROM owners AS o
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM core_ownertask
+    WHERE
+        owner_id = o.owner_id
+        AND due_at <= %(now)s
+        AND (leased_until IS NULL OR leased_until <= %(now)s)
+        AND (o.may_be_long OR NOT is_long)
+    ORDER BY is_long AND %(keeps_one_free)s DESC, slices, asked_at DESC, id DESC
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+) AS t
+ORDER BY o.tasks, o.served_at NULLS FIRST, t.id
+LIMIT 1
+
+-- name: count_waiting_tasks
+-- How many tasks of all people were due by then and are in nobody's hands; no more are counted than matter.
+SELECT convmemory_waiting_tasks(%(due_by)s, %(at_most)s)
+
+-- name: place_owner
+-- Add an owner to the smallest group, by its share of all bytes and its share of all owners.
+WITH sizes AS (
+    SELECT
+        substring(n.nspname, '[0-9]+$')::int AS number,
+        (
+            SELECT coalesce(sum(pg_table_size(c.oid)), 0)
+            FROM pg_class AS c
+            WHERE c.relnamespace = n.oid AND c.relkind = 'r'
+        ) AS bytes,
+        (SELECT count(*) FROM core_ownergroup AS p WHERE 'group_' || p.number = n.nspname) AS owners
+    FROM pg_namespace AS n
+    WHERE n.nspname = ANY(%(schemas)s)
+)
+
+INSERT INTO core_ownergroup (owner_id, number)
+SELECT %(owner)s, s.number
+FROM sizes AS s
+ORDER BY
+    s.bytes / (SELECT greatest(sum(bytes), 1) FROM sizes) + s.owners / (SELECT greatest(sum(owners), 1) FROM sizes),
+    s.number
+LIMIT 1
+ON CONFLICT (owner_id) DO NOTHING
+
+-- name: group_of_owner
+-- The number of the group that an owner belongs to; no row for an unknown owner.
+SELECT p.number FROM core_ownergroup AS p WHERE p.owner_id = %s
+
+-- name: record_position
+-- Record the position of the log after a write of a person; nothing if the person is gone.
+INSERT INTO core_ownerposition AS p (owner_id, position)
+SELECT u.id, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
+FROM auth_user AS u
+WHERE u.id = %(owner)s
+ON CONFLICT (owner_id) DO UPDATE SET position = greatest(p.position, EXCLUDED.position)
+
+-- name: layout
+-- The numbers of the groups that owners are spread over, none where there is one; the schema of shared tables; its path;
+-- whether the server is the coordinator of several (Citus).
+SELECT
+    ARRAY(
+        SELECT substring(g.nspname, '[0-9]+$')::int AS number
+        FROM pg_namespace AS g
+        INNER JOIN pg_namespace AS a ON a.nspname = 'every_group'
+        WHERE g.nspname ~ '^group_[1-9][0-9]{0,3}$'
+        ORDER BY number
+    ),
+    coalesce(current_schema(), 'public'),
+    current_setting('search_path'),
+    to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL
+
+-- name: pass_settings_on
+-- Let SET LOCAL reach the servers that hold the groups; no other setting does.
+SET citus.propagate_set_commands = 'local'
+
+-- name: tables_without_policy
+-- The tables with `owner_id` that lack the policy, or on which it is off.
+SELECT CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name
+FROM pg_class AS c
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
+WHERE
+    n.nspname = ANY(%s) AND c.relkind IN ('r', 'p')
+    AND NOT (
+        c.relrowsecurity AND EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid AND p.polname = 'owner_alone')
+    )
+ORDER BY name
+
+-- name: is_migrated
+-- Whether the tables exist that the functions which bypass the policies read.
+SELECT num_nulls(to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress')) = 0
+
+-- name: bypasses_row_security
+-- Whether no policy applies to the current role: as superuser, by BYPASSRLS, or because it may act as a table's owner.
+SELECT
+    r.rolsuper OR r.rolbypassrls OR EXISTS (
+        SELECT
+        FROM pg_class AS c
+        INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = ANY(%s) AND c.relkind = 'r' AND pg_has_role(c.relowner, 'MEMBER')
+    )
+FROM pg_roles AS r
+WHERE r.rolname = current_user
+
+-- name: server_facts
+-- The server's version, the database's pgvector, and the newest pgvector that the server has.
+SELECT
+    current_setting('server_version_num')::int / 10000,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+    (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')
+
+-- name: replica_position
+-- How far a replica has come in the log, in bytes; null if it is not a replica or receives no log.
+SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
+WHERE pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver)
+
+-- name: owner_position
+-- How far the primary's log is, in bytes, and how far it was behind the last write of a person.
+SELECT
+    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
+    coalesce((SELECT p.position FROM core_ownerposition AS p WHERE p.owner_id = %(owner)s), 0)
+
+-- name: ping
+-- Whether the database answers.
+SELECT 1
+
+-- name: grant_rights
+-- Lets both roles, if they exist, read and write rows and nothing more, including rows of tables created later.
+DO $body$
+DECLARE
+    part text;
+    here text := format('%I', current_schema());
+BEGIN
+    FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
+        CONTINUE WHEN to_regrole(part) IS NULL;
+        EXECUTE format('GRANT USAGE ON SCHEMA %s TO %I', here, part);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO %I', here, part);
+        EXECUTE format('GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA %s TO %I', here, part);
+        EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM %I', part);
+        EXECUTE format(
+            'ALTER DEFAULT PRIVILEGES IN SCHEMA %s GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I', here, part
+        );
+        EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA %s GRANT USAGE, SELECT ON SEQUENCES TO %I', here, part);
+    END LOOP;
+END
+$body$
+
+-- name: drop_tables_over_all
+-- Drop the tables or views over all groups, which contain no rows, so that the groups' own can be changed.
+DO $body$
+DECLARE
+    child record;
+    parent record;
+BEGIN
+    FOR child IN
+        SELECT i.inhrelid::regclass AS name, i.inhparent::regclass AS parent
+        FROM pg_inherits AS i
+        INNER JOIN pg_class AS c ON c.oid = i.inhparent AND c.relnamespace = 'every_group'::regnamespace
+    LOOP
+        EXECUTE format('ALTER TABLE %s NO INHERIT %s', child.name, child.parent);
+    END LOOP;
+    FOR parent IN
+        SELECT c.relname AS name, CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind
+        FROM pg_class AS c
+        WHERE c.relnamespace = 'every_group'::regnamespace AND c.relkind IN ('r', 'v')
+    LOOP
+        EXECUTE format('DROP %s every_group.%I', parent.kind, parent.name);
+    END LOOP;
+END
+$body$
+
+-- name: make_tables_over_all
+-- Create a table over each table of the groups: it reads, changes and deletes rows of all groups, and accepts no inserts.
+-- Where groups lie on nodes, whose tables have no parents, it is a view, which reads.
+DO $body$
+DECLARE
+    named text;
+    grouped text;
+    columns text;
+    has_nodes bool := to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL;
+BEGIN
+    FOR named IN
+        SELECT c.relname
+        FROM pg_class AS c
+        WHERE
+            c.relnamespace = 'group_1'::regnamespace AND c.relkind = 'r' AND c.relname <> 'django_migrations'
+            AND to_regclass(format('every_group.%I', c.relname)) IS NULL
+        ORDER BY c.relname
+    LOOP
+        IF has_nodes THEN
+            SELECT string_agg(format('%I', a.attname), ', ' ORDER BY a.attnum)
+            INTO columns
+            FROM pg_attribute AS a
+            WHERE a.attrelid = format('group_1.%I', named)::regclass AND a.attnum > 0 AND NOT a.attisdropped;
+            EXECUTE format('CREATE VIEW every_group.%I WITH (security_invoker) AS ', named) || (
+                SELECT string_agg(format('SELECT %s FROM %I.%I', columns, n.nspname, named), ' UNION ALL ' ORDER BY n.nspname)
+                FROM pg_namespace AS n
+                WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$'
+            );
+            CONTINUE;
+        END IF;
+        EXECUTE format(
+            'CREATE TABLE every_group.%I '
+            || '(LIKE group_1.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)',
+            named, named
+        );
+        EXECUTE format(
+            'ALTER TABLE every_group.%I ADD CONSTRAINT every_row_lies_in_a_group CHECK (false) NO INHERIT', named
+        );
+        FOR grouped IN
+            SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' ORDER BY n.nspname
+        LOOP
+            EXECUTE format('ALTER TABLE %I.%I INHERIT every_group.%I', grouped, named, named);
+        END LOOP;
+    END LOOP;
+END
+$body$
+
+-- name: share_sequences
+-- Let the tables of new models draw their numbers, which are unique over all groups, from one sequence for all groups.
+DO $body$
+DECLARE
+    home text := current_schema();
+    drawn record;
+    grouped text;
+    highest bigint;
+    here bigint;
+BEGIN
+    FOR drawn IN
+        SELECT DISTINCT c.relname AS tab, a.attname AS col, format('%s_%s_seq', c.relname, a.attname) AS seq
+        FROM pg_class AS c
+        INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname ~ '^group_[1-9][0-9]{0,3}$'
+        INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attidentity <> ''
+        WHERE c.relname <> 'django_migrations'
+    LOOP
+        highest := 0;
+        FOR grouped IN SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' LOOP
+            EXECUTE format('SELECT coalesce(max(%I), 0) FROM %I.%I', drawn.col, grouped, drawn.tab) INTO here;
+            IF here > 0 AND highest > 0 THEN
+                RAISE EXCEPTION 'A migration has filled the new table % in several groups: their numbers are not unique.', drawn.tab
+                    USING HINT = 'Fill it in a later migration than the one that makes it.';
+            END IF;
+            highest := greatest(highest, here);
+        END LOOP;
+        EXECUTE format('CREATE SEQUENCE %I.%I START %s', home, drawn.seq, highest + 1);
+        FOR grouped IN SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' LOOP
+            EXECUTE format(
+                'ALTER TABLE %I.%I ALTER COLUMN %I DROP IDENTITY, ALTER COLUMN %I SET DEFAULT nextval(''%I.%I'')',
+                grouped, drawn.tab, drawn.col, drawn.col, home, drawn.seq
+            );
+        END LOOP;
+    END LOOP;
+END
+$body$
+
+-- name: mark_leakproof
+-- Lets conditions on stored words use their index under a policy, if the current role may declare that: a superuser.
+-- PostgreSQL checks policies before functions that could tell of a row by an error; these tell of none.
+DO $body$
+DECLARE
+    named regprocedure;
+BEGIN
+    IF current_setting('is_superuser') = 'off' THEN
+        RETURN;
+    END IF;
+    FOR named IN
+        SELECT p.oid
+        FROM pg_proc AS p
+        WHERE p.pronamespace = 'pg_catalog'::regnamespace AND NOT p.proleakproof AND p.proname IN (
+            'int4out', 'int8out', 'textin', 'textcat', 'array_to_tsvector', 'tsvector_concat', 'tsquery_and', 'ts_match_vq'
+        )
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s LEAKPROOF', named);
+    END LOOP;
+END
+$body$

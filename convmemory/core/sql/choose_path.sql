@@ -1,2 +1,0 @@
--- Use another search path until the transaction ends.
-SELECT set_config('search_path', %s, true)

@@ -1,2 +1,0 @@
--- Wait for an advisory lock, which is held until the transaction ends.
-SELECT pg_advisory_xact_lock(%s)

@@ -1,2 +1,0 @@
--- The current search path.
-SELECT current_setting('search_path')

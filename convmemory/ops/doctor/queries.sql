@@ -1,0 +1,87 @@
+-- name: database_facts
+-- The server's version, the size of the database, its pgvector and its name.
+SELECT
+    current_setting('server_version'),
+    pg_size_pretty(pg_database_size(current_database())),
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+    current_database()
+
+-- name: connections_in_use
+-- How many connections are in use, and how many there may be.
+SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity
+
+-- name: tables_without_statistics
+-- Tables of some size that were never analyzed, with their schemas.
+SELECT schemaname, relname
+FROM pg_stat_user_tables
+WHERE
+    schemaname = ANY(%s) AND last_analyze IS NULL AND last_autoanalyze IS NULL
+    AND pg_relation_size(relid) > 10 * 1024 * 1024
+ORDER BY schemaname, relname
+
+-- name: largest_indexes
+-- The ten largest indexes, of all groups together, how large they are, and how often they were used.
+SELECT indexrelname, relname, pg_size_pretty(sum(pg_relation_size(indexrelid))), sum(idx_scan)::bigint
+FROM pg_stat_user_indexes
+WHERE schemaname = ANY(%s)
+GROUP BY indexrelname, relname
+ORDER BY sum(pg_relation_size(indexrelid)) DESC
+LIMIT 10
+
+-- name: invalid_indexes
+-- Indexes that are not valid and that nobody is building, with their schemas.
+SELECT n.nspname, c.relname
+FROM pg_index AS i
+INNER JOIN pg_class AS c ON c.oid = i.indexrelid
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE
+    NOT (i.indisvalid AND i.indisready)
+    AND n.nspname = ANY(%s)
+    AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index AS p WHERE p.index_relid = c.oid)
+ORDER BY n.nspname, c.relname
+
+-- name: index_names
+-- The names of all indexes, with their schemas.
+SELECT schemaname, indexname FROM pg_indexes WHERE schemaname = ANY(%s)
+
+-- name: table_sizes
+-- The ten largest tables, of all groups together, with their estimated rows and their size with indexes.
+SELECT c.relname, sum(greatest(c.reltuples, 0))::bigint, pg_size_pretty(sum(pg_total_relation_size(c.oid)))
+FROM pg_class AS c
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND n.nspname = ANY(%s)
+GROUP BY c.relname
+ORDER BY sum(pg_total_relation_size(c.oid)) DESC
+LIMIT 10
+
+-- name: passages_lost
+-- Sources that count as indexed but hold another number of passages in a space than was stored, or whose blocks of
+-- binary codes are not their owner's or hold others than there are.
+WITH current AS (
+    SELECT i.source_id, s.owner_id, i.passages
+    FROM search_sourceindex AS i
+    INNER JOIN search_source AS s ON s.id = i.source_id AND s.version = i.indexed_version
+    WHERE i.space_id = %(space)s
+),
+stored AS (
+    SELECT source_id, item_number / %(items)s AS number, count(*) AS passages
+    FROM search_passage
+    WHERE space_id = %(space)s
+    GROUP BY source_id, item_number / %(items)s
+),
+packed AS (
+    SELECT source_id, owner_id, number, octet_length(entries) / %(entry_bytes)s AS passages
+    FROM search_binarycodeblock
+    WHERE space_id = %(space)s
+)
+SELECT current.source_id
+FROM current
+LEFT JOIN (
+    SELECT source_id, sum(passages) AS passages FROM stored GROUP BY source_id
+) AS s ON s.source_id = current.source_id
+WHERE current.passages <> coalesce(s.passages, 0)
+UNION
+SELECT current.source_id
+FROM stored FULL JOIN packed USING (source_id, number)
+INNER JOIN current USING (source_id)
+WHERE stored.passages IS DISTINCT FROM packed.passages OR packed.owner_id <> current.owner_id

@@ -1,0 +1,175 @@
+-- name: export_snapshot
+-- The name by which another connection can see the same rows.
+SELECT pg_export_snapshot()
+
+-- name: vector_version
+-- The database's pgvector.
+SELECT extversion FROM pg_extension WHERE extname = 'vector'
+
+-- name: applied_migrations
+-- The migrations applied to the database, in order.
+SELECT app, name FROM django_migrations ORDER BY id
+
+-- name: backed_up_tables
+-- The tables in these schemas whose rows a backup counts.
+SELECT n.nspname, c.relname
+FROM pg_class AS c
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname = ANY(%s)
+ORDER BY n.nspname, c.relname
+
+-- name: count_owned
+-- How many rows of a table belong to one person.
+SELECT count(*) FROM {table} WHERE {condition}
+
+-- name: drop_owned
+-- Delete one batch of a table's rows of one person; the condition stands twice because places are no names: a table
+-- over several others has the same ones in each.
+DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} LIMIT %(batch)s)) AND ({condition})
+
+-- name: drop_person
+-- Delete the row of one person.
+DELETE FROM {table} WHERE {condition}
+
+-- name: clear_references
+-- Set a nullable reference to rows of one person to null, in rows that may be others'.
+UPDATE {table} SET "{column}" = NULL WHERE {rows} AND "{column}" IN (SELECT "{pk}" FROM {target} WHERE {condition})
+
+-- name: drop_log_entries
+-- Delete the admin's log entries about one table's rows of one person.
+DELETE FROM django_admin_log
+WHERE content_type_id = %(kind)s AND object_id IN (SELECT "{pk}"::text FROM {table} WHERE {condition})
+
+-- name: owned_files
+-- The names of the files that belong to rows of one person.
+SELECT "{column}" FROM {table} WHERE {condition}
+
+-- name: order_of_sources
+-- The order of messages' raw sources by conversation, for an export whose reader walks both side by side.
+(SELECT m.conversation_id FROM conversations_message AS m WHERE m.id = message_id),
+(SELECT m.position FROM conversations_message AS m WHERE m.id = message_id)
+
+-- name: export_rows
+-- The rows of one table that belong to one person, as JSON.
+SELECT row_to_json(r)::text FROM (SELECT {columns} FROM {table} AS t WHERE {condition} {in_order}) AS r
+
+-- name: stored_files
+-- The places of all documents' files, including versions still being read.
+SELECT file FROM documents_document WHERE file <> ''
+UNION
+SELECT next_file FROM documents_document WHERE next_file <> ''
+ORDER BY 1
+
+-- name: stored_uploads
+-- The places of all kept uploads.
+SELECT file FROM conversations_keptupload WHERE file <> ''
+ORDER BY 1
+
+-- name: copy_rows_out
+-- All rows of a table, to be written to a file.
+COPY (SELECT {columns} FROM {table}) TO STDOUT
+
+-- name: delete_owners
+-- Delete the rows of some owners.
+DELETE FROM {table} WHERE owner_id = ANY(%s)
+
+-- name: copy_rows_in
+-- Rows that were written to a file, into a table.
+COPY {table} ({columns}) FROM STDIN
+
+-- name: count_of_owners
+-- How many rows of a table belong to some owners.
+SELECT count(*) FROM {table} WHERE owner_id = ANY(%s)
+
+-- name: owners_of_group
+-- Ids and names of the owners who belong to a group.
+SELECT p.owner_id, u.username
+FROM core_ownergroup AS p
+INNER JOIN auth_user AS u ON u.id = p.owner_id
+WHERE p.number = %s
+ORDER BY p.owner_id
+
+-- name: has_rows
+-- Whether a table has any rows.
+SELECT EXISTS (SELECT FROM {})
+
+-- name: other_connections
+-- How many other connections use a database.
+SELECT count(*)
+FROM pg_stat_activity
+WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+
+-- name: create_restoring_role
+-- A role that can log in and nothing else.
+CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION
+
+-- name: foreign_objects
+-- Objects of a restored database that no backup of this program contains; all could run code for whoever reads rows.
+WITH extended AS MATERIALIZED (
+    SELECT classid, objid FROM pg_depend WHERE deptype = 'e'
+),
+found (kind, name, class, object) AS (
+    SELECT 'function', oid::regprocedure::text, 'pg_proc'::regclass, oid FROM pg_proc
+    WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+    UNION ALL
+    SELECT 'trigger', tgname, 'pg_trigger'::regclass, oid FROM pg_trigger WHERE NOT tgisinternal
+    UNION ALL
+    SELECT 'event trigger', evtname, 'pg_event_trigger'::regclass, oid FROM pg_event_trigger
+    UNION ALL
+    SELECT 'relation', relname, 'pg_class'::regclass, oid FROM pg_class
+    WHERE relkind NOT IN ('r', 'p', 'i', 'I', 'S', 't') AND oid >= 16384
+    UNION ALL
+    SELECT 'rule', rulename, 'pg_rewrite'::regclass, oid FROM pg_rewrite WHERE oid >= 16384
+    UNION ALL
+    SELECT 'policy', polname, 'pg_policy'::regclass, oid FROM pg_policy
+    UNION ALL
+    SELECT 'operator', oprname, 'pg_operator'::regclass, oid FROM pg_operator WHERE oid >= 16384
+    UNION ALL
+    SELECT 'operator class', opcname, 'pg_opclass'::regclass, oid FROM pg_opclass WHERE oid >= 16384
+    UNION ALL
+    SELECT 'cast', castsource::regtype::text, 'pg_cast'::regclass, oid FROM pg_cast WHERE oid >= 16384
+    UNION ALL
+    SELECT 'conversion', conname, 'pg_conversion'::regclass, oid FROM pg_conversion WHERE oid >= 16384
+    UNION ALL
+    SELECT 'type', t.typname, 'pg_type'::regclass, t.oid FROM pg_type AS t
+    WHERE t.oid >= 16384 AND t.typtype <> 'c' AND NOT EXISTS (
+        SELECT FROM pg_type AS e WHERE e.typarray = t.oid AND e.typtype IN ('c', 'b')
+    )
+    UNION ALL
+    SELECT 'statistics', stxname, 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext
+    UNION ALL
+    SELECT 'language', lanname, 'pg_language'::regclass, oid FROM pg_language WHERE oid >= 16384
+    UNION ALL
+    SELECT 'publication', pubname, 'pg_publication'::regclass, oid FROM pg_publication
+    UNION ALL
+    SELECT 'foreign server', srvname, 'pg_foreign_server'::regclass, oid FROM pg_foreign_server
+    UNION ALL
+    SELECT 'extension', extname, 'pg_extension'::regclass, oid FROM pg_extension
+    WHERE extname NOT IN ('plpgsql', 'vector')
+    UNION ALL
+    SELECT 'schema', nspname, 'pg_namespace'::regclass, oid FROM pg_namespace
+    WHERE nspname NOT IN ('public', 'information_schema', 'every_group') AND nspname !~ '^pg_|^group_[1-9][0-9]{0,3}$'
+    UNION ALL
+    SELECT 'setting', array_to_string(s.setconfig, ' '), 'pg_database'::regclass, s.setdatabase
+    FROM pg_db_role_setting AS s INNER JOIN pg_database AS d ON d.oid = s.setdatabase
+    WHERE d.datname = current_database()
+)
+SELECT kind, name FROM found
+WHERE NOT EXISTS (SELECT FROM extended WHERE classid = class AND objid = object)
+ORDER BY kind, name
+
+-- name: expressions
+-- Every expression that PostgreSQL computes when rows are written: defaults, generated columns, checks, indexes.
+SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef
+UNION ALL
+SELECT pg_get_expr(conbin, conrelid) FROM pg_constraint WHERE conbin IS NOT NULL AND conrelid >= 16384
+UNION ALL
+SELECT pg_get_expr(indexprs, indrelid) FROM pg_index WHERE indexprs IS NOT NULL AND indrelid >= 16384
+UNION ALL
+SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indpred IS NOT NULL AND indrelid >= 16384
+UNION ALL
+SELECT pg_get_expr(partexprs, partrelid) FROM pg_partitioned_table WHERE partexprs IS NOT NULL
+
+-- name: rows_of_others
+-- Which of some rows of a table exist and belong to somebody else.
+SELECT "{pk}" FROM {table} WHERE "{pk}" = ANY(%(pks)s) AND ({condition}) IS NOT TRUE

@@ -1,0 +1,3 @@
+-- name: count_all
+-- How many rows a table has.
+SELECT count(*) FROM {}

@@ -1,2 +1,0 @@
--- Rows that were written to a file, into a table.
-COPY {table} ({columns}) FROM STDIN

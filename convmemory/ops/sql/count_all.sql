@@ -1,2 +1,0 @@
--- How many rows a table has.
-SELECT count(*) FROM {}

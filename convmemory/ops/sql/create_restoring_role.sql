@@ -1,2 +1,0 @@
--- A role that can log in and nothing else.
-CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION

@@ -1,2 +1,0 @@
--- Delete the rows of some owners.
-DELETE FROM {table} WHERE owner_id = ANY(%s)

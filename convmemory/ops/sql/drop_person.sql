@@ -1,2 +1,0 @@
--- Delete the row of one person.
-DELETE FROM {table} WHERE {condition}

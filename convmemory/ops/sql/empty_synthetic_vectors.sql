@@ -1,2 +1,0 @@
--- Makes room for the next synthetic vectors.
-TRUNCATE synthetic_vector

@@ -1,2 +1,0 @@
--- Forget which owners belong to which groups.
-DELETE FROM core_ownergroup

@@ -1,2 +1,0 @@
--- Whether a table has any rows.
-SELECT EXISTS (SELECT FROM {})

@@ -1,2 +1,0 @@
--- The database's pgvector.
-SELECT extversion FROM pg_extension WHERE extname = 'vector'

@@ -1,0 +1,142 @@
+-- name: alive_turns
+-- The turns of one owner of which every message is among these.
+SELECT m.conversation_id, m.turn_number
+FROM conversations_message AS m
+WHERE
+    m.owner_id = %(owner)s AND m.turn_number IS NOT NULL
+    AND m.conversation_id IN (
+        SELECT a.conversation_id FROM conversations_message AS a
+        WHERE a.owner_id = %(owner)s AND a.id = ANY(%(messages)s)
+    )
+GROUP BY m.conversation_id, m.turn_number
+HAVING bool_and(m.id = ANY(%(messages)s))
+
+-- name: request_embeddings
+-- Mark the records of some messages as pending, unless they are embedded in their current form or being embedded.
+INSERT INTO memory_messageembedding AS r
+    (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
+     content_hash, created_at, updated_at)
+SELECT %(owner)s, m.conversation_id, %(space)s, m.id, 'pending', '', 0, 0, m.role, m."position", m.content_hash, now(), now()
+FROM conversations_message AS m
+WHERE
+    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND m.id = ANY(%(messages)s)
+    AND (m.is_real_user OR m.role = 'assistant')
+ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
+    status = 'pending',
+    error = '',
+    attempts = 0,
+    "position" = EXCLUDED."position",
+    content_hash = EXCLUDED.content_hash,
+    updated_at = EXCLUDED.updated_at
+WHERE r.status IN ('pending', 'failed') OR r.content_hash <> EXCLUDED.content_hash
+
+-- name: recall_passages
+-- The passages of some items with their token vectors and their messages, the nearest to the query first, a few a message.
+SELECT element_id, source_id, "position", part_index, "start", "end", similarity, vectors, asks
+FROM (
+    SELECT
+        e.element_id, e.source_id, m."position", e.part_index, e."start", e."end", e.asks, k.vectors,
+        1 - (e.embedding <=> %(vector)s::halfvec) AS similarity,
+        row_number() OVER (PARTITION BY e.element_id ORDER BY e.embedding <=> %(vector)s::halfvec) AS in_message,
+        row_number() OVER (
+            PARTITION BY e.source_id, e.item_number ORDER BY e.embedding <=> %(vector)s::halfvec
+        ) AS in_item
+    FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
+    INNER JOIN search_passage AS e USING (source_id, item_number)
+    INNER JOIN conversations_message AS m ON m.id = e.element_id AND m.owner_id = e.owner_id
+    LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
+    WHERE
+        e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
+        AND m.id <> ALL(%(alive)s) AND m."position" BETWEEN %(first_position)s AND %(last_position)s
+) AS ranked
+WHERE in_message <= %(passages_per_message)s AND in_item <= %(passages_per_item)s
+ORDER BY similarity DESC
+
+-- name: openings
+-- For each of some messages of one owner, the first passage of the question before it and of the answer that it is in.
+-- A question's answer is the first one after it; what a tool put out is in the answer that called it.
+SELECT
+    t.message_id, found.role, found.element_id, found.part_index, found."start", found."end",
+    substr(found.parts -> found.part_index::int ->> 'text', found."start" + 1, found."end" - found."start"),
+    found.name, found."position"
+FROM unnest(%(messages)s::bigint[]) AS t (message_id)
+INNER JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
+INNER JOIN LATERAL (
+    SELECT p.source_id, p.item_number FROM search_passage AS p
+    WHERE p.element_id = m.id AND p.owner_id = m.owner_id
+    LIMIT 1
+) AS home ON TRUE
+CROSS JOIN LATERAL (
+    (
+        SELECT 'user' AS role, e.element_id, e.part_index, e."start", e."end", q.parts, q.name, q."position"
+        FROM search_passage AS e
+        INNER JOIN conversations_message AS q ON q.id = e.element_id AND q.owner_id = e.owner_id
+        WHERE
+            e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
+            AND q.is_real_user AND e.kind IN (%(question)s, %(outside)s) AND q."position" <= m."position"
+        ORDER BY q."position" DESC, e.part_index, e."start"
+        LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT 'assistant' AS role, e.element_id, e.part_index, e."start", e."end", a.parts, a.name, a."position"
+        FROM search_passage AS e
+        INNER JOIN conversations_message AS a ON a.id = e.element_id AND a.owner_id = e.owner_id
+        WHERE
+            e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
+            AND a.role = 'assistant' AND e.kind IN (%(answer)s, %(outside)s) AND (a."position" > m."position" OR NOT m.is_real_user)
+        ORDER BY
+            (a."position" > m."position") = m.is_real_user DESC, abs(a."position" - m."position"), e.part_index,
+            e."start"
+        LIMIT 1
+    )
+) AS found
+
+-- name: conversation_stats
+-- How many messages of one conversation are embedded in their current form, pending, and failed.
+SELECT
+    count(*) FILTER (WHERE r.status = 'completed'),
+    count(*) FILTER (WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed'),
+    count(*) FILTER (WHERE r.status = 'failed'),
+    coalesce(sum(r.token_count) FILTER (WHERE r.status = 'completed'), 0)
+FROM conversations_message AS m
+LEFT JOIN memory_messageembedding AS r
+    ON r.message_id = m.id AND r.owner_id = m.owner_id AND r.space_id = %(space)s AND r.content_hash = m.content_hash
+WHERE
+    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+    AND (m.is_real_user OR m.role = 'assistant')
+
+-- name: follow_positions
+-- Update the positions of one conversation's messages that have moved, from one turn on.
+UPDATE memory_messageembedding AS r
+SET "position" = m."position"
+FROM conversations_message AS m
+WHERE
+    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND coalesce(m.turn_number >= %(first_turn)s, TRUE)
+    AND r.message_id = m.id AND r.owner_id = m.owner_id AND r."position" <> m."position"
+
+-- name: record_outcomes
+-- Insert or replace the status records of some messages of one conversation.
+INSERT INTO memory_messageembedding AS r
+    (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
+     content_hash, created_at, updated_at)
+SELECT
+    %(owner)s, %(conversation)s, %(space)s, m.id, CASE WHEN t.error = '' THEN 'completed' ELSE 'failed' END, t.error,
+    (t.error <> '')::int, t.token_count, m.role, m."position", t.content_hash, now(), now()
+FROM unnest(%(messages)s::bigint[], %(errors)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[])
+    AS t (message_id, error, token_count, content_hash)
+INNER JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
+WHERE m.is_real_user OR m.role = 'assistant'
+ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
+    status = EXCLUDED.status,
+    error = EXCLUDED.error,
+    attempts = CASE
+        WHEN EXCLUDED.status = 'failed' AND r.content_hash = EXCLUDED.content_hash THEN greatest(r.attempts, 1)
+        ELSE EXCLUDED.attempts
+    END,
+    token_count = EXCLUDED.token_count,
+    role = EXCLUDED.role,
+    "position" = EXCLUDED."position",
+    content_hash = EXCLUDED.content_hash,
+    updated_at = EXCLUDED.updated_at
+WHERE NOT (%(keep_completed)s AND r.status = 'completed' AND r.content_hash = EXCLUDED.content_hash)

@@ -1,0 +1,71 @@
+-- name: message_utterances
+-- Who said some messages, who said the next one of each, and whether that one belongs to another turn. The place of the
+-- next one is computed before it is looked up: a sum in the condition would keep it from its index under a policy.
+WITH m AS MATERIALIZED (
+    SELECT id, conversation_id, "position", "position" + 1 AS next_position, name, turn_number, owner_id
+    FROM conversations_message
+    WHERE id = ANY(%(messages)s::bigint[]) AND owner_id = %(owner)s
+)
+
+SELECT
+    m.id,
+    m."position",
+    m.name,
+    coalesce(n.name, ''),
+    coalesce(n.turn_number <> m.turn_number, FALSE)
+FROM m
+LEFT JOIN conversations_message AS n
+    ON n.conversation_id = m.conversation_id AND n."position" = m.next_position AND n.owner_id = m.owner_id
+
+-- name: reconcile_conversations
+-- Update sources from their conversations; how many differed, and the sources whose conversations are gone.
+WITH wrong AS (
+    INSERT INTO search_source AS s
+        (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
+         element_count, version, spoken_length)
+    SELECT
+        c.owner_id, 'conversation', c.id, c.title, c.agent, c.project, c.source, c.archived_at IS NOT NULL, c.created_at,
+        c.updated_at, greatest(c.turn_count, least(c.message_count, 1)), c.message_count, c.turns_version, 0
+    FROM conversations_conversation AS c
+    LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
+    WHERE
+        known.id IS NULL
+        OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
+            IS DISTINCT FROM
+            (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+    ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
+        title = EXCLUDED.title,
+        agent = EXCLUDED.agent,
+        project = EXCLUDED.project,
+        origin = EXCLUDED.origin,
+        archived = EXCLUDED.archived,
+        updated_at = EXCLUDED.updated_at,
+        item_count = EXCLUDED.item_count,
+        element_count = EXCLUDED.element_count,
+        version = EXCLUDED.version
+    RETURNING 1
+),
+gone AS (
+    SELECT s.id
+    FROM search_source AS s
+    WHERE s.kind = 'conversation'
+        AND NOT EXISTS (SELECT FROM conversations_conversation AS c WHERE c.id = s.object_id AND c.owner_id = s.owner_id)
+)
+SELECT (SELECT count(*) FROM wrong), (SELECT array_agg(id) FROM gone)
+
+-- name: reconcile_documents
+-- The documents whose sources differ from them, and the sources whose documents are gone.
+SELECT
+    (
+        SELECT array_agg(d.id)
+        FROM documents_document AS d
+        LEFT JOIN search_source AS s ON s.owner_id = d.owner_id AND s.kind = 'document' AND s.object_id = d.id
+        WHERE d.version > 0
+            AND (s.id IS NULL OR (s.version, s.item_count, s.title) IS DISTINCT FROM (d.version, d.section_count, d.title))
+    ),
+    (
+        SELECT array_agg(s.id)
+        FROM search_source AS s
+        WHERE s.kind = 'document'
+            AND NOT EXISTS (SELECT FROM documents_document AS d WHERE d.id = s.object_id AND d.owner_id = s.owner_id)
+    )

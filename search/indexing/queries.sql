@@ -1,0 +1,215 @@
+-- name: upsert_items
+-- Insert or replace the lexical documents of some items of one source, each text with its own configuration.
+WITH given AS MATERIALIZED (
+    SELECT
+        t.*,
+        setweight(to_tsvector(t.of_a, t.a), 'A') || setweight(to_tsvector(t.of_b, t.b), 'B')
+            || setweight(to_tsvector(t.of_s, t.s), 'C') AS spoken,
+        setweight(to_tsvector(t.of_c, t.c), 'C') || setweight(to_tsvector(t.of_d, t.d), 'D') AS unspoken
+    FROM unnest(
+        %(numbers)s::int[], %(opening_ids)s::bigint[], %(headings)s::text[], %(created_at)s::timestamptz[],
+        %(hashes)s::bytea[], %(lengths)s::int[], %(A)s::text[], %(B)s::text[], %(C)s::text[], %(D)s::text[],
+        %(S)s::text[], %(of_A)s::regconfig[], %(of_B)s::regconfig[], %(of_C)s::regconfig[], %(of_D)s::regconfig[],
+        %(of_S)s::regconfig[]
+    ) AS t (
+        number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s, of_a, of_b, of_c, of_d, of_s
+    )
+)
+INSERT INTO search_item
+    (owner_id, source_id, number, opening_id, heading, created_at, content_hash, length, error,
+     spoken, unspoken)
+SELECT
+    %(owner)s, %(source)s, number, opening_id, heading, created_at, content_hash, length, '',
+    spoken, unspoken
+FROM given
+ON CONFLICT (source_id, number, owner_id) DO UPDATE SET
+    opening_id = EXCLUDED.opening_id,
+    heading = EXCLUDED.heading,
+    created_at = EXCLUDED.created_at,
+    content_hash = EXCLUDED.content_hash,
+    length = EXCLUDED.length,
+    error = '',
+    spoken = EXCLUDED.spoken,
+    unspoken = EXCLUDED.unspoken
+
+-- name: mark_asking
+-- Record which passages of some elements of one source ask; in every space.
+UPDATE search_passage AS p
+SET asks = asking.part_index IS NOT NULL
+FROM search_passage AS mine
+LEFT JOIN unnest(%(elements)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(ends)s::int[])
+    AS asking (element_id, part_index, "start", "end") USING (element_id, part_index, "start", "end")
+WHERE
+    mine.id = p.id AND mine.source_id = %(source)s AND mine.owner_id = %(owner)s
+    AND mine.item_number BETWEEN %(first)s AND %(last)s AND mine.asks <> (asking.part_index IS NOT NULL)
+
+-- name: postings_lost
+-- Sources whose blocks of postings do not belong to their owner, or do not match their items.
+WITH stored AS (
+    SELECT source_id, number / %(items)s AS block, count(*) AS items
+    FROM search_item
+    GROUP BY source_id, number / %(items)s
+),
+packed AS (
+    SELECT
+        source_id,
+        number AS block,
+        min(octet_length(items)) / %(item_bytes)s AS items,
+        count(*) = %(homes)s AND min(octet_length(items)) = max(octet_length(items)) AS is_whole,
+        min(owner_id) AS least_owner,
+        max(owner_id) AS greatest_owner
+    FROM search_postingblock
+    GROUP BY source_id, number
+)
+SELECT DISTINCT s.id
+FROM stored
+FULL JOIN packed USING (source_id, block)
+INNER JOIN search_source AS s ON s.id = source_id
+WHERE
+    s.layout >= %(layout)s
+    AND (
+        stored.items IS DISTINCT FROM packed.items OR NOT packed.is_whole
+        OR packed.least_owner <> s.owner_id OR packed.greatest_owner <> s.owner_id
+    )
+
+-- name: damaged_items
+-- Sources that count as indexed but have items whose vector in the active space is missing, stale or failed.
+SELECT d.source_id, min(d.number), count(*)
+FROM search_item AS d
+INNER JOIN search_sourceindex AS i
+    ON i.source_id = d.source_id AND i.space_id = %(space)s AND i.error = ''
+INNER JOIN search_source AS s ON s.id = d.source_id AND s.version = i.indexed_version
+LEFT JOIN search_itemembedding AS e
+    ON e.source_id = d.source_id AND e.space_id = %(space)s AND e.item_number = d.number AND e.chunk_number = 0
+WHERE
+    CASE
+        WHEN d.error <> '' THEN 'failed'
+        WHEN e.id IS NULL THEN 'missing'
+        WHEN e.content_hash <> d.content_hash THEN 'stale'
+    END = ANY(%(defects)s)
+    AND s.kind <> ALL(%(without_vectors)s::text[])
+    AND (%(owner)s::bigint IS NULL OR s.owner_id = %(owner)s)
+    AND (%(source)s::bigint IS NULL OR s.id = %(source)s)
+    AND (%(since)s::timestamptz IS NULL OR s.updated_at >= %(since)s)
+GROUP BY d.source_id
+ORDER BY d.source_id
+LIMIT %(limit)s
+
+-- name: index_status
+-- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed.
+WITH state AS (
+    SELECT
+        s.item_count,
+        s.element_count,
+        coalesce(i.passages, 0) AS passages,
+        CASE
+            WHEN s.version = 0 THEN 0
+            WHEN i.id IS NULL THEN s.item_count
+            WHEN i.indexed_version = s.version AND i.error = '' THEN 0
+            WHEN i.dirty_from IS NOT NULL THEN greatest(s.item_count - i.dirty_from, 0) + (s.item_count = 0)::int
+            ELSE s.item_count
+        END AS behind,
+        coalesce(i.error <> '' AND i.attempts >= %(max_attempts)s, FALSE) AS given_up
+    FROM search_source AS s
+    LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s
+    WHERE %(owner)s::bigint IS NULL OR s.owner_id = %(owner)s::bigint
+)
+SELECT
+    count(*),
+    coalesce(sum(item_count), 0),
+    coalesce(sum(element_count), 0),
+    coalesce(sum(passages), 0),
+    coalesce(sum(behind) FILTER (WHERE NOT given_up), 0),
+    coalesce(sum(behind) FILTER (WHERE given_up), 0),
+    (
+        SELECT count(*) FROM search_item AS d
+        WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
+    )
+FROM state
+
+-- name: count_orphans
+-- Rows of a derived table with a foreign owner, or of deleted items.
+SELECT count(*)
+FROM {table} AS r
+INNER JOIN search_source AS s ON s.id = r.source_id
+LEFT JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
+WHERE
+    r.owner_id <> s.owner_id
+    OR (r.{number} >= s.item_count AND i.indexed_version = s.version)
+
+-- name: orphans
+-- The numbers of a derived table's rows with a foreign owner, or of items that are gone.
+SELECT r.id
+FROM {table} AS r
+INNER JOIN search_source AS s ON s.id = r.source_id
+LEFT JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
+WHERE
+    r.owner_id <> s.owner_id
+    OR (r.{number} >= s.item_count AND i.indexed_version = s.version)
+
+-- name: delete_numbered
+-- Delete the rows of a table with these numbers.
+DELETE FROM {table} WHERE {number} = ANY(%(numbers)s)
+
+-- name: lock_index_states
+-- Keeps everybody else from changing how far sources are indexed, until the transaction ends.
+LOCK TABLE search_sourceindex IN SHARE ROW EXCLUSIVE MODE
+
+-- name: space_laggards
+-- Sources that are indexed in the active space and not, or not as far, in another space.
+SELECT i.source_id
+FROM search_sourceindex AS i
+INNER JOIN embeddings_embeddingspace AS active ON active.id = i.space_id AND active.is_active
+INNER JOIN search_source AS s ON s.id = i.source_id AND s.version > 0
+LEFT JOIN search_sourceindex AS p ON p.source_id = i.source_id AND p.space_id = %(space)s
+WHERE p.id IS NULL OR p.error <> '' OR p.indexed_version < i.indexed_version
+
+-- name: take_over_changes
+-- Where the active space is behind, let a space that is about to replace it have every item compared, too: what both
+-- share, the lexical documents, is behind with it.
+UPDATE search_sourceindex AS i
+SET indexed_version = least(i.indexed_version, coalesce(active.indexed_version, 0)), dirty_from = 0
+FROM search_source AS s
+LEFT JOIN search_sourceindex AS active ON active.source_id = s.id AND active.space_id = %(active)s
+WHERE
+    i.space_id = %(space)s AND s.id = i.source_id
+    AND (active.id IS NULL OR active.indexed_version < s.version)
+
+-- name: take_over_refusals
+-- Record at the items which of them the model of a space refused, and why.
+UPDATE search_item AS d
+SET error = refusal.value
+FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal
+WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusal.key::int
+
+-- name: put_source
+-- Insert a source or update its facts; its id.
+INSERT INTO search_source AS s
+    (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
+     element_count, version, spoken_length)
+VALUES (
+    %(owner_id)s, %(kind)s, %(object_id)s, %(title)s, %(agent)s, %(project)s, %(origin)s, %(archived)s, %(created_at)s,
+    %(updated_at)s, %(item_count)s, %(element_count)s, %(version)s, 0
+)
+ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
+    title = EXCLUDED.title,
+    agent = EXCLUDED.agent,
+    project = EXCLUDED.project,
+    origin = EXCLUDED.origin,
+    archived = EXCLUDED.archived,
+    created_at = EXCLUDED.created_at,
+    updated_at = EXCLUDED.updated_at,
+    item_count = EXCLUDED.item_count,
+    element_count = EXCLUDED.element_count,
+    version = EXCLUDED.version
+RETURNING s.id
+
+-- name: mark_changed
+-- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.
+UPDATE search_sourceindex
+SET
+    noted_version = %(version)s,
+    dirty_from = CASE WHEN noted_version = %(version)s - 1 THEN least(coalesce(dirty_from, %(first)s), %(first)s) ELSE 0 END,
+    attempts = 0,
+    error = ''
+WHERE source_id = %(source)s

@@ -1,0 +1,59 @@
+-- name: posting_blocks
+-- The blocks of postings of an owner's items in one column with their digest, and the contents of those that are not cached.
+SELECT
+    count(*),
+    coalesce(bit_xor(hashint8extended(b.id, 0)), 0),
+    array_agg(b.id),
+    array_agg(b.id ORDER BY b.id) FILTER (WHERE cached.id IS NULL),
+    array_agg(b.source_id ORDER BY b.id) FILTER (WHERE cached.id IS NULL),
+    array_agg(b.items ORDER BY b.id) FILTER (WHERE cached.id IS NULL),
+    array_agg(b.words ORDER BY b.id) FILTER (WHERE cached.id IS NULL),
+    array_agg(b.sizes ORDER BY b.id) FILTER (WHERE cached.id IS NULL),
+    array_agg(b.postings ORDER BY b.id) FILTER (WHERE cached.id IS NULL)
+FROM search_postingblock AS b
+LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = b.id
+WHERE b.owner_id = %(owner)s AND b.home = %(home)s
+
+-- name: pack_postings
+-- Pack the postings of one column of a source's items, for some blocks of items. How: search/models.py.
+WITH items AS MATERIALIZED (
+    SELECT d.number, d.number / %(items)s AS block, d.length, d.{column} AS words
+    FROM search_item AS d
+    WHERE
+        d.owner_id = %(owner)s AND d.source_id = %(source)s
+        AND d.number BETWEEN %(first)s AND %(last)s AND d.number / %(items)s = ANY(%(numbers)s)
+),
+counted AS (
+    SELECT
+        i.block,
+        w.lexeme,
+        int2send((256 * (i.number %% %(items)s + %(items)s * (ascii(weight) - ascii('A'))) + count(*))::int2) AS posting
+    FROM items AS i, unnest(i.words) AS w, unnest(w.weights) AS weight
+    GROUP BY i.block, i.number, w.lexeme, weight
+),
+words AS (
+    SELECT
+        block,
+        substring(sha256(convert_to(lexeme, 'UTF8')) FROM 1 FOR %(word_bytes)s) AS word,
+        substring(int2send(count(*)::int2) FROM 2) AS size,
+        string_agg(posting, ''::bytea ORDER BY posting) AS postings
+    FROM counted
+    GROUP BY block, lexeme
+)
+INSERT INTO search_postingblock (owner_id, source_id, number, home, items, words, sizes, postings)
+SELECT %(owner)s, %(source)s, i.block, %(home)s, i.entries, coalesce(w.words, ''), coalesce(w.sizes, ''), coalesce(w.postings, '')
+FROM (
+    SELECT block, string_agg(int4send(number) || int4send(length), ''::bytea ORDER BY number) AS entries
+    FROM items
+    GROUP BY block
+) AS i
+LEFT JOIN (
+    SELECT
+        block,
+        string_agg(word, ''::bytea ORDER BY word) AS words,
+        string_agg(size, ''::bytea ORDER BY word) AS sizes,
+        string_agg(postings, ''::bytea ORDER BY word) AS postings
+    FROM words
+    GROUP BY block
+) AS w USING (block)
+RETURNING number

@@ -1,0 +1,150 @@
+-- name: passages_indexed
+-- The owner's passages nearest to a query vector: the space's HNSW index over binary codes, then exact distances.
+WITH near AS MATERIALIZED (
+    SELECT e.source_id, e.item_number, e.embedding
+    FROM search_passage AS e
+    WHERE e.space_id = {space} AND e.owner_id = %(owner)s AND e.kind = ANY(%(kinds)s) AND {filters}
+    ORDER BY
+        binary_quantize(e.embedding::halfvec({dimensions}))::bit({dimensions})
+        <~> binary_quantize(%(vector)s::halfvec({dimensions}))
+    LIMIT %(limit)s
+)
+SELECT array_agg(source_id), array_agg(item_number), array_agg(1 - (embedding <=> %(vector)s::halfvec))
+FROM near
+
+-- name: passages_named
+-- The cosines of some passages of the owner, by their ids, to a query vector; passages deleted meanwhile are left out.
+SELECT array_agg(e.source_id), array_agg(e.item_number), array_agg(1 - (e.embedding <=> %(vector)s::halfvec)), array_agg(e.id)
+FROM search_passage AS e
+WHERE e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
+
+-- name: passages_exact
+-- The owner's passages nearest to a query vector, exactly: their b-tree, then a sort that no vector index can serve.
+SELECT array_agg(source_id), array_agg(item_number), array_agg(similarity)
+FROM (
+    SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity
+    FROM search_passage AS e
+    WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s) AND {filters}
+    ORDER BY similarity DESC
+    LIMIT %(limit)s
+) AS best
+
+-- name: bytes_per_passage
+-- Bytes per passage of the table, its b-trees, the blocks of codes, the named vector index, and the token vectors.
+SELECT
+    pg_table_size('search_passage')::float / n,
+    (pg_indexes_size('search_passage') - coalesce(pg_relation_size(to_regclass(%s)), 0))::float / n,
+    pg_total_relation_size('search_binarycodeblock')::float / n,
+    coalesce(pg_relation_size(to_regclass(%s)), 0)::float / n,
+    pg_total_relation_size('search_tokenvectors')::float / n
+FROM (SELECT greatest(count(*), 1) AS n FROM search_passage) AS passages
+
+-- name: embedding_estimate
+-- What embedding some sources in a space would take, as far as another space's rows can tell.
+WITH todo AS MATERIALIZED (
+    SELECT d.source_id, d.number AS item_number
+    FROM search_item AS d
+    WHERE d.source_id = ANY(%(sources)s) AND NOT EXISTS (
+        SELECT FROM search_itemembedding AS e
+        WHERE e.source_id = d.source_id AND e.space_id = %(target)s AND e.item_number = d.number
+            AND e.content_hash = d.content_hash
+    )
+),
+chunks AS (
+    SELECT e.item_number, e.source_id, e.chunk_number, e.token_count
+    FROM todo INNER JOIN search_itemembedding AS e USING (source_id, item_number)
+    WHERE e.space_id = %(known)s
+),
+passages AS (
+    SELECT DISTINCT ON (p.owner_id, p.content_hash) p.token_count
+    FROM todo INNER JOIN search_passage AS p USING (source_id, item_number)
+    WHERE p.space_id = %(known)s AND NOT EXISTS (
+        SELECT FROM search_passage AS same
+        WHERE same.content_hash = p.content_hash AND same.owner_id = p.owner_id AND same.space_id = %(target)s
+    )
+)
+SELECT
+    (SELECT count(*) FROM todo),
+    (SELECT count(*) FROM chunks WHERE chunk_number = 0),
+    (SELECT count(*) FROM chunks) + (SELECT count(*) FROM passages),
+    (SELECT coalesce(sum(token_count), 0) FROM chunks) + (SELECT coalesce(sum(token_count), 0) FROM passages),
+    (SELECT count(*) FROM search_item WHERE source_id = ANY(%(sources)s))
+
+-- name: phrases_found
+-- By the place of each phrase in the list, how many of some items of one owner contain it.
+SELECT p.place - 1, count(d.id)
+FROM unnest(%(phrases)s::text[]) WITH ORDINALITY AS p (phrase, place)
+LEFT JOIN (
+    SELECT i.id, i.spoken, i.unspoken
+    FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)
+    INNER JOIN search_item AS i USING (source_id, number)
+    WHERE i.owner_id = %(owner)s
+) AS d ON d.spoken @@ ({phrase}) OR d.unspoken @@ ({phrase})
+GROUP BY p.place
+ORDER BY p.place
+
+-- name: posting_digest
+-- A digest of an owner's current postings of one column, and the sources not packed yet.
+SELECT
+    count(*),
+    coalesce(bit_xor(hashint8extended(b.id, 0)), 0),
+    (SELECT array_agg(s.id) FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
+FROM search_postingblock AS b
+WHERE b.owner_id = %(owner)s AND b.home = %(home)s
+
+-- name: items_exact
+-- The owner's item vectors nearest to a query vector, exactly.
+SELECT array_agg(source_id), array_agg(item_number), array_agg(similarity)
+FROM (
+    SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity
+    FROM search_itemembedding AS e
+    WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND {filters}
+    ORDER BY similarity DESC, e.id
+    LIMIT %(limit)s
+) AS best
+
+-- name: items_named
+-- The cosines of some item vectors of the owner, by their ids, to a query vector; those deleted meanwhile are left out.
+SELECT array_agg(e.source_id), array_agg(e.item_number), array_agg(1 - (e.embedding <=> %(vector)s::halfvec)), array_agg(e.id)
+FROM search_itemembedding AS e
+WHERE e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s
+
+-- name: code_digest
+-- A digest of an owner's current blocks of binary codes, read from the index alone.
+SELECT count(*), coalesce(bit_xor(hashint8extended(b.id, 0)), 0)
+FROM search_binarycodeblock AS b
+WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
+
+-- name: item_codes
+-- The binary codes of the owner's item vectors in some sources, packed source by source. Where all sources are asked for,
+-- the covering index alone is read.
+SELECT
+    e.source_id,
+    string_agg(int8send(e.id) || int4send(e.item_number), ''::bytea ORDER BY e.id),
+    string_agg(substring(bit_send(e.code) FROM 5), ''::bytea ORDER BY e.id)
+FROM search_itemembedding AS e
+WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.source_id = ANY(%(sources)s::bigint[])
+GROUP BY e.source_id
+
+-- name: index_is_valid
+-- Whether an index is valid; no row where there is none.
+SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass(%s)
+
+-- name: largest_owner
+-- The most passages of one space that any one owner has.
+SELECT coalesce(max(passages), 0)
+FROM (SELECT sum(passages) AS passages FROM search_sourceindex WHERE space_id = %s GROUP BY owner_id) AS owners
+
+-- name: set_settings
+-- Set some settings of this connection.
+SELECT set_config(name, value, FALSE) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
+
+-- name: drop_vector_index
+-- Drops the index of a space, valid or not, while others read and write.
+DROP INDEX CONCURRENTLY IF EXISTS {name}
+
+-- name: create_vector_index
+-- The index of a space over the binary codes of its passages' vectors, built while others read and write.
+CREATE INDEX CONCURRENTLY {name} ON search_passage
+USING hnsw ((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops)
+WHERE space_id = {space}

@@ -1,0 +1,38 @@
+-- name: hits
+-- The contents of the given items of one owner for a page of results.
+SELECT
+    d.source_id, d.number, d.opening_id, d.heading, d.created_at, s.title, s.agent, s.project, s.kind, s.object_id
+FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)
+INNER JOIN search_item AS d USING (source_id, number)
+INNER JOIN search_source AS s ON s.id = d.source_id
+WHERE d.owner_id = %(owner)s
+
+-- name: hit_passages
+-- The passages of some items that are nearest to the query, a few an item, nearest first.
+SELECT t.source_id, t.item_number, near.element_id, near.part_index, near."start", near."end", 1 - near.distance AS similarity
+FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
+CROSS JOIN LATERAL (
+    SELECT e.id, e.element_id, e.part_index, e."start", e."end", e.embedding <=> %(vector)s::halfvec AS distance
+    FROM search_passage AS e
+    WHERE
+        e.source_id = t.source_id AND e.item_number = t.item_number
+        AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
+    ORDER BY distance, e.id
+    LIMIT %(passages)s
+) AS near
+ORDER BY near.distance, near.id
+
+-- name: item_places
+-- The places of the passages of some items, by kind, a limited number per item; without a space in the active one.
+SELECT t.source_id, t.item_number, e.element_id, e.part_index, e."start", e."end"
+FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
+CROSS JOIN LATERAL (
+    SELECT p.element_id, p.part_index, p."start", p."end"
+    FROM search_passage AS p
+    WHERE
+        p.source_id = t.source_id AND p.item_number = t.item_number
+        AND p.owner_id = %(owner)s AND p.kind = ANY(%(kinds)s)
+        AND p.space_id = COALESCE(%(space)s::bigint, (SELECT s.id FROM embeddings_embeddingspace AS s WHERE s.is_active))
+    ORDER BY p.kind, p.id
+    LIMIT %(passages)s::bigint
+) AS e

@@ -1,0 +1,110 @@
+-- name: owner_moments
+-- The same as `item_moments` of all items of an owner.
+SELECT
+    string_agg(int8send(d.source_id), ''::bytea),
+    string_agg(int4send(d.number), ''::bytea),
+    string_agg(timestamptz_send(d.created_at), ''::bytea)
+FROM search_item AS d
+WHERE d.owner_id = %(owner)s
+
+-- name: corpus
+-- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
+-- item vectors stored last; those that contain texts in languages other than English, and these. Passages and vectors are
+-- those of one space.
+SELECT
+    array_agg(s.id),
+    array_agg(s.item_count),
+    array_agg(s.spoken_length),
+    array_agg(coalesce(i.passages, 0)),
+    array_agg(s.object_id),
+    array_agg(coalesce(i.newest_vector, 0)),
+    array_agg(s.id) FILTER (WHERE s.languages <> ''),
+    array_agg(s.languages) FILTER (WHERE s.languages <> '')
+FROM search_source AS s
+LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s::bigint
+WHERE s.owner_id = %(owner)s AND s.item_count > 0
+    AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
+
+-- name: other_sources
+-- The owner's sources that do not pass the filters.
+SELECT array_agg(e.source_id)
+FROM (SELECT id AS source_id FROM search_source WHERE owner_id = %(owner)s) AS e
+WHERE NOT ({filters})
+
+-- name: matching_items
+-- The owner's items that pass the filters.
+SELECT array_agg(d.source_id), array_agg(d.number)
+FROM search_item AS d
+WHERE d.owner_id = %(owner)s AND {filters}
+
+-- name: excepted_items
+-- The sources and item numbers of the turns that a search excludes, as two arrays.
+SELECT array_agg(id), array_agg(number) FROM ({excepted}) AS excepted
+
+-- name: item_of_vector
+-- Whether the item of a vector meets a condition on its lexical document.
+EXISTS (
+    SELECT FROM search_item AS d
+    WHERE d.source_id = e.source_id AND d.number = e.item_number AND {condition}
+)
+
+-- name: excepted_turns
+-- The source and item number of each turn that a search excludes.
+SELECT s.id, x.number
+FROM unnest(%(excepted_conversations)s::bigint[], %(excepted_numbers)s::int[]) AS x (conversation, number)
+INNER JOIN search_source AS s ON s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.object_id = x.conversation
+
+-- name: sources_where
+-- The owner's sources that meet a condition.
+SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({condition})
+
+-- name: lexical_matches
+-- For each term of a query, the items that hold it in scope, with their ts_rank: one row a term. Only of those sources
+-- of the owner whose postings are not packed yet, after an upgrade: every one of their items is looked at.
+SELECT
+    term.number,
+    array_agg(d.source_id),
+    array_agg(d.number),
+    array_agg(ts_rank(%(weights)s::real[], d.{column}, term.query)),
+    array_agg(d.length)
+FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
+INNER JOIN search_item AS d ON d.{column} @@ term.query
+WHERE
+    d.owner_id = %(owner)s
+    AND d.source_id = ANY(%(sources)s::bigint[])
+GROUP BY term.number
+
+-- name: is_vacuumed
+-- Whether at least a share of a table's pages are known to contain no dead rows.
+SELECT relallvisible >= relpages * %(share)s
+FROM pg_class
+WHERE oid = to_regclass(%(table)s)
+
+-- name: query_words
+-- The words of a query, their lexemes in English and whether each is a stop word there; the same in the languages of the
+-- owner's sources of some kinds, in their order, and these languages. Numbers, addresses and the like are the same in all.
+WITH spoken AS MATERIALIZED (
+    SELECT DISTINCT language
+    FROM search_source AS s, string_to_table(s.languages, ' ') AS language
+    WHERE
+        s.owner_id = %(owner)s AND s.languages <> ''
+        AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
+)
+SELECT
+    lower(w.token),
+    w.lexemes[1],
+    ts_lexize('english_stem', lower(w.token)) = '{}',
+    ARRAY(
+        SELECT (ts_lexize(('convmemory_' || language)::regdictionary, lower(w.token)))[1]
+        FROM spoken
+        WHERE w.dictionary = 'convmemory_stem'::regdictionary
+        ORDER BY language
+    ),
+    ARRAY(
+        SELECT language FROM spoken
+        WHERE ts_lexize((language || '_stem')::regdictionary, lower(w.token)) = '{}'
+        ORDER BY language
+    ),
+    ARRAY(SELECT language FROM spoken ORDER BY language)
+FROM ts_debug('convmemory', %(text)s) AS w
+WHERE w.lexemes <> '{}'

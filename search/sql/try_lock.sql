@@ -1,2 +1,0 @@
--- Try to take an advisory lock without waiting; it is held until it is released.
-SELECT pg_try_advisory_lock(%s, %s)

@@ -1,2 +1,0 @@
--- Release an advisory lock.
-SELECT pg_advisory_unlock(%s, %s)
