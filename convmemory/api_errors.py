@@ -37,7 +37,7 @@ class ProblemJsonMiddleware(EitherMiddleware):
 
 
 def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """The response itself, or the problem document that replaces it."""
+    """Return the response itself, or the problem document that replaces it."""
     is_error = response.status_code >= HTTPStatus.BAD_REQUEST
     if not is_error or not request.path.startswith(PREFIX) or "json" in response.headers.get("Content-Type", ""):
         return response

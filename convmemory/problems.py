@@ -91,7 +91,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def problem(status: HTTPStatus, detail: str, **extra: Any) -> JsonResponse:
-    """A problem document with this status."""
+    """Return a problem document with this status."""
     body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail, **extra}
     response = JsonResponse(body, status=status, content_type="application/problem+json")
     if status is HTTPStatus.UNAUTHORIZED:
@@ -100,12 +100,12 @@ def problem(status: HTTPStatus, detail: str, **extra: Any) -> JsonResponse:
 
 
 def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
-    """The HTTP status of a domain error, by its nearest class."""
+    """Return the HTTP status of a domain error, by its nearest class."""
     return next(STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF)
 
 
 def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
-    """The problem document for a domain error; it says when to try again if that is known."""
+    """Return the problem document for a domain error; it says when to try again if that is known."""
     return _problem_told(Told(status_of(error), str(error), getattr(error, "retry_after_s", None)), **error.details)
 
 
@@ -117,7 +117,7 @@ def _problem_told(said: Told, **extra: Any) -> JsonResponse:
 
 
 def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    """The problem document for any error that has a sentence; raises the others again."""
+    """Return the problem document for any error that has a sentence; raises the others again."""
     said = told(error)
     if said is None:
         raise error
@@ -144,7 +144,7 @@ def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpRes
 
 
 def key_needed() -> HttpResponse:
-    """The response to a request without a valid key."""
+    """Return the response to a request without a valid key."""
     return problem(
         HTTPStatus.UNAUTHORIZED,
         "The key is missing, wrong, expired or revoked: send `Authorization: Bearer KEY` with a key made by "

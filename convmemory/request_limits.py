@@ -15,7 +15,7 @@ HEALTH = "/health"
 
 
 def limited(application: Application) -> FairRequests:
-    """The application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
+    """Return the application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
     options = CallerOptions.from_settings()
     limits = Limits(
         at_once=options.requests_per_user,

@@ -43,7 +43,7 @@ class SessionAuth(security.SessionAuth):
 
 
 async def user_of_session(request: HttpRequest) -> User | None:
-    """The user who is signed in, or None."""
+    """Return the user who is signed in, or None."""
     return await first_in_thread(_signed_in, request)
 
 

@@ -48,6 +48,6 @@ READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
 
 
 def caller_of(request: HttpRequest) -> User:
-    """The authenticated user of a request that has passed authentication."""
+    """Return the authenticated user of a request that has passed authentication."""
     assert isinstance(request.user, User)
     return request.user

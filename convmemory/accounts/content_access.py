@@ -13,20 +13,21 @@ CODENAME = "read_content"
 
 
 def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int) -> bool:
-    """Whether `reader` may read what `owner_id` wrote, in the admin."""
+    """Return whether `reader` may read what `owner_id` wrote, in the admin."""
     if not getattr(reader, "is_staff", False) or not reader.is_active:
         return False
     return reader.pk == owner_id or has_read_content(reader)
 
 
 def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the permission was granted explicitly; being a superuser does not count."""
+    """Return whether the permission was granted explicitly; being a superuser does not count."""
     return is_granted(reader, app_label="accounts", codename=CODENAME)
 
 
 def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codename: str) -> bool:
-    """Whether a permission was granted to the user or one of their groups. One query; being a superuser does not
-    count."""
+    """Return whether a permission was granted to the user or one of their groups. One query; being a superuser does not
+    count.
+    """
     granted = Permission.objects.filter(content_type__app_label=app_label, codename=codename)
     return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 

@@ -30,7 +30,7 @@ def content_page(
     content: Content,
     frame: dict[str, Any],
 ) -> HttpResponse:
-    """The page with the content that `content` loads.
+    """Return the page with the content that `content` loads.
 
     `what` is its name in the record; `frame` is what the page shows around it.
     """

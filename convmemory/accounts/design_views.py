@@ -16,6 +16,6 @@ SPACES = ("s1", "s2", "s3", "s4", "s5", "s6")
 @require_safe
 @signed_in
 def components(request: PageRequest) -> HttpResponse:
-    """Tokens and components; reads no data."""
+    """Return tokens and components; reads no data."""
     context = {"surfaces": SURFACES, "texts": TEXTS, "fills": FILLS, "sizes": SIZES, "spaces": SPACES}
     return render(request, "shell/components.html", context)

@@ -27,7 +27,7 @@ class NewKeyForm(forms.Form):
     read_only = forms.BooleanField(required=False, label=_("Read only"))
 
     def values(self) -> dict[str, Any]:
-        """The arguments for `keys.create_key` besides the owner."""
+        """Return the arguments for `keys.create_key` besides the owner."""
         days = self.cleaned_data["expires"]
         return {
             "name": self.cleaned_data["name"],

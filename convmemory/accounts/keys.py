@@ -22,7 +22,7 @@ MAX_DAYS = 36_500
 
 
 def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
-    """A new key of `owner`, valid for `days` days (None: for ever); it can be read only now.
+    """Return a new key of `owner`, valid for `days` days (None: for ever); it can be read only now.
 
     Raises: InvalidInput.
     """
@@ -41,12 +41,12 @@ def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = No
 
 
 def row_of_key(*, owner: AbstractBaseUser, key: str) -> ApiKey:
-    """The row of a key of `owner`. Raises: ApiKey.DoesNotExist."""
+    """Return the row of a key of `owner`. Raises: ApiKey.DoesNotExist."""
     return ApiKey.objects.get(owner_id=owner.pk, key_hash=content_hash(key))
 
 
 def active_keys(*, owner: AbstractBaseUser) -> list[ApiKey]:
-    """The owner's keys that were not revoked, newest first."""
+    """Return the owner's keys that were not revoked, newest first."""
     return list(ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).order_by("-created_at"))
 
 
@@ -71,7 +71,8 @@ def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
 
 
 def user_of_key(key: str, *, writes: bool = True) -> User | None:
-    """The active user to whom the key belongs, or None if it is wrong, revoked or expired. Records its use. One query.
+    """Return the active user to whom the key belongs, or None if it is wrong, revoked or expired. Records its use. One
+    query.
 
     Raises: ReadOnlyKey if the key is read-only and the request `writes`.
     """
@@ -86,6 +87,6 @@ def user_of_key(key: str, *, writes: bool = True) -> User | None:
 
 
 def caller_of_header(authorization: str, *, writes: bool) -> User | None:
-    """The user of `Authorization: Bearer KEY`; None for another scheme too. Raises: ReadOnlyKey."""
+    """Return the user of `Authorization: Bearer KEY`; None for another scheme too. Raises: ReadOnlyKey."""
     scheme, _, key = authorization.partition(" ")
     return user_of_key(key.strip(), writes=writes) if scheme.lower() == "bearer" else None

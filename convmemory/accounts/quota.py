@@ -47,7 +47,7 @@ class UseToday:
 
 
 def estimated_tokens(*texts: str | bytes) -> int:
-    """The estimated cost of texts whose tokens are not counted: one token for every four bytes."""
+    """Return the estimated cost of texts whose tokens are not counted: one token for every four bytes."""
     size = sum(len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace")) for text in texts)
     return -(-size // BYTES_A_TOKEN)
 

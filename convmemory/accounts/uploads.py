@@ -39,7 +39,7 @@ async def in_upload_thread(function: Callable[[], T]) -> T:
 
 
 def uploaded_file(request: HttpRequest) -> "UploadedFile[Any]":
-    """The form field `file`. Raises: InvalidInput."""
+    """Return the form field `file`. Raises: InvalidInput."""
     try:
         file = request.FILES.get("file")
     except MultiPartParserError as error:

@@ -54,7 +54,7 @@ def appearance(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def key_use(request: PageRequest, key_id: int) -> HttpResponse:
-    """Whether a key was used yet: the line below a new key polls every two seconds until it was."""
+    """Return whether a key was used yet: the line below a new key polls every two seconds until it was."""
     found = ApiKey.objects.filter(owner_id=request.user.pk, pk=key_id).first()
     if found is None:
         raise NotFound(f"There is no API key {key_id}.")
@@ -64,7 +64,7 @@ def key_use(request: PageRequest, key_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def keys(request: PageRequest) -> HttpResponse:
-    """The caller's keys, and a form for a new one. A new key is shown once, on the page that follows its POST."""
+    """Return the caller's keys, and a form for a new one. A new key is shown once, on the page that follows its POST."""
     form = NewKeyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         return redirect_with_new_key(request, create_key(owner=request.user, **form.values()))

@@ -186,7 +186,7 @@ class EventAdmin(ContentAdmin):
 
 
 def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> Section:
-    """A page of turns from number `first` on, without their texts."""
+    """Return a page of turns from number `first` on, without their texts."""
     rows = (
         conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
         .values("turn_number")
@@ -219,8 +219,9 @@ def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_re
 
 
 def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: bool) -> str:
-    """A link to the turn: for its owner the product's page, for an authorised reader the admin's, otherwise its name
-    alone."""
+    """Return a link to the turn: for its owner the product's page, for an authorised reader the admin's, otherwise its
+    name alone.
+    """
     if is_own:
         return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
     if not is_readable:
@@ -230,13 +231,13 @@ def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: boo
 
 
 def content_link(conversation_id: int, turn: int) -> str:
-    """The admin's page with the content of the turn."""
+    """Return the admin's page with the content of the turn."""
     address = reverse("admin:conversations_conversation_content", args=[conversation_id])
     return format_html('<a href="{}?turn={}">content</a>', address, turn)
 
 
 def related_links(conversation: Conversation) -> list[tuple[str, str]]:
-    """Changelists of the conversation's related rows, whichever apps registered them."""
+    """Return changelists of the conversation's related rows, whichever apps registered them."""
     links = []
     for related, page in admin.site._registry.items():
         filters = page.list_filter if isinstance(page, MetadataAdmin) else ()
@@ -247,7 +248,7 @@ def related_links(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def contents_of_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Messages for a content page: a heading and the texts of the parts, cut to what a page can show."""
+    """Return messages for a content page: a heading and the texts of the parts, cut to what a page can show."""
     return [
         {
             "position": message.position,

@@ -48,7 +48,7 @@ def has_sequences(text: str) -> bool:
 
 
 def ansi_html(text: str) -> SafeString:
-    """`text` as HTML, with its colours as classes and everything else escaped."""
+    """Return `text` as HTML, with its colours as classes and everything else escaped."""
     pieces, style, end = [], _Style(), 0
     for match in _SEQUENCE.finditer(text):
         pieces.append(_shown(text[end : match.start()], style))
@@ -59,7 +59,7 @@ def ansi_html(text: str) -> SafeString:
 
 
 def without_sequences(text: str) -> str:
-    """`text` without escape sequences."""
+    """Return `text` without escape sequences."""
     return _SEQUENCE.sub("", text) if has_sequences(text) else text
 
 
@@ -69,7 +69,7 @@ def _shown(text: str, style: _Style) -> str:
 
 
 def _styled(style: _Style, parameters: str) -> _Style:
-    """The style after one sequence; unknown codes are ignored."""
+    """Return the style after one sequence; unknown codes are ignored."""
     codes = iter([int(code) if code else 0 for code in parameters.replace(":", ";").split(";")])
     for code in codes:
         if code == 0:
@@ -84,7 +84,7 @@ def _styled(style: _Style, parameters: str) -> _Style:
 
 
 def _coloured(style: _Style, code: int, codes: Iterator[int]) -> _Style:
-    """The style with the colour given by `code` and, if it needs more, by the codes after it."""
+    """Return the style with the colour given by `code` and, if it needs more, by the codes after it."""
     if code in (38, 48):
         colour = _extended(codes)
         return style if colour is None else _with_colour(style, colour, is_background=code == 48)
@@ -103,7 +103,7 @@ def _with_colour(style: _Style, colour: int | None, *, is_background: bool) -> _
 
 
 def _extended(codes: Iterator[int]) -> int | None:
-    """The nearest colour of the palette to one of 256 (`5;n`) or of 16 million (`2;r;g;b`)."""
+    """Return the nearest colour of the palette to one of 256 (`5;n`) or of 16 million (`2;r;g;b`)."""
     kind = next(codes, None)
     if kind == 5:
         number = min(next(codes, 0), 255)

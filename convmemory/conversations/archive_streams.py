@@ -24,7 +24,7 @@ DAMAGED = (
 
 
 def is_tar(file: IO[bytes]) -> bool:
-    """Whether it is a tar archive, compressed or not."""
+    """Return whether it is a tar archive, compressed or not."""
     try:
         with tar_bytes(file) as stream:
             start = stream.read(tarfile.BLOCKSIZE)
@@ -37,7 +37,7 @@ def is_tar(file: IO[bytes]) -> bool:
 
 
 def tar_bytes(file: IO[bytes]) -> IO[bytes]:
-    """The archive's bytes, decompressed while they are read."""
+    """Return the archive's bytes, decompressed while they are read."""
     file.seek(0)
     start = file.read(6)
     file.seek(0)

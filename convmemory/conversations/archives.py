@@ -229,8 +229,9 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether an unpacked file has to be unpacked too: it is named like an archive, or an importer would read it as
-    one."""
+    """Return whether an unpacked file has to be unpacked too: it is named like an archive, or an importer would read it
+    as one.
+    """
     if path.name.lower().endswith(_ENDINGS):
         return True
     with path.open("rb") as file:
@@ -238,7 +239,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _safe_parts(name: str) -> list[str]:
-    """The path of an entry as names that any file system accepts; None for a path that is too deep."""
+    """Return the path of an entry as names that any file system accepts; None for a path that is too deep."""
     parts = [_safe_part(part) for part in name.replace("\\", "/").split("/")]
     parts = [part for part in parts if part not in ("", ".", "..")]
     return parts if len(parts) <= MAX_DEPTH else []
@@ -254,7 +255,7 @@ def _safe_part(part: str) -> str:
 
 
 def _archive_stem(name: str) -> str:
-    """The archive's name without its suffixes."""
+    """Return the archive's name without its suffixes."""
     lowered = name.lower()
     ending = next((ending for ending in _ENDINGS if lowered.endswith(ending)), PurePosixPath(name).suffix)
     return name[: len(name) - len(ending)] or "upload"

@@ -66,7 +66,7 @@ class Shelf:
 def page_of_shelves(
     *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", today: date | None = None
 ) -> tuple[list[Shelf], str | None]:
-    """One page of conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
+    """Return one page of conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
     query = {"list": "library", "choice": repr(choice)}
     rows = _chosen(owner, choice).order_by("-updated_at", "-id")
     shelves: list[Shelf] = []
@@ -89,8 +89,9 @@ def page_of_shelves(
 
 
 def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
-    """The chosen conversations; if everything is chosen, those started by others appear in the row of their parent
-    only."""
+    """Return the chosen conversations; if everything is chosen, those started by others appear in the row of their
+    parent only.
+    """
     rows = visible_conversations(owner, Filters(agent=choice.agent, archived=choice.archived))
     if is_pinned:
         return rows.filter(pinned_at__isnull=False)
@@ -109,7 +110,7 @@ def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False)
 
 
 def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[Row]:
-    """The conversations with their tags and with those that they started; two queries."""
+    """Return the conversations with their tags and with those that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
         own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
@@ -125,7 +126,7 @@ def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bo
 
 
 def shelf_label(day: date, today: date) -> str:
-    """The heading for conversations of this day."""
+    """Return the heading for conversations of this day."""
     if day >= today:
         return gettext("Today")
     return gettext("Yesterday") if day == today - timedelta(days=1) else date_format(day, "YEAR_MONTH_FORMAT")
@@ -145,13 +146,13 @@ class Folder:
 
 
 def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
-    """The agents of the caller's conversations with their numbers, the most frequent first."""
+    """Return the agents of the caller's conversations with their numbers, the most frequent first."""
     rows = visible_conversations(owner).exclude(agent="").values_list("agent").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "agent")[:CHOICES_SHOWN])
 
 
 def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
-    """The caller's projects as nested folders; a folder that contains only one other is merged with it."""
+    """Return the caller's projects as nested folders; a folder that contains only one other is merged with it."""
     rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
     root = Folder("", "")
     for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
@@ -177,7 +178,7 @@ def _put(root: Folder, project: str, count: int) -> None:
 
 
 def _joined(folder: Folder) -> Folder:
-    """The folder, or the one below it if that contains everything in it; its subfolders likewise."""
+    """Return the folder, or the one below it if that contains everything in it; its subfolders likewise."""
     while len(folder.folders) == 1 and folder.folders[0].count == folder.count:
         folder = folder.folders[0]
     inside = sorted((_joined(below) for below in folder.folders), key=lambda below: below.name.lower())

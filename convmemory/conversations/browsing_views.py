@@ -48,7 +48,7 @@ DONE = {
 @require_safe
 @signed_in
 def library(request: PageRequest) -> HttpResponse:
-    """The conversations selected by the address."""
+    """Return the conversations selected by the address."""
     choice, cursor = _choice(request), request.GET.get("cursor", "")
     shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
     context: dict[str, Any] = {
@@ -131,7 +131,7 @@ def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
 
 
 def _chosen(request: PageRequest) -> list[int]:
-    """The numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
+    """Return the numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
     words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
     if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
         raise InvalidInput("What was chosen are no numbers of conversations.")

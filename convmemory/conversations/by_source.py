@@ -25,7 +25,7 @@ class AnotherHistory(InvalidInput):
 
 
 def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
-    """A new conversation, or the existing one with this source id; and whether it is new.
+    """Return a new conversation, or the existing one with this source id; and whether it is new.
 
     Messages that follow the stored ones are appended; sending the same ones again changes nothing. Raises:
     AnotherHistory if the messages do not continue the stored ones, ConversationBusy.

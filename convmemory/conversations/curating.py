@@ -95,12 +95,12 @@ def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name
 
 
 def clean_tag(name: str) -> str:
-    """The tag as it is stored: one line, without a leading "#"."""
+    """Return the tag as it is stored: one line, without a leading "#"."""
     return one_line(storable(name).strip().lstrip("#"), TAG_CHARS)
 
 
 def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
-    """The tags of the caller's conversations, in alphabetical order, by conversation. One query."""
+    """Return the tags of the caller's conversations, in alphabetical order, by conversation. One query."""
     rows = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=list(conversation_ids)).order_by("name")
     found: dict[int, list[str]] = {}
     for number, name in rows.values_list("conversation_id", "name"):
@@ -109,7 +109,7 @@ def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict
 
 
 def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
-    """The caller's tags with the number of their conversations, the most used first."""
+    """Return the caller's tags with the number of their conversations, the most used first."""
     rows = Tag.objects.filter(owner_id=owner.pk).values_list("name").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "name")[:TAGS_LISTED])
 

@@ -48,7 +48,7 @@ def _answer(request: PageRequest, conversation_id: int, template: str) -> HttpRe
 
 
 def came_from(request: PageRequest) -> str:
-    """The address in `next` if it belongs to this site; else nothing."""
+    """Return the address in `next` if it belongs to this site; else nothing."""
     address = request.POST.get("next", "")
     is_ours = address.startswith("/") and url_has_allowed_host_and_scheme(address, allowed_hosts=None)
     return address if is_ours else ""

@@ -56,7 +56,7 @@ class Diff:
         return sum(line.kind == "removed" for line in self.lines)
 
     def cut(self, max_chars: int) -> tuple["Diff", int]:
-        """Its first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
+        """Return its first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
         kept: list[DiffLine] = []
         room = max_chars
         for line in self.lines:
@@ -69,7 +69,7 @@ class Diff:
 
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
-    """The changes that the call makes; None if it does not edit a file."""
+    """Return the changes that the call makes; None if it does not edit a file."""
     path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
     lines = [line for edit in _edits(parameters) for line in edit]
     if not lines and (patch := _patch(parameters)):
@@ -85,7 +85,7 @@ def _text(value: Any) -> str:
 
 
 def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
-    """The lines of each edit in the call."""
+    """Yield the lines of each edit in the call."""
     many = parameters.get("edits")
     for edit in [parameters, *(many if isinstance(many, list) else [])]:
         if not isinstance(edit, Mapping):
@@ -97,7 +97,7 @@ def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
 
 
 def _patch(parameters: Mapping[str, Any]) -> str:
-    """A patch among the parameters, however its tool names it."""
+    """Return a patch among the parameters, however its tool names it."""
     for name in _PATCHES:
         value = parameters.get(name)
         for text in value if isinstance(value, list) else [value]:
@@ -119,7 +119,7 @@ def _patch_lines(patch: str) -> Iterator[DiffLine]:
 
 
 def compare(old: str, new: str) -> Iterator[DiffLine]:
-    """The lines that differ, with some of the shared lines before and after them."""
+    """Yield the lines that differ, with some of the shared lines before and after them."""
     before, after = old.splitlines(), new.splitlines()
     head = _shared(before, after)
     tail = _shared(before[head:][::-1], after[head:][::-1])

@@ -52,7 +52,7 @@ class MessageDraft:
 
 
 def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iterator[list[MessageDraft]]:
-    """The messages in lists of at most `count`; one that takes more than `size` bytes is ended."""
+    """Yield the messages in lists of at most `count`; one that takes more than `size` bytes is ended."""
     batch: list[MessageDraft] = []
     weight = 0
     for draft in drafts:
@@ -79,7 +79,7 @@ class TurnDraft:
             raise InvalidInput("A turn has a question and an answer: send both texts.")
 
     def messages(self) -> list[MessageDraft]:
-        """Its two messages, recognised by the turn's number."""
+        """Return its two messages, recognised by the turn's number."""
         texts: tuple[tuple[Role, str], ...] = (("user", self.user_text), ("assistant", self.assistant_text))
         return [
             MessageDraft(role, (TextPart(text),), created_at=self.created_at, source_key=f"turn:{self.number}:{role}")

@@ -23,7 +23,7 @@ TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
 @require_safe
 @signed_in
 def events(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The events of one conversation that pass the filters in the address, oldest first."""
+    """Return the events of one conversation that pass the filters in the address, oldest first."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
     context: dict[str, Any] = {"conversation": found, "given": given, "box": SearchBox(), "rows": [], "next": ""}
@@ -58,7 +58,7 @@ def _filters(request: PageRequest, given: dict[str, str]) -> reading.EventFilter
 
 
 def _moment(name: str, text: str) -> datetime | None:
-    """A time as `<input type="datetime-local">` sends it, taken as UTC. Raises: InvalidInput."""
+    """Return a time as `<input type="datetime-local">` sends it, taken as UTC. Raises: InvalidInput."""
     if not text:
         return None
     try:

@@ -14,24 +14,24 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
-    """The distinct words of an event, in order."""
+    """Return the distinct words of an event, in order."""
     found = {word for text in (*names, *_texts(payload)) for word in words_in(text)}
     return sorted(found)
 
 
 def words_in(text: str) -> Iterator[str]:
-    """The words of a text, in lower case; only those at the beginning of a long one."""
+    """Yield the words of a text, in lower case; only those at the beginning of a long one."""
     return (match.group()[:MAX_WORD_CHARS].lower() for match in _WORD.finditer(text))
 
 
 def words_query(text: str) -> str:
-    """The full text query for every word of the text, as prefixes; "" if it has none."""
+    """Return the full text query for every word of the text, as prefixes; "" if it has none."""
     words = list(dict.fromkeys(words_in(text)))[:MAX_QUERY_WORDS]
     return " & ".join(f"'{word}':*" for word in words)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Keys and values of JSON of a bounded depth (`amplifier_events.bounded_payload`)."""
+    """Yield keys and values of JSON of a bounded depth (`amplifier_events.bounded_payload`)."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)

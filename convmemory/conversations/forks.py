@@ -16,7 +16,9 @@ from convmemory.core.text import storable
 
 
 def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> ConversationDraft:
-    """The draft without the messages that it copied from the conversation it was forked from, if that one is stored."""
+    """Return the draft without the messages that it copied from the conversation it was forked from, if that one is
+    stored.
+    """
     messages = iter(draft.messages)
     first = next(messages, None)
     if first is None:
@@ -34,7 +36,7 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
 
 
 def _original(owner: AbstractBaseUser, draft: ConversationDraft, key: str) -> Conversation | None:
-    """The oldest conversation of the same source with this message, unless it is the draft's own."""
+    """Return the oldest conversation of the same source with this message, unless it is the draft's own."""
     of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
     others = of_source.exclude(source_id=storable(draft.source_id)[:300])
     held = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()

@@ -46,7 +46,7 @@ class _Hider:
         return "".join([*pieces, text[end:]])
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """The same for every text in a JSON value."""
+        """Return the same for every text in a JSON value."""
         if isinstance(value, str):
             return self.text(value)
         if depth >= MAX_DEPTH:
@@ -66,12 +66,12 @@ class _Hider:
 
 
 def mark_of(kind: str, number: int) -> str:
-    """The replacement for a key: `[hidden github-token 1]`."""
+    """Return the replacement for a key: `[hidden github-token 1]`."""
     return f"[hidden {kind} {number}]"
 
 
 def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
-    """The message with marks in place of its keys, and the keys beside it; the same message if it contains none.
+    """Return the message with marks in place of its keys, and the keys beside it; the same message if it contains none.
 
     `after_number` is the number of the last mark already in it.
     """
@@ -92,29 +92,29 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
 
 
 def text_without_keys(text: str) -> str:
-    """A title or another short text with marks in place of its keys, which are not kept."""
+    """Return a title or another short text with marks in place of its keys, which are not kept."""
     return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
 
 
 def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts of one message, with marks in place of keys that were stored unhidden."""
+    """Return the parts of one message, with marks in place of keys that were stored unhidden."""
     return tuple(map(_Hider().part, parts)) if HidingOptions.from_settings().hide_keys else tuple(parts)
 
 
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
-    """Entries of an event log, with marks in place of their keys, which are not kept."""
+    """Return entries of an event log, with marks in place of their keys, which are not kept."""
     if not HidingOptions.from_settings().hide_keys:
         return events
     return (replace(event, payload=_Hider().value(event.payload)) for event in events)
 
 
 def value_without_keys(value: Any) -> Any:
-    """A JSON value, with marks in place of its keys, which are not kept."""
+    """Return a JSON value, with marks in place of its keys, which are not kept."""
     return _Hider().value(value) if HidingOptions.from_settings().hide_keys else value
 
 
 def _texts_of(parts: Iterable[Part]) -> Iterator[str]:
-    """Every text in the parts that can contain a key."""
+    """Yield every text in the parts that can contain a key."""
     for part in parts:
         if isinstance(part, ToolCallPart):
             yield from _texts_in(part.input)
@@ -164,7 +164,7 @@ def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) ->
 
 
 def keys_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[HiddenKey]:
-    """The caller's hidden keys of a conversation, in order, without their values."""
+    """Return the caller's hidden keys of a conversation, in order, without their values."""
     rows = HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
     return list(rows.select_related("message").defer("value_encrypted").order_by("message__position", "number"))
 
@@ -175,7 +175,7 @@ def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 
 def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
-    """The caller's key in plain text. Raises: NotFound; InvalidInput if SECRET_KEY has changed since."""
+    """Return the caller's key in plain text. Raises: NotFound; InvalidInput if SECRET_KEY has changed since."""
     row = HiddenKey.objects.filter(owner_id=owner.pk, pk=key_id).first()
     if row is None:
         raise NotFound(f"There is no hidden key {key_id}.")

@@ -33,7 +33,7 @@ class MarkedSpan:
         return MarkedSpan(max(0, self.start + by), max(0, self.end + by))
 
     def within(self, text: str) -> "MarkedSpan | None":
-        """The part of the span that lies in `text`, without surrounding white space; None if nothing does."""
+        """Return the part of the span that lies in `text`, without surrounding white space; None if nothing does."""
         piece = text[self.start : self.end]
         start = self.start + len(piece) - len(piece.lstrip())
         end = self.start + len(piece.rstrip())
@@ -50,12 +50,12 @@ class Passage:
 
 
 def without_markers(text: str) -> str:
-    """`text` with the two characters that mark a passage replaced, one for one."""
+    """Return `text` with the two characters that mark a passage replaced, one for one."""
     return _MARKER.sub("\ufffd", text)
 
 
 def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> SafeString | None:
-    """Plain `text` as HTML with the span marked; None where it lies outside."""
+    """Return plain `text` as HTML with the span marked; None where it lies outside."""
     inside = span.within(text)
     if inside is None:
         return None
@@ -67,7 +67,7 @@ def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> Saf
 def highlight_markdown(
     text: str, span: MarkedSpan, render: Callable[[str], str], *, is_first: bool = True
 ) -> SafeString | None:
-    """Markdown as HTML with the span marked; None if its ends cannot be located in the output of `render`.
+    """Return Markdown as HTML with the span marked; None if its ends cannot be located in the output of `render`.
 
     `render` sanitises, and leaves the marker characters in place in text. Links lead to the first mark of a page.
     """
@@ -89,7 +89,7 @@ def highlight_markdown(
 
 
 def _starts(text: str, span: MarkedSpan) -> Iterator[int]:
-    """The span's start, then those of its first words and lines: a list's or heading's sign may precede them."""
+    """Yield the span's start, then those of its first words and lines: a list's or heading's sign may precede them."""
     yield span.start
     places = {start for start, _ in _pieces(text, span)}
     yield from sorted(places - {span.start})[:_TRIES]
@@ -114,7 +114,7 @@ def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
 
 
 def _is_same(html: str, plain: str, markers: str) -> bool:
-    """Whether `html` differs from `plain` only by the markers, which occur once each, in order, in text."""
+    """Return whether `html` differs from `plain` only by the markers, which occur once each, in order, in text."""
     return "".join(_MARKER.findall(_TAG.sub("", html))) == markers and _MARKER.sub("", html) == plain
 
 
@@ -139,7 +139,7 @@ def _wrap(html: str, *, is_first: bool) -> str:
 
 
 def around_markers(text: str, render: Callable[[str], str]) -> str:
-    """`render(text)` of the text without markers, with the markers put back at the same characters."""
+    """Return `render(text)` of the text without markers, with the markers put back at the same characters."""
     if not _MARKER.search(text):
         return render(text)
     plain, places = "", []
@@ -152,7 +152,7 @@ def around_markers(text: str, render: Callable[[str], str]) -> str:
 
 
 def unmarked(text: str) -> str:
-    """`text` without markers, for attributes."""
+    """Return `text` without markers, for attributes."""
     return _MARKER.sub("", text)
 
 

@@ -55,7 +55,7 @@ def record_conversation(row: Import, file: FileReport, result: SyncResult) -> No
 
 
 def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
-    """The links of these imports of one owner by import and file. One query."""
+    """Return the links of these imports of one owner by import and file. One query."""
     numbers = [row.pk for row in rows]
     owners = {row.owner_id for row in rows}
     found = ImportedConversation.objects.filter(owner_id__in=owners, import_job_id__in=numbers).order_by("pk")

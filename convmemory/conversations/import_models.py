@@ -137,7 +137,7 @@ class Import(models.Model):
 
     @property
     def changes(self) -> bool:
-        """Whether a worker is about to change what it says."""
+        """Return whether a worker is about to change what it says."""
         return self.is_unfinished or self.state == self.State.UNDOING
 
 

@@ -28,7 +28,7 @@ State = Import.State
 
 
 def claim(*, owner_id: int, import_id: int) -> Import | None:
-    """The owner's import, now running; None if it is not waiting, or if another import of the owner is running."""
+    """Return the owner's import, now running; None if it is not waiting, or if another import of the owner is running."""
     now, run = timezone.now(), uuid.uuid4()
     own = Import.objects.filter(owner_id=owner_id)
     if own.filter(state=State.RUNNING).exists():
@@ -42,7 +42,7 @@ def claim(*, owner_id: int, import_id: int) -> Import | None:
 
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
-    """The import, if this claim on it is still valid."""
+    """Return the import, if this claim on it is still valid."""
     return Import.objects.select_related("owner").filter(pk=import_id, run=run, state=State.RUNNING).first()
 
 
@@ -93,7 +93,7 @@ def release_lost() -> int:
 
 
 def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
-    """Owner and id of the oldest waiting import of each owner who has none running, or of this owner alone."""
+    """Return owner and id of the oldest waiting import of each owner who has none running, or of this owner alone."""
     imports = Import.objects.all() if owner_id is None else Import.objects.filter(owner_id=owner_id)
     running = imports.filter(state=State.RUNNING).values("owner_id")
     queued = imports.filter(state=State.QUEUED).exclude(owner_id__in=running)
@@ -111,7 +111,7 @@ def tidy() -> int:
 
 
 def _own(row: Import) -> QuerySet[Import]:
-    """The row, as long as this run's claim on it is valid."""
+    """Return the row, as long as this run's claim on it is valid."""
     return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
 
 

@@ -52,7 +52,7 @@ class ImportReport:
     is_cut_short: bool = False
 
     def total(self, name: str) -> int:
-        """The sum of one of the files' counts."""
+        """Return the sum of one of the files' counts."""
         return sum(getattr(file, name) for file in self.files)
 
     @property
@@ -87,7 +87,7 @@ class ImportReport:
         }
 
     def to_stored_json(self) -> dict[str, Any]:
-        """The same for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
+        """Return the same for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
         left = MAX_STORED_DETAILS
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
@@ -258,7 +258,7 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
 
 
 def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
-    """Whether the conversation is already stored from a source with more of its content."""
+    """Return whether the conversation is already stored from a source with more of its content."""
     if not draft.unless_source:
         return False
     stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
@@ -266,7 +266,7 @@ def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
 
 
 def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
-    """The first messages, read in advance so that a transaction does not wait for parsing."""
+    """Return the first messages, read in advance so that a transaction does not wait for parsing."""
     read: list[MessageDraft] = []
     size = 0
     for message in messages:

@@ -28,20 +28,20 @@ class KeptStorage(PrivateStorage):
 
 
 def upload_storage() -> UploadStorage:
-    """The storage of `Import.file`."""
+    """Return the storage of `Import.file`."""
     return UploadStorage()
 
 
 def kept_storage() -> KeptStorage:
-    """The storage of `KeptUpload.file`."""
+    """Return the storage of `KeptUpload.file`."""
     return KeptStorage()
 
 
 def upload_place(*, owner_id: int) -> str:
-    """A new name below `IMPORT_FOLDER` for an upload that waits."""
+    """Return a new name below `IMPORT_FOLDER` for an upload that waits."""
     return f"{owner_id}/{uuid.uuid4().hex}"
 
 
 def kept_place(*, owner_id: int, digest: str) -> str:
-    """A kept upload's name below `MEDIA_ROOT`, by the digest of the stored file."""
+    """Return a kept upload's name below `MEDIA_ROOT`, by the digest of the stored file."""
     return f"uploads/{owner_id}/{digest[:2]}/{digest}"

@@ -66,7 +66,7 @@ class Refusal:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def import_files(request: PageRequest) -> HttpResponse:
-    """A form for transcripts and archives, and the latest imports; a POST queues the uploaded files."""
+    """Return a form for transcripts and archives, and the latest imports; a POST queues the uploaded files."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
     refusals = [answer for answer in asked if isinstance(answer, Refusal)]
@@ -89,7 +89,7 @@ def import_files(request: PageRequest) -> HttpResponse:
 
 
 def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> HttpResponse:
-    """The outcome for the one file or folder that uploading.js sends at a time."""
+    """Return the outcome for the one file or folder that uploading.js sends at a time."""
     [answer] = asked[:1]
     if isinstance(answer, Refusal):
         return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
@@ -97,7 +97,7 @@ def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> Htt
 
 
 def upload_values() -> dict[str, Any]:
-    """The size limits shown by an upload form."""
+    """Return the size limits shown by an upload form."""
     max_mb = ImportOptions.from_settings().max_upload_mb
     return {"max_upload_mb": max_mb, "max_upload_bytes": max_mb * 1024**2}
 
@@ -105,7 +105,7 @@ def upload_values() -> dict[str, Any]:
 @require_safe
 @signed_in
 def one_import(request: PageRequest, import_id: int) -> HttpResponse:
-    """One import: a page, or its card alone."""
+    """Return one import: a page, or its card alone."""
     [card] = _cards([imports.get_import(owner=request.user, import_id=import_id)])
     template = "conversations/import_card.html" if request.htmx else "conversations/import_one.html"
     return render(request, template, {"card": card, "box": SearchBox()})
@@ -144,7 +144,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
 
 
 def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
-    """Each file's path in the folder, as sent by the browser's script; without it, the bare names."""
+    """Return each file's path in the folder, as sent by the browser's script; without it, the bare names."""
     try:
         paths = json.loads(given) if given else []
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
 
 
 def _cards(rows: list[Import]) -> list[Card]:
-    """The imports; the latest report is open, except that of a failed import, whose error says why."""
+    """Return the imports; the latest report is open, except that of a failed import, whose error says why."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
     return [

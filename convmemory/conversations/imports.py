@@ -117,7 +117,7 @@ def _stored(file: "File[Any]", *, name: str, size: int, owner_id: int) -> Stored
 
 
 def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
-    """The row that waits for a worker; if it cannot be created, the stored file is deleted."""
+    """Return the row that waits for a worker; if it cannot be created, the stored file is deleted."""
     try:
         return Import.objects.create(
             owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
@@ -128,7 +128,7 @@ def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str 
 
 
 def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
-    """The caller's import. Raises: NotFound."""
+    """Return the caller's import. Raises: NotFound."""
     found = Import.objects.filter(owner_id=owner.pk, pk=import_id).first()
     if found is None:
         raise NotFound(f"There is no import {import_id}.")
@@ -136,7 +136,7 @@ def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
 
 
 def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
-    """The caller's imports, newest first; only those of the file with SHA-256 `digest` if that is given."""
+    """Return the caller's imports, newest first; only those of the file with SHA-256 `digest` if that is given."""
     rows = Import.objects.filter(owner_id=owner.pk)
     if digest:
         rows = rows.filter(digest=storable(digest.lower()))
@@ -158,7 +158,7 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
 
 
 def error_of(row: Import) -> ConvMemoryError:
-    """The error that a failed import raises for whoever waited for it."""
+    """Return the error that a failed import raises for whoever waited for it."""
     kind = TooLarge if row.failure in _TOO_MUCH else InvalidInput
     error = (kind if row.failure in (*_TOO_MUCH, Import.Failure.UNREADABLE) else ImportBroken)(row.error)
     error.details = {"id": row.pk, "state": row.state, "failure": row.failure, "report": row.report}

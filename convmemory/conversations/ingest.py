@@ -177,7 +177,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
 
 
 def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
-    """The first turn that can have changed; None if no message has."""
+    """Return the first turn that can have changed; None if no message has."""
     if merged.first_position is None:
         return None
     return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)
@@ -192,7 +192,7 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
-    """Its row; the caller announces it."""
+    """Return its row; the caller announces it."""
     now = timezone.now()
     return Conversation.objects.create(
         owner_id=owner.pk,
@@ -223,7 +223,7 @@ def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | No
 
 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
-    """Whether anything changed."""
+    """Return whether anything changed."""
     values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
     for name in changed:

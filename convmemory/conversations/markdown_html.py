@@ -45,8 +45,9 @@ _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
 
 def render_markdown(text: str) -> SafeString:
-    """Sanitised HTML of Markdown from a transcript; the plain text with a remark if rendering would take too much
-    work."""
+    """Return sanitised HTML of Markdown from a transcript; the plain text with a remark if rendering would take too
+    much work.
+    """
     text = without_markers(text)
     try:
         return mark_safe(sanitised_html(text, Work()))  # noqa: S308 - the sanitiser's output
@@ -56,7 +57,7 @@ def render_markdown(text: str) -> SafeString:
 
 
 def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
-    """HTML of Markdown, in which the markers of a passage stay in place. Raises: TooMuchWork.
+    """Return HTML of Markdown, in which the markers of a passage stay in place. Raises: TooMuchWork.
 
     With `has_breaks`, a line break is kept, as people write in a chat; in files it is a space.
     """
@@ -124,7 +125,7 @@ class _Renderer(RendererHTML):
 
 
 def _with_links(text: str) -> str:
-    """`text`, escaped, with bare addresses turned into links."""
+    """Return `text`, escaped, with bare addresses turned into links."""
     pieces, end = [], 0
     for match in _BARE_ADDRESS.finditer(text):
         address = match.group()
@@ -136,7 +137,7 @@ def _with_links(text: str) -> str:
 
 
 def _is_own_place(address: str) -> bool:
-    """Whether the address is a turn or section of this archive, which models cite."""
+    """Return whether the address is a turn or section of this archive, which models cite."""
     return len(address) < 100 and _OWN_PLACE.fullmatch(address) is not None
 
 

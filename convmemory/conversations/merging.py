@@ -2,7 +2,7 @@
 
 
 def merge_order(stored: list[int], incoming: list[int]) -> list[int]:
-    """The incoming order, with stored messages that the source dropped kept behind their predecessors."""
+    """Return the incoming order, with stored messages that the source dropped kept behind their predecessors."""
     kept = set(incoming)
     followers: dict[int | None, list[int]] = {}
     anchor: int | None = None

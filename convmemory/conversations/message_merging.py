@@ -95,7 +95,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
 
 
 def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
-    """Each message once: resumed sessions repeat old lines."""
+    """Yield each message once: resumed sessions repeat old lines."""
     seen: set[str] = set()
     for draft in drafts:
         key = source_key_of(draft)
@@ -111,7 +111,7 @@ def _split_batch(
     known: dict[str, tuple[int, int, bytes]],
     merged: Merged,
 ) -> list[MessageDraft | int]:
-    """Each draft itself if it is new, else the id of its stored row, updated if it has changed."""
+    """Return each draft itself if it is new, else the id of its stored row, updated if it has changed."""
     result: list[MessageDraft | int] = []
     for draft in batch:
         key = source_key_of(draft)

@@ -59,13 +59,13 @@ class MessageRow:
 
 
 def source_key_of(draft: MessageDraft) -> str:
-    """The key as it is stored: a long one is cut and ends in its hash, so that different keys stay different."""
+    """Return the key as it is stored: a long one is cut and ends in its hash, so that different keys stay different."""
     key = storable(draft.source_key)
     return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
 
 def row_of(draft: MessageDraft) -> MessageRow:
-    """The message as it is stored, without its position."""
+    """Return the message as it is stored, without its position."""
     parts = [part_to_json(part) for part in draft.parts]
     return MessageRow(
         role=draft.role,
@@ -81,5 +81,5 @@ def row_of(draft: MessageDraft) -> MessageRow:
 
 
 def is_stored_as(digest: bytes, draft: MessageDraft) -> bool:
-    """Whether the stored message with this content hash is the draft, with its keys hidden or not."""
+    """Return whether the stored message with this content hash is the draft, with its keys hidden or not."""
     return any(digest == row_of(each).content_hash for each in (without_keys(draft), draft))

@@ -67,8 +67,9 @@ def _number(rows: Sequence[MessageRow], drafts: Sequence[MessageDraft], counter:
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
-    """Whether the stored message starts with `row` and continues: an older file of a thread never shortens a
-    message."""
+    """Return whether the stored message starts with `row` and continues: an older file of a thread never shortens a
+    message.
+    """
     same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
     stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []
     return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts

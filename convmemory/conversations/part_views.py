@@ -89,7 +89,7 @@ def view_part(
     passage: MarkedSpan | None = None,
     work: Work | None = None,
 ) -> PartView:
-    """The part for the page, cut to what a page can show unless `whole`. `tools` names tools by call id.
+    """Return the part for the page, cut to what a page can show unless `whole`. `tools` names tools by call id.
 
     `work` is what remains for the page; without it the part is a page of its own.
     """
@@ -114,7 +114,7 @@ def view_part(
 
 
 def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan | None) -> PartView:
-    """The view with plain text; if a passage stands far down, with the head and what is around it."""
+    """Return the view with plain text; if a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
         return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)
@@ -171,14 +171,14 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
 
 
 def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
-    """A call that edits a file, as the lines that it removes and adds."""
+    """Return a call that edits a file, as the lines that it removes and adds."""
     gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
     shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
     return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
 
 
 def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
-    """The place of a passage of the call's text in its parameters; in a value that is not text, all of it."""
+    """Return the place of a passage of the call's text in its parameters; in a value that is not text, all of it."""
     spans, at = {}, len(part.name)
     for name, value in part.input.items():
         start = at + len(f" {name}:")
@@ -190,21 +190,21 @@ def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, M
 
 
 def _call_gist(parameters: Mapping[str, Any]) -> str:
-    """The most telling parameter of a call, in one line."""
+    """Return the most telling parameter of a call, in one line."""
     words = {name: _words(value) for name, value in parameters.items()}
     text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
     return one_line(text, GIST_CHARS)
 
 
 def _words(value: Any) -> str:
-    """A string, or the strings of a list (commands come as either); else nothing."""
+    """Return a string, or the strings of a list (commands come as either); else nothing."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return " ".join(value)
     return value if isinstance(value, str) else ""
 
 
 def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str, int]:
-    """`text` cut at a line that ends near, but not before `keep`, and how many characters were left out."""
+    """Return `text` cut at a line that ends near, but not before `keep`, and how many characters were left out."""
     max_chars = max(max_chars, keep + AROUND_PASSAGE_CHARS) if keep else max_chars
     if whole or len(text) <= max_chars:
         return text, 0

@@ -75,14 +75,14 @@ _TYPES: dict[str, type[Part]] = {
 
 
 def part_to_json(part: Part) -> dict[str, Any]:
-    """The part as a JSON object with its `type` first; empty optional fields are left out."""
+    """Return the part as a JSON object with its `type` first; empty optional fields are left out."""
     values = {name: getattr(part, name) for name in part.__slots__ if name != "type"}
     kept = {name: json_storable(value) for name, value in values.items() if value or name in {"text", "name", "id"}}
     return {"type": part.type, **kept}
 
 
 def part_from_json(value: Mapping[str, Any]) -> Part:
-    """The inverse of `part_to_json`. Raises: KeyError on an unknown type."""
+    """Return the inverse of `part_to_json`. Raises: KeyError on an unknown type."""
     arguments = {name: item for name, item in value.items() if name != "type"}
     if value["type"] == "tool_result":
         arguments.setdefault("call_id", "")
@@ -90,12 +90,12 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
 
 
 def spoken_text(parts: Iterable[Part]) -> str:
-    """The text parts joined by blank lines: what was said, without thinking, calls and results."""
+    """Return the text parts joined by blank lines: what was said, without thinking, calls and results."""
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
 
 
 def tool_call_text(call: ToolCallPart) -> str:
-    """`name key:value ...` with each value cut at 250 characters."""
+    """Return `name key:value ...` with each value cut at 250 characters."""
     return " ".join([call.name, *(f"{key}:{cut(_plain(value), PARAMETER_CHARS)}" for key, value in call.input.items())])
 
 
@@ -104,19 +104,19 @@ def _plain(value: Any) -> str:
 
 
 def part_text(part: Part) -> str:
-    """The part as one text, in which passages count their offsets."""
+    """Return the part as one text, in which passages count their offsets."""
     return tool_call_text(part) if isinstance(part, ToolCallPart) else part.text
 
 
 def part_size(part: Part) -> int:
-    """The approximate number of characters in the part."""
+    """Return the approximate number of characters in the part."""
     if isinstance(part, ToolCallPart):
         return sum(len(value) for value in part.input.values() if isinstance(value, str))
     return len(part.text)
 
 
 def content_metadata(parts: Iterable[Part]) -> dict[str, Any]:
-    """The kinds of content in a message, with the approximate number of characters of each."""
+    """Return the kinds of content in a message, with the approximate number of characters of each."""
     characters: dict[str, int] = {}
     for part in parts:
         characters[part.type] = characters.get(part.type, 0) + part_size(part)
@@ -128,5 +128,5 @@ def content_metadata(parts: Iterable[Part]) -> dict[str, Any]:
 
 
 def speaker_of(role: Role, name: str) -> str:
-    """The speaker's name in embedded text."""
+    """Return the speaker's name in embedded text."""
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]

@@ -39,7 +39,7 @@ class Picture:
 
 
 def picture_of(*, owner: AbstractBaseUser, conversation_id: int, position: int, index: int) -> Picture:
-    """The picture for part `index` of a message. Raises: NotFound if its bytes were not kept."""
+    """Return the picture for part `index` of a message. Raises: NotFound if its bytes were not kept."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     message = conversation.messages.filter(position=position).first()
     parts = message.typed_parts if message else ()
@@ -58,7 +58,7 @@ def _is_same(one: AttachmentPart, other: AttachmentPart) -> bool:
 
 
 def _payloads(raw: bytes, part: AttachmentPart) -> Iterator[str]:
-    """The base64 texts in a message's raw source with the part's type and size, in order."""
+    """Yield the base64 texts in a message's raw source with the part's type and size, in order."""
     for block in _blocks(raw):
         if _is_same(attachment_of(block, str(block["type"])), part):
             for place in (block, *(value for value in block.values() if isinstance(value, Mapping))):
@@ -69,7 +69,7 @@ def _payloads(raw: bytes, part: AttachmentPart) -> Iterator[str]:
 
 
 def _blocks(raw: bytes) -> Iterator[Mapping[str, Any]]:
-    """The objects in the raw lines that represent attachments, in order."""
+    """Yield the objects in the raw lines that represent attachments, in order."""
     waiting = [_json(line) for line in reversed(_lines(raw))]
     for _ in range(MAX_BLOCKS):
         if not waiting:

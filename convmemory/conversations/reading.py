@@ -75,7 +75,7 @@ class StoredMessage:
 
 
 def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
-    """The messages, each with `home_turn`: the turn that it is read with.
+    """Return the messages, each with `home_turn`: the turn that it is read with.
 
     That is its own turn. Messages before the first turn (a greeting, a system prompt) are read with the first one,
     those after the last (a question without an answer) with the last one; without turns, all have number 0. Superseded
@@ -95,12 +95,12 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
 
 
 def home_turn_of(row: Message) -> int:
-    """The turn that a message is read with; the message was read `with_home_turns` or in a turn."""
+    """Return the turn that a message is read with; the message was read `with_home_turns` or in a turn."""
     return cast("int", getattr(row, "home_turn", row.turn_number))
 
 
 def stored_message(row: Message) -> StoredMessage:
-    """A message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
+    """Return a message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
     return StoredMessage(
         message_id=row.pk,
         turn_number=home_turn_of(row),
@@ -119,7 +119,7 @@ def stored_message(row: Message) -> StoredMessage:
 def stored_messages(
     owner_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
 ) -> list[StoredMessage]:
-    """An owner's messages as values, without superseded ones. One query, and another if some belong to no turn.
+    """Return an owner's messages as values, without superseded ones. One query, and another if some belong to no turn.
 
     `with_stems`, if any: at least the messages that contain one of these stems of words. PostgreSQL leaves most others
     out, which saves reading them. The first query is plain SQL, because every search waits for it.
@@ -142,13 +142,13 @@ def stored_messages(
 
 
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
-    """The messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
+    """Return the messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")
     return [stored_message(row) for row in rows]
 
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
-    """The caller's conversations that pass the filters on the conversation itself."""
+    """Return the caller's conversations that pass the filters on the conversation itself."""
     query = Conversation.objects.filter(owner_id=owner.pk)
     if filters.archived is not None:
         query = query.filter(archived_at__isnull=not filters.archived)
@@ -165,7 +165,7 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
 
 
 def project_name(project: str) -> str:
-    """The last component of a project's path."""
+    """Return the last component of a project's path."""
     return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
@@ -178,7 +178,7 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
 
 
 def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
-    """The caller's conversation with this id at its source; with an empty source, the latest one of any source."""
+    """Return the caller's conversation with this id at its source; with an empty source, the latest one of any source."""
     found = Conversation.objects.filter(owner_id=owner.pk, source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if source:
         found = found.filter(source=storable(source))
@@ -189,7 +189,7 @@ def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> C
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
-    """The newest conversations first, and the cursor of the next page, if there is one. Raises: InvalidInput."""
+    """Return the newest conversations first, and the cursor of the next page, if there is one. Raises: InvalidInput."""
     query = {"list": "conversations", "filters": repr(filters)}
     rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
     if source_id:
@@ -214,7 +214,7 @@ def messages_of(
     from_position: int = 0,
     limit: int,
 ) -> list[Message]:
-    """Messages in order from a position on; only those of `turns` (first and last, None: to the end) if given.
+    """Return messages in order from a position on; only those of `turns` (first and last, None: to the end) if given.
 
     Messages without a turn are read with the first or the last one, see `with_home_turns`. Raises: NotFound.
     """
@@ -237,7 +237,7 @@ class Question:
 def questions_of(
     *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
 ) -> tuple[list[Question], int | None]:
-    """The questions of a conversation from a turn on, and the number of the turn after them. Raises: NotFound."""
+    """Return the questions of a conversation from a turn on, and the number of the turn after them. Raises: NotFound."""
     found = get_conversation(owner=owner, conversation_id=conversation_id)
     statement = load_sql("convmemory.conversations", "outline")
     with connection.cursor() as cursor:
@@ -277,7 +277,7 @@ def search_events(
     after_id: int = 0,
     limit: int = 50,
 ) -> Sequence[Event]:
-    """Entries of the caller's event logs, oldest first. Raises: NotFound for a foreign conversation."""
+    """Return entries of the caller's event logs, oldest first. Raises: NotFound for a foreign conversation."""
     rows = Event.objects.filter(owner_id=owner.pk, pk__gt=after_id)
     if conversation_id is not None:
         rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))

@@ -18,7 +18,7 @@ OnReport = Callable[[KeptUpload, ImportReport], None]
 
 
 def owners_of_uploads() -> list[User]:
-    """The owners of kept uploads, ordered by id."""
+    """Return the owners of kept uploads, ordered by id."""
     return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
 
 

@@ -61,7 +61,7 @@ class MessageView:
 
     @property
     def has_actions(self) -> bool:
-        """Whether it can be copied and linked to, which tool output cannot."""
+        """Return whether it can be copied and linked to, which tool output cannot."""
         return bool(self.parts) and self.kind in ("user", "assistant")
 
 
@@ -73,7 +73,7 @@ def view_messages(
     passage: Passage | None = None,
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
 ) -> list[MessageView]:
-    """Messages in order, for the page. `turn_before` is the turn of the message before the first one."""
+    """Return messages in order, for the page. `turn_before` is the turn of the message before the first one."""
     views: list[MessageView] = []
     tools: dict[str, str] = {}
     work = Work()
@@ -117,7 +117,7 @@ def _view_parts(
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
-    """The kind of message that a reader sees: tool output and injected text also have the role user."""
+    """Return the kind of message that a reader sees: tool output and injected text also have the role user."""
     if message.role == Message.Role.ASSISTANT:
         return "assistant"
     if message.role == Message.Role.SYSTEM:
@@ -129,12 +129,12 @@ def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
 
 
 def speaker_name(message: Message, kind: MessageKind) -> str:
-    """The message's speaker, for people."""
+    """Return the message's speaker, for people."""
     return message.name or str(_SPEAKERS[kind])
 
 
 def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:
-    """Whether the message needs no heading: tool output, or the assistant continuing."""
+    """Return whether the message needs no heading: tool output, or the assistant continuing."""
     if kind == "tool":
         return bool(views)
     last = next((view for view in reversed(views) if view.kind != "tool"), None)

@@ -74,7 +74,9 @@ def _tokens(state: StateCore) -> None:
 
 
 def highlight_code(code: str, language: str, work: Work | None = None) -> str:
-    """`code` as HTML with Pygments' classes; only escaped if the language is unknown or the code is long or unusual."""
+    """Return `code` as HTML with Pygments' classes; only escaped if the language is unknown or the code is long or
+    unusual.
+    """
     if not language or language in _NEVER or len(code) > HIGHLIGHT_CHARS or not _is_ordinary(code):
         return escape(code)
     try:
@@ -91,7 +93,9 @@ def _is_ordinary(code: str) -> bool:
 
 
 def _pieces(code: str, size: int) -> list[str]:
-    """The code in runs of whole lines of at most `size` characters, a longer line alone; best cut at blank lines."""
+    """Return the code in runs of whole lines of at most `size` characters, a longer line alone; best cut at blank
+    lines.
+    """
     pieces = []
     start = 0
     while len(code) - start > size:

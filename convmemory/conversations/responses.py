@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
-    """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
+    """Return the caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
     try:
         return Conversation.objects.select_for_update().get(pk=conversation_id, owner_id=owner.pk)
     except Conversation.DoesNotExist:
@@ -76,7 +76,7 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
 
 
 def title_of(question: str) -> str:
-    """The initial title of a conversation with this first question."""
+    """Return the initial title of a conversation with this first question."""
     return one_line(storable(hidden_keys.text_without_keys(question)), TITLE_CHARS)
 
 

@@ -64,7 +64,9 @@ class SearchBox:
 
     @classmethod
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
-        """The box described by a request's address; while somebody types, the token at the very end is incomplete."""
+        """Return the box described by a request's address; while somebody types, the token at the very end is
+        incomplete.
+        """
         given = request.GET
         plain: dict[str, Any] = {
             name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
@@ -84,7 +86,7 @@ class SearchBox:
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
 
     def with_tokens(self, text: str, *, is_typing: bool = False) -> "SearchBox":
-        """The box with the tokens in `text` turned into filters, and the rest of it as the query."""
+        """Return the box with the tokens in `text` turned into filters, and the rest of it as the query."""
         if len(text) > MAX_TYPED_CHARS:
             return self
         values: dict[str, Any] = {}
@@ -122,7 +124,7 @@ class SearchBox:
         return urlencode(self.parameters)
 
     def without(self, *names: str) -> str:
-        """The address's query without these parameters."""
+        """Return the address's query without these parameters."""
         return urlencode({name: value for name, value in self.parameters.items() if name not in names})
 
     @property
@@ -151,7 +153,7 @@ def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], di
 
 
 def _places(text: str, known: Values) -> dict[str, Any] | None:
-    """`in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
+    """Return `in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
     names = text.lower().split(",")
     if all(name in _KINDS for name in names):
         return {"kind": _KINDS[names[0]] if len(names) == 1 else ""}
@@ -173,7 +175,7 @@ def _last_day(text: str, _: Values) -> dict[str, Any]:
 
 
 def _day_of(text: str, *, is_last: bool) -> str:
-    """The first or the last day of `2026` or `2026-05`; anything else as it is."""
+    """Return the first or the last day of `2026` or `2026-05`; anything else as it is."""
     match = _PERIOD.fullmatch(text)
     if match is None:
         return text

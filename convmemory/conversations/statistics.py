@@ -94,7 +94,7 @@ def uncounted(*, owner: AbstractBaseUser) -> int:
 
 
 def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Statistics:
-    """The caller's statistics. Seven queries."""
+    """Return the caller's statistics. Seven queries."""
     own = Conversation.objects.filter(owner_id=owner.pk).order_by()
     totals = own.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
     activity = _activity(owner)
@@ -113,18 +113,18 @@ def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Stat
 
 
 def top_projects(*, owner: AbstractBaseUser, limit: int) -> list[Named]:
-    """The projects with the most conversations of the caller's."""
+    """Return the projects with the most conversations of the caller's."""
     return _most_frequent(owner, "project", limit)
 
 
 def _most_frequent(owner: AbstractBaseUser, column: str, limit: int) -> list[Named]:
-    """The values of a column with the most conversations of the caller's."""
+    """Return the values of a column with the most conversations of the caller's."""
     own = Conversation.objects.filter(owner_id=owner.pk).exclude(**{column: ""})
     return _named(own.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
 
 
 def days_of(*, owner: AbstractBaseUser, today: date | None = None) -> list[list[Day]]:
-    """The days of the last year, in weeks that begin with Monday; the last week ends today. One query."""
+    """Return the days of the last year, in weeks that begin with Monday; the last week ends today. One query."""
     end = today or timezone.localdate()
     start = end - timedelta(days=end.weekday(), weeks=WEEKS_SHOWN - 1)
     messages = {day: count for day, count, _ in _activity(owner) if day >= start}
@@ -140,7 +140,7 @@ def _level(messages: int, limits: Sequence[int]) -> int:
 
 
 def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
-    """Days in order with their messages and characters, without dates outside the calendar."""
+    """Return days in order with their messages and characters, without dates outside the calendar."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [owner.pk])
         return [(day, messages, characters) for text, messages, characters in cursor.fetchall() if (day := _day(text))]
@@ -170,7 +170,7 @@ def _share(count: int, most: int) -> int:
 
 
 def _months(activity: Iterable[tuple[date, int, int]], today: date) -> list[Month]:
-    """The last months up to today, including empty ones."""
+    """Return the last months up to today, including empty ones."""
     sums: dict[tuple[int, int], tuple[int, int]] = {}
     for day, messages, characters in activity:
         before = sums.get((day.year, day.month), (0, 0))

@@ -14,7 +14,7 @@ from convmemory.conversations.tasks import enqueue_count
 @require_safe
 @signed_in
 def statistics(request: PageRequest) -> HttpResponse:
-    """The page, or for htmx its figures alone, which reload themselves until everything is counted."""
+    """Return the page, or for htmx its figures alone, which reload themselves until everything is counted."""
     found = statistics_of(owner=request.user)
     if found.uncounted:
         enqueue_count(request.user.pk)

@@ -35,7 +35,7 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """Whether it contains the passage that was searched for."""
+        """Return whether it contains the passage that was searched for."""
         return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
 
     @property
@@ -84,7 +84,7 @@ class Block:
 
 
 def fold_steps(views: Iterable[MessageView]) -> list[Block]:
-    """The messages of a page with their tool calls in runs."""
+    """Return the messages of a page with their tool calls in runs."""
     folding = _Folding()
     for view in views:
         folding.take(view)
@@ -124,7 +124,7 @@ class _Folding:
         self.drafts[-1].notes += view.notes
 
     def _stretches(self, view: MessageView) -> Iterator[tuple[bool, tuple[PartView, ...]]]:
-        """The message's parts, split where steps begin and end; a thought after a step is itself a step."""
+        """Yield the message's parts, split where steps begin and end; a thought after a step is itself a step."""
         if view.superseded or view.kind not in _IN_RUNS:
             yield False, view.parts
             return
@@ -136,7 +136,7 @@ class _Folding:
             yield has_steps, tuple(part for _, part in stretch)
 
     def _goes_on(self, view: MessageView) -> bool:
-        """Whether the steps of this message belong to the last block."""
+        """Return whether the steps of this message belong to the last block."""
         if not self.drafts:
             return False
         last = self.drafts[-1].view

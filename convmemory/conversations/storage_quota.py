@@ -97,7 +97,7 @@ def recount_hidden(conversation: Conversation) -> None:
 
 
 def uncounted_conversations(*, limit: int) -> list[int]:
-    """Conversations of an older version, whose bytes have not been counted yet."""
+    """Return conversations of an older version, whose bytes have not been counted yet."""
     rows = Conversation.objects.filter(stored_bytes=None).order_by("pk")
     return list(rows.values_list("pk", flat=True)[:limit])
 

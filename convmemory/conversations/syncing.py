@@ -69,7 +69,7 @@ class Holding:
 
 
 def holdings(places: Iterable[Place]) -> list[Holding]:
-    """The contents of each place; places without a conversation are left out."""
+    """Return the contents of each place; places without a conversation are left out."""
     found = []
     for place in places:
         sizes = [path.stat().st_size for path in _files(place) if path.exists()]
@@ -79,7 +79,7 @@ def holdings(places: Iterable[Place]) -> list[Holding]:
 
 
 def has_synced(owner: AbstractBaseUser) -> bool:
-    """Whether this person's places were ever imported."""
+    """Return whether this person's places were ever imported."""
     return SyncedFile.objects.filter(owner_id=owner.pk).exists()
 
 
@@ -106,7 +106,9 @@ def sync_places(
 
 
 def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
-    """The files that changed since they were imported; files that cannot be examined become problems of the report."""
+    """Return the files that changed since they were imported; files that cannot be examined become problems of the
+    report.
+    """
     known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
     found: list[Change] = []
     for place in places:
@@ -125,7 +127,7 @@ def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncRep
 
 
 def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
-    """The sessions that Claude Code deletes within a week, oldest first."""
+    """Return the sessions that Claude Code deletes within a week, oldest first."""
     days = DELETED_AFTER_DAYS
     settings_file = claude / "settings.json"
     if settings_file.is_file():
@@ -161,7 +163,7 @@ def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
 
 
 def _with_log(path: Path) -> tuple[int, int]:
-    """Size and modification time of a file, combined with those of a database's log."""
+    """Return size and modification time of a file, combined with those of a database's log."""
     files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
     found = [file.stat() for file in files]
     return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)

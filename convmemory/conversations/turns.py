@@ -23,7 +23,7 @@ class TurnMessage:
 
 
 def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = False) -> bool:
-    """Whether a person wrote this: role user, non-blank text, not inserted by a harness."""
+    """Return whether a person wrote this: role user, non-blank text, not inserted by a harness."""
     if role != "user" or injected:
         return False
     return any(isinstance(part, TextPart) and part.text.strip() for part in parts)
@@ -37,7 +37,7 @@ class TurnCounter:
         self._opened = self._answered = False
 
     def number(self, messages: Iterable[TurnMessage]) -> list[int | None]:
-        """The number of each of the next messages; None if its turn is not answered by the end of this batch."""
+        """Return the number of each of the next messages; None if its turn is not answered by the end of this batch."""
         numbers: list[int | None] = []
         opened_at = 0
         for index, message in enumerate(messages):
@@ -56,9 +56,8 @@ class TurnCounter:
 
 
 def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> list[int | None]:
-    """The turn number of each message, in order, or None if it has none (yet).
+    """Return the turn number of each message, in order, or None if it has none (yet).
 
-    `messages` starts at the beginning of the conversation, or at the real user message that opens
-    turn `first_number`.
+    `messages` starts at the beginning of the conversation, or at the real user message that opens turn `first_number`.
     """
     return TurnCounter(first_number).number(messages)

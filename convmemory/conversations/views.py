@@ -47,7 +47,7 @@ MAX_KEY = 2**63 - 1
 @signed_in
 @may_use_replica
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The conversation around `?turn=N`, before or after a position, or from its start."""
+    """Return the conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
@@ -80,7 +80,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _displayed(blocks: list[Block], display: str) -> list[Block]:
-    """The blocks that the display switch shows."""
+    """Return the blocks that the display switch shows."""
     if display == "questions":
         return [block for block in blocks if block.view.kind == "user"]
     if display == "no-tools":
@@ -109,7 +109,9 @@ def _additions(
 def _window_of(
     request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
 ) -> tuple[Window, str]:
-    """The window that the address asks for, and the side on which it continues another one: "before", "after" or ""."""
+    """Return the window that the address asks for, and the side on which it continues another one: "before", "after" or
+    "".
+    """
     before, after = (whole_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
@@ -119,7 +121,7 @@ def _window_of(
 
 
 def passage_of(request: PageRequest) -> Passage | None:
-    """The passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
+    """Return the passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
     message_id, index, span = whole_number(request, "m", MAX_KEY), whole_number(request, "part") or 0, _span(request)
     return Passage(message_id, index, span) if message_id is not None and span else None
 
@@ -130,7 +132,7 @@ def _span(request: PageRequest) -> MarkedSpan | None:
 
 
 def whole_number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:
-    """A whole number from the address. Raises: InvalidInput."""
+    """Return a whole number from the address. Raises: InvalidInput."""
     text = request.GET.get(name, "")
     if not text:
         return None
@@ -156,7 +158,9 @@ def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[s
 
 
 def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """The first page of the list in the sidebar; with a query in the address, the results are loaded there instead."""
+    """Return the first page of the list in the sidebar; with a query in the address, the results are loaded there
+    instead.
+    """
     if box.parameters:
         return {}
     rows, cursor = reading.page_of_conversations(owner=request.user, filters=reading.EVERYTHING, limit=LIST_LIMIT)
@@ -172,14 +176,14 @@ class ListRow:
 
 
 def list_rows(rows: list[Conversation]) -> list[ListRow]:
-    """The conversations as the sidebar lists them."""
+    """Return the conversations as the sidebar lists them."""
     return [ListRow(row, project_name(row.project)) for row in rows]
 
 
 @require_safe
 @signed_in
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
-    """One part of a message in full, for parts that the conversation page cuts."""
+    """Return one part of a message in full, for parts that the conversation page cuts."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_POSITION)).first()
     parts = message.typed_parts if message else ()
@@ -199,7 +203,7 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 @never_cache
 @signed_in
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The keys that were hidden in the conversation; a POST with `key` shows that one."""
+    """Return the keys that were hidden in the conversation; a POST with `key` shows that one."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     context: dict[str, Any] = {"conversation": found, "box": SearchBox()}
     if request.method == "POST":

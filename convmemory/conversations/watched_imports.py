@@ -60,8 +60,9 @@ class WatchedImports:
 
 
 def joined(earlier: FileReport, later: FileReport) -> FileReport:
-    """The combined outcome of two imports of one file: the later one read it in full, and found what the other
-    added."""
+    """Return the combined outcome of two imports of one file: the later one read it in full, and found what the other
+    added.
+    """
     return replace(
         later,
         added=earlier.added + later.added,

@@ -90,12 +90,12 @@ def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: 
 
 
 def _root(place: Place) -> Path:
-    """The folder to watch: for a single file its parent folder, so that its log is included."""
+    """Return the folder to watch: for a single file its parent folder, so that its log is included."""
     return place.path if place.path.is_dir() else place.path.parent
 
 
 def _identities(places: Sequence[Place]) -> set[tuple[Path, int]]:
-    """The existing folders, each with its inode: a recreated folder is a different one."""
+    """Return the existing folders, each with its inode: a recreated folder is a different one."""
     roots = {_root(place) for place in places if place.path.exists()}
     return {(root, root.stat().st_ino) for root in roots if root.exists()}
 

@@ -29,7 +29,7 @@ class Window:
 
 
 def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
-    """The messages around the first one of `turn`; from the start if there is no such turn.
+    """Return the messages around the first one of `turn`; from the start if there is no such turn.
 
     If message `message_id`, of the turn or beside it, is too far down to be among them, the messages around that one.
     """
@@ -55,17 +55,17 @@ def _window_from(conversation: Conversation, position: int, target: int | None) 
 
 
 def window_before(conversation: Conversation, position: int) -> Window:
-    """The messages right before `position`."""
+    """Return the messages right before `position`."""
     return _window(conversation, max(0, position - WINDOW_MESSAGES), position, keep=position - 1)
 
 
 def window_after(conversation: Conversation, position: int) -> Window:
-    """The messages from `position` on."""
+    """Return the messages from `position` on."""
     return _window(conversation, max(0, position), position + WINDOW_MESSAGES, keep=position)
 
 
 def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:
-    """One query; the row before `start` only shows whether the first message opens its turn."""
+    """Return one query; the row before `start` only shows whether the first message opens its turn."""
     rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
     before = [row for row in rows if row.position < start]
     messages = rows[len(before) :]
@@ -83,8 +83,9 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
 
 
 def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
-    """The slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence over earlier
-    ones."""
+    """Return the slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence over
+    earlier ones.
+    """
     first = last = min(max(keep, 0), max(len(weights) - 1, 0))
     room = WINDOW_CHARS
     while last < len(weights) and (room > 0 or last == first):
@@ -97,6 +98,6 @@ def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
 
 
 def _weight(message: Message) -> int:
-    """The approximate number of characters that a page shows of the message."""
+    """Return the approximate number of characters that a page shows of the message."""
     limits = (TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts)
     return sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True))

@@ -68,7 +68,7 @@ _acting: ContextVar[Identity | _Request | None] = ContextVar("acting", default=N
 
 
 def current() -> Identity:
-    """The identity of this context."""
+    """Return the identity of this context."""
     acting = _acting.get()
     if acting is None:
         return _process.identity
@@ -81,7 +81,7 @@ def process_acts_as(identity: Identity) -> None:
 
 
 def of_command(name: str) -> Identity:
-    """The identity with which a command of `manage.py` begins."""
+    """Return the identity with which a command of `manage.py` begins."""
     if name in SCHEMA_COMMANDS:
         return SCHEMA
     return NOBODY if name in SERVING_COMMANDS else MAINTENANCE

@@ -7,7 +7,9 @@ IPV6_PREFIX = 64  # what one customer of a provider has at the least: single add
 
 
 def network_of(address: str) -> str:
-    """The key to count by: an IPv4 address as it is, the /64 of an IPv6 address, the beginning of any other text."""
+    """Return the key to count by: an IPv4 address as it is, the /64 of an IPv6 address, the beginning of any other
+    text.
+    """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

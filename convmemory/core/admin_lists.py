@@ -136,19 +136,19 @@ class UptoFilter(InputFilter):
 
 
 def user_id_of(name: str) -> int:
-    """The id of the user with this name. An unknown name gives 0, which owns no rows."""
+    """Return the id of the user with this name. An unknown name gives 0, which owns no rows."""
     user = get_user_model().objects.filter(username=name).only("pk").first()
     return user.pk if user else 0
 
 
 def whole_number(value: str) -> int:
-    """The number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
+    """Return the number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0
     return number if number <= MAX_BIGINT else 0
 
 
 def hash_bytes(value: str) -> bytes:
-    """The bytes of a hash in hexadecimal (dashes allowed); empty for anything else."""
+    """Return the bytes of a hash in hexadecimal (dashes allowed); empty for anything else."""
     try:
         return bytes.fromhex(value.replace("-", "")) if len(value) >= 32 else b""
     except ValueError:

@@ -31,7 +31,7 @@ class Appearance:
 
 
 def appearance_of(request: HttpRequest) -> Appearance:
-    """The choices in the browser's cookies; an unknown value counts as not chosen."""
+    """Return the choices in the browser's cookies; an unknown value counts as not chosen."""
     theme, density = request.COOKIES.get("theme", ""), request.COOKIES.get("density", "")
     return Appearance(
         theme if theme in THEMES else "", density if density in DENSITIES else "", chosen_language(request)
@@ -49,5 +49,5 @@ def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> 
 
 
 def context(request: HttpRequest) -> dict[str, Appearance]:
-    """`appearance` for every template."""
+    """Return `appearance` for every template."""
     return {"appearance": appearance_of(request)}

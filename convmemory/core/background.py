@@ -21,7 +21,7 @@ def step_back() -> None:
 
 
 def is_background() -> bool:
-    """Whether this process, or the process that started it, has lowered its priority."""
+    """Return whether this process, or the process that started it, has lowered its priority."""
     return os.getpriority(os.PRIO_PROCESS, 0) >= NICENESS
 
 

@@ -37,7 +37,7 @@ class KnownCallers:
                 self._users.popitem(last=False)
 
     def user_of(self, credential: str) -> int | None:
-        """The user that the credential belonged to when it was last seen, if any."""
+        """Return the user that the credential belonged to when it was last seen, if any."""
         return self._users.get(_digest(credential))
 
 
@@ -45,7 +45,7 @@ known = KnownCallers()
 
 
 def caller_of_request(headers: Headers, address: str, *, session_cookie: str, callers: KnownCallers = known) -> str:
-    """`user:7`, or `address:192.0.2.1` for a request without a known credential."""
+    """Return `user:7`, or `address:192.0.2.1` for a request without a known credential."""
     for credential in _credentials(headers, session_cookie):
         if (user_id := callers.user_of(credential)) is not None:
             return f"{USER}{user_id}"
@@ -53,7 +53,7 @@ def caller_of_request(headers: Headers, address: str, *, session_cookie: str, ca
 
 
 def _credentials(headers: Headers, session_cookie: str) -> list[str]:
-    """The request's key, or its session cookie if it has no key."""
+    """Return the request's key, or its session cookie if it has no key."""
     values = {name.lower(): value.decode("latin-1") for name, value in headers}
     if b"authorization" in values:
         scheme, _, key = values[b"authorization"].partition(" ")

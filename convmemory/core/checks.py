@@ -44,7 +44,7 @@ def check_proxy(**kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
-    """An error for each of Django's protections that no middleware provides."""
+    """Return an error for each of Django's protections that no middleware provides."""
     present = [found for path in settings.MIDDLEWARE if isinstance(found := import_string(path), type)]
     return [
         Error(f"No middleware is or derives from {needed.__name__}.", id=f"convmemory.E{number:03}")

@@ -58,7 +58,7 @@ class ChildLimits:
     stall_s: int = 0
 
     def arguments(self) -> list[str]:
-        """The child's last arguments: megabytes and seconds."""
+        """Return the child's last arguments: megabytes and seconds."""
         return [str(self.memory_mb), str(self.timeout_s + GRACE_S)]
 
 
@@ -69,11 +69,11 @@ class Child(Protocol):
     def pid(self) -> int: ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status. Raises: subprocess.TimeoutExpired."""
+        """Return its exit status. Raises: subprocess.TimeoutExpired."""
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment for a child that converts files: no address, password or key of the installation."""
+    """Return the environment for a child that converts files: no address, password or key of the installation."""
     return {name: os.environ[name] for name in PLAIN if name in os.environ}
 
 
@@ -133,7 +133,9 @@ def run_forked_child(
 
 
 def _take_server(module: str, environment: Mapping[str, str]) -> "ForkServer":
-    """An idle server that was started in the same way, else a new one; servers that are no longer usable are ended."""
+    """Return an idle server that was started in the same way, else a new one; servers that are no longer usable are
+    ended.
+    """
     while _idle_servers:
         server = _idle_servers.pop()
         if server.is_of_use(module, environment):
@@ -159,7 +161,7 @@ class ForkServer:
         self._last_used = time.monotonic()
 
     def is_of_use(self, module: str, environment: Mapping[str, str]) -> bool:
-        """Whether it runs this module in this environment and will wait long enough for further work."""
+        """Return whether it runs this module in this environment and will wait long enough for further work."""
         is_patient = time.monotonic() - self._last_used < PATIENCE_S / 2
         return is_patient and self._started_as == (module, environment) and self._process.poll() is None
 
@@ -170,7 +172,7 @@ class ForkServer:
         return ForkedChild(self, self.read_number(None))
 
     def read_number(self, timeout: float | None) -> int:
-        """The next number that the server sends. Raises: subprocess.TimeoutExpired, BrokenPipeError."""
+        """Return the next number that the server sends. Raises: subprocess.TimeoutExpired, BrokenPipeError."""
         assert self._process.stdout
         if not select.select([self._process.stdout], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(self._process.args, timeout or 0)
@@ -243,7 +245,9 @@ def _watch(
 
 
 def _cpu_s(process_id: int) -> float:
-    """The processor time that the process has used: on a busy machine a slow child is not taken for a stalled one."""
+    """Return the processor time that the process has used: on a busy machine a slow child is not taken for a stalled
+    one.
+    """
     try:
         times = psutil.Process(process_id).cpu_times()
     except psutil.NoSuchProcess:

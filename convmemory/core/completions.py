@@ -80,7 +80,7 @@ class Completion:
 
 
 def endpoint_from_settings() -> Endpoint | None:
-    """The endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
+    """Return the endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
     options = EndpointOptions.from_settings()
     if not options.chat_model or not (options.chat_base_url or options.chat_api_key):
         return None
@@ -94,7 +94,7 @@ def endpoint_from_settings() -> Endpoint | None:
 
 
 def make_client(endpoint: Endpoint) -> "OpenAI":
-    """A synchronous client; the caller closes it (it is a context manager)."""
+    """Return a synchronous client; the caller closes it (it is a context manager)."""
     from openai import OpenAI
 
     from convmemory.core.endpoint_http import EndpointClient
@@ -104,8 +104,9 @@ def make_client(endpoint: Endpoint) -> "OpenAI":
 
 
 def make_async_client(endpoint: Endpoint, http_client: "httpx2.AsyncClient | None" = None) -> "AsyncOpenAI":
-    """An asynchronous client over `http_client`, an AsyncEndpointClient; the caller closes it (it is an asynchronous
-    context manager)."""
+    """Return an asynchronous client over `http_client`, an AsyncEndpointClient; the caller closes it (it is an
+    asynchronous context manager).
+    """
     from openai import AsyncOpenAI
 
     from convmemory.core.endpoint_http import AsyncEndpointClient
@@ -126,7 +127,8 @@ def _client_arguments(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
-    """The request parameter that limits a reply: OpenAI's reasoning models take only the newer name, others the older.
+    """Return the request parameter that limits a reply: OpenAI's reasoning models take only the newer name, others the
+    older.
 
     Source: https://platform.openai.com/docs/api-reference/chat/create
     """
@@ -135,7 +137,7 @@ def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
 
 
 def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
-    """An exception of the `openai` client as one of our errors: busy, refused, misconfigured, or unavailable."""
+    """Return an exception of the `openai` client as one of our errors: busy, refused, misconfigured, or unavailable."""
     from openai import APIStatusError, RateLimitError
 
     said = explain(error, where=endpoint.where, names=endpoint.names)
@@ -154,7 +156,7 @@ _ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """The seconds in `Retry-After`. Its other form, a date, is ignored: the clocks may differ."""
+    """Return the seconds in `Retry-After`. Its other form, a date, is ignored: the clocks may differ."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -165,8 +167,8 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 def complete(
     client: "OpenAI", endpoint: Endpoint, *, messages: Sequence[Mapping[str, Any]], max_tokens: int
 ) -> Completion:
-    """One whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens, and of `MAX_REPLY_CHARS` if the
-    model ignores that.
+    """Return one whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens, and of `MAX_REPLY_CHARS` if
+    the model ignores that.
 
     Raises:
         EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable: no reply, or one that is empty or
@@ -188,7 +190,7 @@ def complete(
 
 
 def _parse(response: Any, endpoint: Endpoint) -> Completion:
-    """Reads a reply. The client checks no types, so a malformed one is only noticed here."""
+    """Read a reply. The client checks no types, so a malformed one is only noticed here."""
     try:
         choice = response.choices[0]
         text = choice.message.content or ""

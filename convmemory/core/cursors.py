@@ -13,20 +13,21 @@ UNREADABLE = "The cursor cannot be read: start again without one."
 
 
 def fingerprint(query: Mapping[str, Any]) -> str:
-    """A short digest of the arguments that a cursor belongs to."""
+    """Return a short digest of the arguments that a cursor belongs to."""
     canonical = json.dumps(query, sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def encode_cursor(query: Mapping[str, Any], place: list[Any]) -> str:
-    """A cursor for `place`, valid for `query` only."""
+    """Return a cursor for `place`, valid for `query` only."""
     data = json.dumps([fingerprint(query), *place], default=str).encode()
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
-    """The place that was given to `encode_cursor`. Raises: InvalidInput if the cursor is damaged or for another
-    query."""
+    """Return the place that was given to `encode_cursor`. Raises: InvalidInput if the cursor is damaged or for another
+    query.
+    """
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, RecursionError):  # binascii's and Unicode's errors are ValueErrors
@@ -37,8 +38,9 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
 
 
 def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most: int = 0) -> list[int]:
-    """The `count` numbers, 0 or greater and at most `at_most`, that were given to `encode_cursor`. Raises:
-    InvalidInput."""
+    """Return the `count` numbers, 0 or greater and at most `at_most`, that were given to `encode_cursor`. Raises:
+    InvalidInput.
+    """
     place = decode_cursor(query, cursor)
     if not count <= len(place) <= max(count, at_most) or not all(map(_is_number, place)):
         raise InvalidInput(UNREADABLE)
@@ -46,7 +48,7 @@ def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most
 
 
 def decode_moment(query: Mapping[str, Any], cursor: str) -> tuple[datetime, int]:
-    """The aware time (as ISO 8601) and the id that were given to `encode_cursor`. Raises: InvalidInput."""
+    """Return the aware time (as ISO 8601) and the id that were given to `encode_cursor`. Raises: InvalidInput."""
     place = decode_cursor(query, cursor)
     if len(place) != 2 or not isinstance(place[0], str) or not _is_number(place[1]):
         raise InvalidInput(UNREADABLE)

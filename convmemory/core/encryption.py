@@ -19,12 +19,12 @@ _PURPOSE = b"stored-secrets-1"  # 16 bytes at most
 
 
 def encrypt(text: str) -> str:
-    """The text as an ASCII token that only this installation can read; "" stays ""."""
+    """Return the text as an ASCII token that only this installation can read; "" stays ""."""
     return _cipher().encrypt(text.encode()).decode("ascii") if text else ""
 
 
 def decrypt(token: str) -> str | None:
-    """The inverse of `encrypt`, or None where SECRET_KEY has changed since."""
+    """Return the inverse of `encrypt`, or None where SECRET_KEY has changed since."""
     if not token:
         return ""
     try:

@@ -67,7 +67,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _limit(response: httpx2.Response, *, stream: bool, max_body_bytes: int) -> int | None:
-    """The bytes of the body that may be read; None without a limit. Raises: ResponseRefused if it is compressed."""
+    """Return the bytes of the body that may be read; None without a limit. Raises: ResponseRefused if it is compressed."""
     is_compressed = response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity")
     if response.is_error:
         if is_compressed:
@@ -82,7 +82,7 @@ def _limit(response: httpx2.Response, *, stream: bool, max_body_bytes: int) -> i
 
 
 def _refusal(response: httpx2.Response, limit: int) -> ResponseRefused | None:
-    """The error for a body over the limit; None for the body of an error, which is cut."""
+    """Return the error for a body over the limit; None for the body of an error, which is cut."""
     if response.is_error:
         return None
     size = f"{limit // 1024**2} MB"

@@ -34,7 +34,7 @@ class LineReader:
         self._add(rest)
 
     def rest(self) -> bytes:
-        """The last line, which has no end."""
+        """Return the last line, which has no end."""
         return self._take()
 
     def _add(self, part: bytes) -> None:
@@ -69,7 +69,7 @@ class EventReader:
             yield from self._add(line)
 
     def finish(self) -> Iterator[bytes]:
-        """The last event, if the stream ended without a blank line."""
+        """Yield the last event, if the stream ended without a blank line."""
         yield from self._add(self._lines.rest())
         yield from self._add(b"")
 

@@ -65,7 +65,7 @@ _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 
 
 def owner_task(function: Task) -> Task:
-    """Marks a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
+    """Mark a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
 
     It is called with that person's id as `owner_id`, beside the arguments of the task.
     """
@@ -111,7 +111,7 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
 
 
 def asked_for(func: str) -> QuerySet[OwnerTask]:
-    """The tasks with this function that wait or are being worked on."""
+    """Return the tasks with this function that wait or are being worked on."""
     return OwnerTask.objects.filter(func=func)
 
 
@@ -126,7 +126,7 @@ def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
 
 
 def slice_end() -> float:
-    """The `time.monotonic()` at which a task that starts now should make room for others."""
+    """Return the `time.monotonic()` at which a task that starts now should make room for others."""
     return time.monotonic() + float(QueueOptions.from_settings().task_slice_s)
 
 
@@ -189,7 +189,7 @@ def _limit_time() -> None:
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
-    """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    """Return the task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
     options = QueueOptions.from_settings()
     now = now or timezone.now()
     most_long = max(1, options.workers - 1)
@@ -231,12 +231,12 @@ def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
 
 
 def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
-    """The row, as long as the lease is this worker's."""
+    """Return the row, as long as the lease is this worker's."""
     return OwnerTask.objects.filter(pk=task.pk, leased_until=task.leased_until)
 
 
 def function_of(path: str) -> Task | None:
-    """The `owner_task` of that name; None for any other code, which a row must not be able to name."""
+    """Return the `owner_task` of that name; None for any other code, which a row must not be able to name."""
     app, _, name = path.rpartition(".")[0].rpartition(".")
     found = locate(path) if name == "tasks" and app in SiteOptions.from_settings().installed_apps else None
     return found if callable(found) and getattr(found, OWNER_TASK, False) else None
@@ -284,17 +284,17 @@ def _release_dead(now: datetime) -> None:
 
 
 def waiting_tasks() -> QuerySet[OwnerTask]:
-    """The tasks of people that nobody works on."""
+    """Return the tasks of people that nobody works on."""
     return OwnerTask.objects.filter(_free(timezone.now()))
 
 
 def tasks_in_work() -> QuerySet[OwnerTask]:
-    """The tasks of people that somebody works on."""
+    """Return the tasks of people that somebody works on."""
     return OwnerTask.objects.filter(leased_until__gt=timezone.now())
 
 
 def _waiting(since: datetime) -> QuerySet[OwnerTask]:
-    """The tasks that were due then and that nobody works on."""
+    """Return the tasks that were due then and that nobody works on."""
     return OwnerTask.objects.filter(_free(since), due_at__lte=since)
 
 

@@ -179,7 +179,7 @@ class FairRequests:
         return self._limits.beside_others if has_others else self._limits.at_once
 
     def _others(self, name: str, *, since: float) -> list[str]:
-        """The other users who have asked for something since then."""
+        """Return the other users who have asked for something since then."""
         latest = itertools.takewhile(lambda user: self._seen[user] >= since, reversed(self._seen))
         return [user for user in latest if user != name]
 
@@ -205,7 +205,7 @@ class _Request:
         self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
 
     async def receive(self) -> Message:
-        """The next message; the one that ends the body comes when it is the request's turn."""
+        """Return the next message; the one that ends the body comes when it is the request's turn."""
         ahead, self._ahead = self._ahead, None
         message = await (ahead or self._receive())
         if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
@@ -268,7 +268,7 @@ class _Request:
 
 
 def _is_streamed(start: Message) -> bool:
-    """Whether an answer is made while it is sent: it says no length then."""
+    """Return whether an answer is made while it is sent: it says no length then."""
     headers = {name.lower(): value for name, value in start.get("headers", ())}
     return b"content-length" not in headers and start["status"] == HTTPStatus.OK
 

@@ -45,7 +45,7 @@ _LOOK_ALIKES = dict.fromkeys(_OPENERS, "<") | {sign: letter for letter, signs in
 
 
 def visible(text: str) -> str:
-    """`text` without invisible and control characters, its line breaks all of one kind."""
+    """Return `text` without invisible and control characters, its line breaks all of one kind."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL.sub("", _LINE_BREAK.sub("\n", _INVISIBLE.sub("", text)))
@@ -63,13 +63,13 @@ def fenced(text: str, tag: str) -> str:
 
 
 def quoted(text: str, tag: str) -> str:
-    """`text` for a place behind a label inside the fence `tag`: none of its lines can pass for a labelled line."""
+    """Return `text` for a place behind a label inside the fence `tag`: none of its lines can pass for a labelled line."""
     return fenced(text, tag).replace("\n", f"\n{CONTINUED}")
 
 
 @lru_cache(maxsize=4096)
 def _skeleton(char: str) -> str:
-    """The character that a reader takes `char` for."""
+    """Return the character that a reader takes `char` for."""
     if char in _LOOK_ALIKES:
         return _LOOK_ALIKES[char]
     folded = unicodedata.normalize("NFKD", char).casefold()[:1]
@@ -78,6 +78,6 @@ def _skeleton(char: str) -> str:
 
 @lru_cache(maxsize=16)
 def _mark(tag: str) -> re.Pattern[str]:
-    """The beginning of the fence's mark in a skeleton; other signs may stand between its letters."""
+    """Return the beginning of the fence's mark in a skeleton; other signs may stand between its letters."""
     letters = [re.escape(char) for char in tag.lower() if char.isalnum()]
     return re.compile("<[^a-z0-9<]{0,40}+" + "[^a-z0-9<]{0,8}+".join(letters), re.IGNORECASE)

@@ -40,13 +40,13 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
 
 
 def _next_line(incoming: io.FileIO) -> bytes:
-    """The next piece of work, or nothing once the starter has ended or has been idle for a while."""
+    """Return the next piece of work, or nothing once the starter has ended or has been idle for a while."""
     ready, _, _ = select.select([incoming], [], [], PATIENCE_S)
     return incoming.readline() if ready else b""
 
 
 def _wait_for(child: int) -> int:
-    """The child's exit status, once it and whatever it started have ended."""
+    """Return the child's exit status, once it and whatever it started have ended."""
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)

@@ -27,7 +27,7 @@ def layout() -> Layout:
 
 
 def every_group() -> tuple[int | None, ...]:
-    """The groups to act in, one after the other, for work for no one person; None where there is one.
+    """Return the groups to act in, one after the other, for work for no one person; None where there is one.
 
     Work that goes on in a group already stays there.
     """
@@ -38,7 +38,7 @@ def every_group() -> tuple[int | None, ...]:
 
 
 def schemas() -> list[str]:
-    """Every schema with tables that hold rows; that of the shared tables is the first."""
+    """Return every schema with tables that hold rows; that of the shared tables is the first."""
     return layout().schemas
 
 
@@ -48,24 +48,24 @@ def place_name(schema: str, name: str) -> str:
 
 
 def groups_of(model: type[models.Model]) -> tuple[int | None, ...]:
-    """The groups that have a table of the model's; None for the one table of all others."""
+    """Return the groups that have a table of the model's; None for the one table of all others."""
     return (layout().groups if is_grouped(model) else ()) or (None,)
 
 
 def is_grouped(model: type[models.Model]) -> bool:
-    """Whether each group has a table of its own for the model; also for models as migrations know them."""
+    """Return whether each group has a table of its own for the model; also for models as migrations know them."""
     if model._meta.app_label in SHARED_APPS or not model._meta.managed or model._meta.proxy:
         return False
     return any(field.name == OWNER for field in model._meta.local_fields)
 
 
 def grouped_tables() -> list[str]:
-    """The tables that every group has, by name."""
+    """Return the tables that every group has, by name."""
     return sorted(model._meta.db_table for model in apps.get_models(include_auto_created=True) if is_grouped(model))
 
 
 def grouped_apps() -> frozenset[str]:
-    """The apps that have such tables, beside others maybe."""
+    """Return the apps that have such tables, beside others maybe."""
     return frozenset(model._meta.app_label for model in apps.get_models(include_auto_created=True) if is_grouped(model))
 
 
@@ -87,7 +87,7 @@ def _group_schemas() -> list[str]:
 
 
 def after_user_saved(instance: User, created: bool, **kwargs: Any) -> None:
-    """Receives `post_save` of accounts."""
+    """Receive `post_save` of accounts."""
     if created:
         place_owner(instance.pk)
 

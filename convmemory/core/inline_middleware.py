@@ -46,7 +46,7 @@ class Inline(MiddlewareMixin):
         return hooks.process_response(request, response)  # type: ignore[no-any-return]
 
     def may_wait(self, request: HttpRequest) -> bool:
-        """Whether the response's hook is about to use the database."""
+        """Return whether the response's hook is about to use the database."""
         return False
 
 
@@ -143,7 +143,8 @@ async def _ready(response: HttpResponseBase) -> HttpResponseBase:
 
 
 async def _pieces(content: Any) -> AsyncIterator[bytes]:
-    """A file's content as Django expects it under ASGI. The files are small and local, so that reading one waits for
-    nothing."""
+    """Yield a file's content as Django expects it under ASGI. The files are small and local, so that reading one waits
+    for nothing.
+    """
     for piece in content:
         yield piece

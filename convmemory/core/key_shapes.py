@@ -157,7 +157,7 @@ _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 
 
 def marks_in(text: str) -> frozenset[str]:
-    """The marks of formats that occur in the text; without any, no part of it contains a key."""
+    """Return the marks of formats that occur in the text; without any, no part of it contains a key."""
     if len(text) < LONG_CHARS:
         return frozenset(mark for rare, marks in _MARKS_WITH.items() if rare in text for mark in marks if mark in text)
     beginnings = _beginnings(text.encode("utf-8", "replace"))
@@ -165,7 +165,7 @@ def marks_in(text: str) -> frozenset[str]:
 
 
 def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKey]:
-    """The keys in the text, in order; if two formats match in one place, the longer match counts.
+    """Return the keys in the text, in order; if two formats match in one place, the longer match counts.
 
     `among` are the marks found in a larger text that contains this one, if known.
     """
@@ -209,7 +209,7 @@ def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:
 
 
 def _is_password(value: str) -> bool:
-    """Whether it is a password, rather than the name of one, a port or a placeholder."""
+    """Return whether it is a password, rather than the name of one, a port or a placeholder."""
     plain = value.lower().strip("_-")
     return not (plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3)
 

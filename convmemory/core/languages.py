@@ -16,12 +16,12 @@ ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metr
 
 
 def languages() -> dict[str, str]:
-    """The languages to choose from, by code, each in its own words; "" follows the browser."""
+    """Return the languages to choose from, by code, each in its own words; "" follows the browser."""
     return {"": translation.gettext("As the browser has it"), **dict(LanguageOptions.from_settings().languages)}
 
 
 def chosen_language(request: HttpRequest) -> str:
-    """The code of the language that the reader chose; "" if the browser decides."""
+    """Return the code of the language that the reader chose; "" if the browser decides."""
     options = LanguageOptions.from_settings()
     code = request.COOKIES.get(options.language_cookie_name, "")
     return code if code in dict(options.languages) else ""

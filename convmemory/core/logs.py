@@ -69,7 +69,7 @@ class JsonFormatter(_DiscreetFormatter):
 
 
 def discreet(record: logging.LogRecord) -> logging.LogRecord:
-    """A copy of the record whose message contains nothing quoted by errors among its arguments."""
+    """Return a copy of the record whose message contains nothing quoted by errors among its arguments."""
     copied = copy.copy(record)
     copied.exc_text = None  # another handler may have written it in full
     request = getattr(record, "request", None)  # added by Django, which logs the path of refused requests

@@ -15,7 +15,7 @@ _PARAMETER = re.compile(r"([?&;]([^=?&;#\s\"'<>]{1,100})=)[^&;#\s\"'<>]+")
 
 
 def masked(text: str) -> str:
-    """`text` without user names and passwords in addresses, and with `***` for the values of secret-sounding
+    """Return `text` without user names and passwords in addresses, and with `***` for the values of secret-sounding
     parameters.
 
     A password with unquoted slashes, which makes the address invalid, is found as well.
@@ -37,7 +37,7 @@ def _without_user(rest: str) -> str:
 
 
 def _is_host_with_port(authority: str) -> bool:
-    """Whether it is a host name or address, IPv6 in brackets included, with a numeric port or none."""
+    """Return whether it is a host name or address, IPv6 in brackets included, with a numeric port or none."""
     port = authority.rpartition("]")[2].partition(":")[2]
     return not port or port.isdecimal()
 

@@ -8,7 +8,8 @@ import psutil
 
 
 def memory_size(root: Path = Path("/")) -> int:
-    """Bytes of memory that may be used here: the machine's, or the lowest limit on this process's control groups.
+    """Return bytes of memory that may be used here: the machine's, or the lowest limit on this process's control
+    groups.
 
     `root` is where `proc` and `sys` are. Source: proc(5) and the kernel's documentation of both versions of cgroups.
     """
@@ -20,7 +21,7 @@ def memory_size(root: Path = Path("/")) -> int:
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """The files with the limits of this process's group and of those around it."""
+    """Yield the files with the limits of this process's group and of those around it."""
     groups = root / "proc/self/cgroup"
     lines = groups.read_text(encoding="utf-8").splitlines() if groups.exists() else []
     for line in lines:

@@ -77,7 +77,7 @@ class MetadataAdmin(AnyModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Whether a declared filter makes this lookup."""
+        """Return whether a declared filter makes this lookup."""
         fields = [item for item in self.list_filter if isinstance(item, str)]
         choices = {f"{name}__{suffix}" for name in fields for suffix in ("exact", "id__exact", "isnull")}
         return lookup in choices | {item.parameter_name for item in self.list_filter if not isinstance(item, str)}
@@ -153,7 +153,7 @@ class DeletableAdmin(MetadataAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """The rows themselves: the rows that depend on them can be millions."""
+        """Return the rows themselves: the rows that depend on them can be millions."""
         rows = [str(obj) for obj in objs]
         return rows, {str(self.opts.verbose_name_plural): len(rows)}, set(), []
 
@@ -177,7 +177,7 @@ Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
 def confirmed_action(
     name: str, *, permission: str, verb: str, consequence: str, apply: Callable[[Sequence[Any]], object]
 ) -> Action:
-    """An admin action, under this name in its class, for users with `permission`; it asks as `confirmed` does."""
+    """Return an admin action, under this name in its class, for users with `permission`; it asks as `confirmed` does."""
 
     @admin.action(permissions=[permission], description=verb)
     def act(model_admin: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

@@ -61,7 +61,7 @@ class ContentSecurityPolicyMiddleware(EitherMiddleware):
 
 
 def policy_for(path: str) -> str:
-    """The policy of the page at `path`."""
+    """Return the policy of the page at `path`."""
     if path.startswith("/admin/"):
         return ADMIN_POLICY
     return DOCS_POLICY if path == "/api/v1/docs" else POLICY

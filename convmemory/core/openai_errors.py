@@ -30,7 +30,7 @@ class FailureKind(Enum):
 
 
 def failure_kind(status_code: int) -> FailureKind:
-    """The kind of a status other than 200."""
+    """Return the kind of a status other than 200."""
     if status_code in _OF_THE_REQUEST:
         return FailureKind.OF_THE_REQUEST
     if status_code >= 500 or status_code in _PASSING:
@@ -49,13 +49,14 @@ class SettingNames:
 
     @classmethod
     def with_prefix(cls, prefix: str) -> "SettingNames":
-        """The environment variables `PREFIX_BASE_URL`, `PREFIX_API_KEY`, `PREFIX_MODEL` and `PREFIX_TIMEOUT_S`."""
+        """Return the environment variables `PREFIX_BASE_URL`, `PREFIX_API_KEY`, `PREFIX_MODEL` and `PREFIX_TIMEOUT_S`."""
         return cls(f"{prefix}_BASE_URL", f"{prefix}_API_KEY", f"{prefix}_MODEL", f"{prefix}_TIMEOUT_S")
 
 
 def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
-    """One sentence, which begins with `where`, the name of the endpoint; `names` are the settings that it advises to
-    change."""
+    """Return one sentence, which begins with `where`, the name of the endpoint; `names` are the settings that it
+    advises to change.
+    """
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
     if not isinstance(error, APIError):

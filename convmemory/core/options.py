@@ -18,13 +18,13 @@ class FromSettings:
 
     @classmethod
     def from_settings(cls) -> Self:
-        """The current values in `convmemory.settings`."""
+        """Return the current values in `convmemory.settings`."""
         return cls(**{name: getattr(settings, setting) for name, setting in _settings_of(cls)})  # type: ignore[arg-type]
 
 
 @cache
 def _settings_of(options: type[Any]) -> tuple[tuple[str, str], ...]:
-    """The names of the fields and of their settings."""
+    """Return the names of the fields and of their settings."""
     return tuple((each.name, each.name.upper()) for each in fields(options))
 
 

@@ -22,7 +22,7 @@ class OwnerCache(Generic[K, V]):
         self._owners: OrderedDict[int, OrderedDict[K, V]] = OrderedDict()  # both in order of last use
 
     def get_or_make(self, owner_id: int, key: K, make: Callable[[], V]) -> V:
-        """The owner's value for `key`, computed if missing; an exception of `make` is not cached."""
+        """Return the owner's value for `key`, computed if missing; an exception of `make` is not cached."""
         with self._lock:
             entries = self._owners.get(owner_id)
             if entries is not None and key in entries:

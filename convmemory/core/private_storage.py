@@ -33,7 +33,7 @@ class PrivateStorage(FileSystemStorage):
         return str(Path(self.folder).resolve())
 
     def size_of(self, name: str) -> int | None:
-        """The size of a stored file in bytes; None if it is not there."""
+        """Return the size of a stored file in bytes; None if it is not there."""
         try:
             return self.size(name)
         except FileNotFoundError:

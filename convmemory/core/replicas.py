@@ -41,7 +41,7 @@ _in_use: ContextVar[str | None] = ContextVar("replica", default=None)  # "" is t
 
 
 def replica_in_use() -> str:
-    """The name of the replica that answers in this context, "" for the primary."""
+    """Return the name of the replica that answers in this context, "" for the primary."""
     return _in_use.get() or ""
 
 
@@ -55,7 +55,8 @@ class Replica:
         self._asked_at = float("-inf")
 
     def position(self, *, at_least: int) -> int | None:
-        """The replica's position, in bytes of the log; None if it does not answer or no longer follows its primary.
+        """Return the replica's position, in bytes of the log; None if it does not answer or no longer follows its
+        primary.
 
         A position that is large enough may be a second old. While one thread queries the replica, others use the last
         answer.
@@ -125,8 +126,9 @@ def _reading_from(name: str) -> Iterator[None]:
 
 
 def _replica_for_caller() -> str:
-    """The name of a replica; "" where the server is already chosen, in a transaction, and for work on behalf of no one
-    person."""
+    """Return the name of a replica; "" where the server is already chosen, in a transaction, and for work on behalf of
+    no one person.
+    """
     who, names = acting.current(), connection.settings_dict.get("REPLICAS")
     if not names or _in_use.get() is not None or who.owner_id is None or connection.in_atomic_block:
         return ""

@@ -22,7 +22,7 @@ class RetryPolicy:
         return pause
 
     def due(self, now: datetime, *, prefix: str = "") -> Q:
-        """The condition that failed rows have waited long enough, by their `attempts` and `updated_at`."""
+        """Return the condition that failed rows have waited long enough, by their `attempts` and `updated_at`."""
         waited = Q(pk__in=[])
         for attempts in range(1, self.max_attempts):
             waited |= Q(**{f"{prefix}attempts": attempts, f"{prefix}updated_at__lt": now - self.pause_after(attempts)})

@@ -73,12 +73,12 @@ def install() -> None:
 
 
 def is_task(name: object) -> bool:
-    """Whether a worker would run a function of this name."""
+    """Return whether a worker would run a function of this name."""
     return isinstance(name, str) and TASK_NAME.fullmatch(name) is not None
 
 
 def find_task(name: object) -> Callable[..., Any] | None:
-    """The task with this name, whose errors are reported without private text; None for any other function."""
+    """Return the task with this name, whose errors are reported without private text; None for any other function."""
     found = pydoc.locate(str(name)) if is_task(name) else None
     return _reporting(found) if callable(found) else None
 
@@ -127,7 +127,7 @@ def _state(fields: dict[str, Any]) -> Stat:
 
 
 def _stored(text: str | None) -> Any:
-    """The value of a history column; None if it is unreadable, as pickles of earlier versions are."""
+    """Return the value of a history column; None if it is unreadable, as pickles of earlier versions are."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ CHAINED = 5
 
 
 def safe_message(error: BaseException) -> str:
-    """The error's class and the parts of its message that quote nobody."""
+    """Return the error's class and the parts of its message that quote nobody."""
     name = type(error).__name__
     if facts := _of_postgres(error):
         return f"{name}: {facts}"
@@ -37,17 +37,17 @@ def safe_message(error: BaseException) -> str:
 
 
 def quoted(text: str) -> str:
-    """Marks foreign words inside a message of this program, so that `without_quotes` can remove them."""
+    """Mark foreign words inside a message of this program, so that `without_quotes` can remove them."""
     return f"“{text}”"
 
 
 def without_quotes(message: str) -> str:
-    """The message without foreign words."""
+    """Return the message without foreign words."""
     return _QUOTED.sub("“…”", message)
 
 
 def safe_traceback(error: BaseException, stack: TracebackType | None = None) -> str:
-    """The stack of the error and of its causes, oldest first, with `safe_message` for each."""
+    """Return the stack of the error and of its causes, oldest first, with `safe_message` for each."""
     texts = []
     for number, link in enumerate(_chain(error)):
         frames = traceback.format_tb(link.__traceback__ or (stack if number == 0 else None))

@@ -35,7 +35,7 @@ SCRIPT_WORDS = (
 
 
 def translated_words() -> dict[str, str]:
-    """The texts that differ in the page's language, keyed by the English ones."""
+    """Return the texts that differ in the page's language, keyed by the English ones."""
     if get_language() == "en":
         return {}
     return {word: said for word in SCRIPT_WORDS if (said := gettext(word)) != word}

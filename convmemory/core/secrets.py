@@ -9,7 +9,7 @@ from convmemory.core.private_files import written_whole
 
 
 def secret_key(path: Path) -> str:
-    """The key stored at `path`; the first process to need it creates it, readable by its user alone.
+    """Return the key stored at `path`; the first process to need it creates it, readable by its user alone.
 
     Raises: SettingError if the file is empty.
     """

@@ -95,8 +95,9 @@ class PendingQuery:
 
 
 def _as_sent(value: Any) -> Any:
-    """A list of integers, or of booleans, as the text of an array: psycopg would convert it item by item, at many times
-    the cost."""
+    """Return a list of integers, or of booleans, as the text of an array: psycopg would convert it item by item, at
+    many times the cost.
+    """
     if isinstance(value, list) and {type(item) for item in value} in ({int}, {bool}):
         return f"{{{str(value)[1:-1]}}}"
     return value

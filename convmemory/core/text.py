@@ -10,7 +10,7 @@ _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """`text` without what PostgreSQL cannot store: NUL characters and lone surrogates."""
+    """Return `text` without what PostgreSQL cannot store: NUL characters and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     if text.isascii():
@@ -19,7 +19,7 @@ def storable(text: str) -> str:
 
 
 def json_storable(value: Any) -> Any:
-    """`value` as JSON that PostgreSQL's jsonb accepts: no NUL, no lone surrogates, no NaN."""
+    """Return `value` as JSON that PostgreSQL's jsonb accepts: no NUL, no lone surrogates, no NaN."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, float):
@@ -34,15 +34,15 @@ def json_storable(value: Any) -> Any:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """`text` in at most `max_chars` characters, ending in an ellipsis if it was cut."""
+    """Return `text` in at most `max_chars` characters, ending in an ellipsis if it was cut."""
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """`text` with white space folded, cut to `max_chars` characters."""
+    """Return `text` with white space folded, cut to `max_chars` characters."""
     return cut(" ".join(text[: max_chars * 4].split()), max_chars)
 
 
 def content_hash(text: str) -> bytes:
-    """SHA-256 of the text, 32 bytes."""
+    """Return SHA-256 of the text, 32 bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -35,7 +35,7 @@ _download_failed = threading.Event()
 
 
 def encoding_for(model: str, *, default: str = ESTIMATE) -> str:
-    """The name of the encoding that `model` uses, or `default` if tiktoken does not know the model."""
+    """Return the name of the encoding that `model` uses, or `default` if tiktoken does not know the model."""
     from tiktoken.model import encoding_name_for_model
 
     try:
@@ -63,7 +63,7 @@ def token_spans(text: str, *, encoding: str = DEFAULT_ENCODING) -> list[Span]:
 
 
 def cut_to_tokens(text: str, max_tokens: int, *, encoding: str = DEFAULT_ENCODING) -> str:
-    """The longest beginning of `text` that has at most `max_tokens` tokens."""
+    """Return the longest beginning of `text` that has at most `max_tokens` tokens."""
     if len(text) <= max_tokens and text.isascii():
         return text  # a token has at least one byte
     spans = token_spans(text, encoding=encoding)
@@ -114,7 +114,7 @@ def _estimate(text: str) -> int:
 
 
 def _tokens_of(match: re.Match[str]) -> int:
-    """The number of tokens that a piece counts as.
+    """Return the number of tokens that a piece counts as.
 
     English takes 1.3 tokens per word of 4.7 letters, so 3 letters per token leave room for names and rare words. cl100k
     and o200k split numbers into groups of three digits; WordPiece needs no more. A punctuation character is one token

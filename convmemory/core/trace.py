@@ -12,11 +12,11 @@ _VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def accepted_request_id(given: str) -> str:
-    """`given` if it is fit for a log, else a new id."""
+    """Return `given` if it is fit for a log, else a new id."""
     return given if _VALID.fullmatch(given) else secrets.token_hex(8)
 
 
 def current() -> Mapping[str, str]:
-    """The ids that are set now."""
+    """Return the ids that are set now."""
     ids = {"request_id": request_id.get(), "task_id": task_id.get()}
     return {name: value for name, value in ids.items() if value}

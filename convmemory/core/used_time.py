@@ -31,7 +31,7 @@ class FadingSums:
             self._sums.popitem(last=False)
 
     def of(self, name: str) -> float:
-        """The seconds that count now: one second in every second comes to `SPAN_S`."""
+        """Return the seconds that count now: one second in every second comes to `SPAN_S`."""
         seconds, since = self._sums.get(name, (0.0, 0.0))
         return seconds * math.exp((since - self._clock()) / SPAN_S)
 
@@ -50,11 +50,11 @@ class UsedTime:
         self._requested.add(name, seconds + waited_s)
 
     def of(self, name: str) -> float:
-        """The seconds of work that count now: somebody who always has one request under way comes to `SPAN_S`."""
+        """Return the seconds of work that count now: somebody who always has one request under way comes to `SPAN_S`."""
         return self._used.of(name)
 
     def is_much(self, name: str) -> bool:
-        """Whether a caller uses more than the share that is free to everybody and hardly goes without a request."""
+        """Return whether a caller uses more than the share that is free to everybody and hardly goes without a request."""
         is_requesting = self._requested.of(name) > REQUESTED_SHARE * SPAN_S
         return is_requesting and self.of(name) > FREE_SHARE * SPAN_S
 

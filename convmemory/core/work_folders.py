@@ -91,7 +91,8 @@ def drop_work_folders(owner_id: int) -> int:
 
 
 def _is_over(folder: Path) -> bool:
-    """Whether no process holds the folder's lock; for another host's also whether no work takes as long as it is old.
+    """Return whether no process holds the folder's lock; for another host's also whether no work takes as long as it is
+    old.
 
     Raises: FileNotFoundError.
     """
@@ -115,7 +116,7 @@ def _root() -> Path:
 
 
 def _host() -> str:
-    """The name of this machine as a path component."""
+    """Return the name of this machine as a path component."""
     return "".join(char if char.isalnum() or char in "-." else "_" for char in socket.gethostname())[:100] or "host"
 
 

@@ -57,7 +57,7 @@ def limit_of_strangers() -> Limit:
 
 
 def limit_of_users(path: str, method: str) -> Limit:
-    """The limit at this address for somebody who is signed in."""
+    """Return the limit at this address for somebody who is signed in."""
     options = EdgeOptions.from_settings()
     if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
         return Limit(
@@ -148,7 +148,9 @@ class _Body:
         self._complete = self._refused = False
 
     async def receive(self) -> Message:
-        """The next piece. A body that may not go on is refused here, and the application told that its client left."""
+        """Return the next piece. A body that may not go on is refused here, and the application told that its client
+        left.
+        """
         if self._refused:
             return DISCONNECT
         if self._complete:
@@ -180,7 +182,7 @@ class _Body:
         await self._send(message)
 
     async def may_be_as_large_as(self, size: int) -> bool:
-        """Whether a body of so many bytes is accepted; where it is not, the request is answered."""
+        """Return whether a body of so many bytes is accepted; where it is not, the request is answered."""
         if size <= EdgeOptions.from_settings().max_anonymous_request_kb * KB:
             return True
         try:

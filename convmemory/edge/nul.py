@@ -56,7 +56,7 @@ def _place_in_address(request: HttpRequest) -> str:
 
 
 def _is_form(request: HttpRequest, view: Any) -> bool:
-    """Whether a form is posted to a page; the API reads its own."""
+    """Return whether a form is posted to a page; the API reads its own."""
     is_form = request.method == "POST" and request.content_type in FORMS
     return is_form and not getattr(view, "csrf_exempt", False)
 

@@ -23,7 +23,7 @@ class Refusal:
 
 
 def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
-    """The answer. Touches no database."""
+    """Return the answer. Touches no database."""
     response = _document(path, refusal) if is_for_programs(path) else _page(refusal)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

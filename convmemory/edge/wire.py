@@ -6,7 +6,7 @@ DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """The first header of that name (in lower case), empty where there is none."""
+    """Return the first header of that name (in lower case), empty where there is none."""
     return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
 
 
@@ -19,5 +19,5 @@ def has_body(scope: Scope) -> bool:
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
+    """Return whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
     return path.startswith(("/api/", "/v1/")) or path.rstrip("/") == "/mcp"

@@ -75,13 +75,13 @@ class BatchApi:
         return batch.id
 
     def find(self, mark: str) -> str:
-        """The id of the batch submitted with this mark, among the newest; "" if there is none."""
+        """Return the id of the batch submitted with this mark, among the newest; "" if there is none."""
         with self._explained():
             batches = self._client.batches.list(limit=LISTED).data
         return next((batch.id for batch in batches if (batch.metadata or {}).get(MARK) == mark), "")
 
     def state(self, remote_id: str) -> RemoteBatch:
-        """The state of a batch; one that the server no longer knows is over."""
+        """Return the state of a batch; one that the server no longer knows is over."""
         try:
             with self._explained():
                 batch = self._client.batches.retrieve(remote_id)
@@ -90,7 +90,7 @@ class BatchApi:
         return RemoteBatch(batch.id, batch.status in _OVER, batch.status, batch.output_file_id or "")
 
     def vectors(self, batch: RemoteBatch) -> Iterator[tuple[str, Vector]]:
-        """Names of texts with their vectors, unit length, without failures."""
+        """Yield names of texts with their vectors, unit length, without failures."""
         if not batch.output_file:
             return
         # Up to a gigabyte, so it is read line by line.
@@ -111,7 +111,7 @@ class BatchApi:
                 yield found
 
     def _read(self, line: bytes) -> tuple[str, Vector] | None:
-        """A line of the output file; None if it contains no vector of this model."""
+        """Return a line of the output file; None if it contains no vector of this model."""
         try:
             value = json.loads(line)
             vector = np.asarray(value["response"]["body"]["data"][0]["embedding"], dtype=np.float32)

@@ -17,7 +17,7 @@ _ONNX_IR = 10
 
 
 def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray[np.int32]:
-    """The exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
+    """Return the exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
     (products,) = _session().run(None, {"bits": bits, "integers": integers})
     found: NDArray[np.int32] = products
     return found
@@ -25,7 +25,7 @@ def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray
 
 @lru_cache(maxsize=1)
 def _session() -> Any:
-    """The graph that computes this product. On one thread: a second one made no search faster."""
+    """Return the graph that computes this product. On one thread: a second one made no search faster."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(

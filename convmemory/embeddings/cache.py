@@ -46,7 +46,8 @@ class EmbeddedBatch:
 
 
 def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> EmbeddedBatch:
-    """The vectors of the owner's `texts`: one query finds the known ones, each distinct other text is computed once.
+    """Return the vectors of the owner's `texts`: one query finds the known ones, each distinct other text is computed
+    once.
 
     Results are stored in batches, so that an interrupted run loses at most one.
 
@@ -69,14 +70,14 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) 
 
 
 def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> dict[str, Vector]:
-    """The cached vectors of the owner's texts, by text. One query."""
+    """Return the cached vectors of the owner's texts, by text. One query."""
     digests = {content_hash(text): text for text in texts}
     known = _look_up(space, owner_id, set(digests))
     return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
 
 
 def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> list[str]:
-    """The distinct texts of the owner's that are not cached, in order. One query."""
+    """Return the distinct texts of the owner's that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
     known = _look_up(space, owner_id, set(digests))
     return [text for digest, text in digests.items() if digest not in known]
@@ -96,7 +97,7 @@ def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, own
 
 
 def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
-    """The vector (dim,) of an owner's question, read-only; the owner's last few questions are cached.
+    """Return the vector (dim,) of an owner's question, read-only; the owner's last few questions are cached.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.
@@ -105,7 +106,7 @@ def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
 
 
 def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
-    """The question's vector with its token vectors, if the model provides them; read-only and cached likewise.
+    """Return the question's vector with its token vectors, if the model provides them; read-only and cached likewise.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.

@@ -56,7 +56,7 @@ class TokenEmbedding:
 
     @classmethod
     def of_vector(cls, vector: Vector) -> "TokenEmbedding":
-        """A vector alone, from a model without token vectors."""
+        """Return a vector alone, from a model without token vectors."""
         return cls(vector, np.zeros(0, dtype=np.int32), np.zeros((0, len(vector)), dtype=np.float32))
 
 
@@ -79,13 +79,13 @@ class Embedder(Protocol):
         """The model's card. Reads at most small files."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, comparable with `card.max_tokens`."""
+        """Return the number of tokens of each text, comparable with `card.max_tokens`."""
 
     def token_spans(self, text: str) -> list[Span]:
-        """The span of each token of `text`, for cutting it to a token budget."""
+        """Return the span of each token of `text`, for cutting it to a token budget."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
-        """Vectors (n, dim) in the order of `texts`.
+        """Return vectors (n, dim) in the order of `texts`.
 
         Raises:
             TextsRefused: the model refuses some texts; the error carries the vectors of the others.
@@ -93,7 +93,7 @@ class Embedder(Protocol):
         """
 
     def embed_query(self, text: str) -> Vector:
-        """The vector (dim,) of a question. Raises as `embed_passages` does."""
+        """Return the vector (dim,) of a question. Raises as `embed_passages` does."""
 
 
 @runtime_checkable
@@ -101,23 +101,23 @@ class TokenEmbedder(Embedder, Protocol):
     """An embedder that also yields its token vectors."""
 
     def tokenize(self, text: str) -> Tokens:
-        """All tokens of the passage `text` with their offsets."""
+        """Return all tokens of the passage `text` with their offsets."""
 
     def tokenize_query(self, text: str) -> Tokens:
-        """All tokens of a question with their offsets, those of which `embed_query_tokens` gives vectors first."""
+        """Return all tokens of a question with their offsets, those of which `embed_query_tokens` gives vectors first."""
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
         """Which of these tokens (t,) are a word or a piece of one; the others are punctuation and symbols."""
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
-        """One embedding per text, in order; some 65,000 token vectors are in memory at a time."""
+        """Yield one embedding per text, in order; some 65,000 token vectors are in memory at a time."""
 
     def embed_query_tokens(self, text: str) -> TokenEmbedding:
-        """A question's vector with its token vectors."""
+        """Return a question's vector with its token vectors."""
 
 
 def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector | EmbeddingError]:
-    """A vector (dim,) or the error for each text, in order: one bad text does not affect the others.
+    """Return a vector (dim,) or the error for each text, in order: one bad text does not affect the others.
 
     Raises:
         EmbedderUnavailable: the model is unavailable.
@@ -134,7 +134,7 @@ def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector | Embedd
 
 
 def unit_rows(vectors: Vector) -> Vector:
-    """`vectors` (..., dim) scaled to unit length; rows of zeros stay unchanged."""
+    """Return `vectors` (..., dim) scaled to unit length; rows of zeros stay unchanged."""
     lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., None]
     unit: Vector = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return unit

@@ -57,7 +57,7 @@ class GraphSession:
         return not isinstance(self._inputs[_IDS].shape[0], int)
 
     def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
-        """One forward pass over padded sequences, both (b, t)."""
+        """Return one forward pass over padded sequences, both (b, t)."""
         feed = {name: self._value(given, ids, mask) for name, given in self._inputs.items()}
         found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
         return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
@@ -110,7 +110,7 @@ class GraphSession:
 
 
 def open_session(graph: Path | bytes, *, threads: int) -> Any:
-    """An ONNX Runtime session on the CPU, for a graph in a file or in memory.
+    """Return an ONNX Runtime session on the CPU, for a graph in a file or in memory.
 
     Raises:
         Exception: whatever the runtime raises; its errors have no common root.

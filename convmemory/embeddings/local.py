@@ -88,7 +88,7 @@ class LocalEmbedder(LocalSentenceEmbedder):
             yield from (found.pop(row) for row in range(len(sequences)))
 
     def _token_windows(self, texts: Sequence[str], prompt: str) -> Iterator[list[TokenSequence]]:
-        """The texts' sequences in runs of at most `_WINDOW` texts and some `_WINDOW_TOKENS` tokens."""
+        """Yield the texts' sequences in runs of at most `_WINDOW` texts and some `_WINDOW_TOKENS` tokens."""
         for start in range(0, len(texts), _WINDOW):
             window: list[TokenSequence] = []
             held = 0
@@ -103,7 +103,7 @@ class LocalEmbedder(LocalSentenceEmbedder):
 
 
 def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
-    """The model that the options name: the one in `model_path`, or else the default model.
+    """Return the model that the options name: the one in `model_path`, or else the default model.
 
     Raises:
         EmbedderUnavailable: the model does not exist or cannot be run.
@@ -122,7 +122,7 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
 
 
 def model_name(files: ModelFiles, recipe: SentenceRecipe, weights_sha256: str) -> str:
-    """The name of a folder's model: the folder's, with the digest of everything that affects its vectors.
+    """Return the name of a folder's model: the folder's, with the digest of everything that affects its vectors.
 
     Another model under the same name, or the same one with other prompts, is therefore another space. The digest covers
     a BERT's weights alone if no prompt precedes the texts and nothing follows the pooling.

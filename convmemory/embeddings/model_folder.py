@@ -47,7 +47,7 @@ class ModelFiles:
         return self.weights.suffix == GRAPH_SUFFIX
 
     def all_weights(self) -> list[Path]:
-        """The weights, with the files beside a graph that contain its larger tensors (`model.onnx_data`, …)."""
+        """Return the weights, with the files beside a graph that contain its larger tensors (`model.onnx_data`, …)."""
         if not self.is_graph:
             return [self.weights]
         beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
@@ -55,7 +55,7 @@ class ModelFiles:
 
 
 def default_folder() -> Path:
-    """The folder of the default model inside its installed package, which is not imported.
+    """Return the folder of the default model inside its installed package, which is not imported.
 
     Raises:
         EmbedderUnavailable: the package is not installed.
@@ -71,7 +71,7 @@ def default_folder() -> Path:
 
 
 def find_model(path: Path) -> ModelFiles:
-    """The model in a folder, or the one whose graph the path names.
+    """Return the model in a folder, or the one whose graph the path names.
 
     A BERT's own weights take precedence over a graph of it: the graph written from them is as fast and gives the exact
     vectors.
@@ -98,7 +98,7 @@ def find_model(path: Path) -> ModelFiles:
 
 
 def model_file(folder: Path, name: str) -> Path:
-    """The path of a file that the model requires.
+    """Return the path of a file that the model requires.
 
     Raises:
         EmbedderUnavailable: there is no such file.
@@ -124,7 +124,7 @@ def bert_problems(folder: Path) -> list[str]:
 
 
 def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
-    """SHA-256 of the weights in hex; read from the cache while the files are unchanged.
+    """Return SHA-256 of the weights in hex; read from the cache while the files are unchanged.
 
     Raises:
         EmbedderUnavailable: a file is missing or cannot be read.
@@ -135,7 +135,7 @@ def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
 
 
 def fresh_digest(paths: Sequence[Path]) -> str:
-    """SHA-256 of a file in hex; for several, of their digests. Reads every byte."""
+    """Return SHA-256 of a file in hex; for several, of their digests. Reads every byte."""
     digests = []
     for path in paths:
         with path.open("rb") as file:
@@ -146,7 +146,7 @@ def fresh_digest(paths: Sequence[Path]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty if the file is missing.
+    """Return the object in a file; empty if the file is missing.
 
     Raises:
         EmbedderUnavailable: the file cannot be read, or holds something else.
@@ -158,7 +158,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_any_json(path: Path, otherwise: Any) -> Any:
-    """The value in a file; `otherwise` if the file is missing. Raises as `read_json` does."""
+    """Return the value in a file; `otherwise` if the file is missing. Raises as `read_json` does."""
     if not path.is_file():
         return otherwise
     try:
@@ -168,7 +168,7 @@ def read_any_json(path: Path, otherwise: Any) -> Any:
 
 
 def _graphs(folder: Path) -> list[Path]:
-    """The graphs in a folder, the preferred one first.
+    """Return the graphs in a folder, the preferred one first.
 
     Raises:
         EmbedderUnavailable: there are several, and none has a name that exporters give.

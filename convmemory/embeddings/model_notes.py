@@ -17,7 +17,7 @@ Note = dict[str, Any]
 
 
 def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
-    """The note of this kind about exactly these files; written now if there is none.
+    """Return the note of this kind about exactly these files; written now if there is none.
 
     Raises:
         EmbedderUnavailable: a file or the note cannot be read or written.

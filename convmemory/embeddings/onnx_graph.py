@@ -37,7 +37,7 @@ _STALE_BUILD_S = 3600.0
 
 
 def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
-    """The graph of a BERT's weights, built now if these weights were never built before.
+    """Return the graph of a BERT's weights, built now if these weights were never built before.
 
     Several processes may ask at once: each builds in a folder of its own and moves the result into place.
 
@@ -61,7 +61,7 @@ def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str 
 
 
 def build_graph(weights: dict[str, "NDArray[Any]"], config: BertConfig) -> "ModelProto":
-    """The encoder as an ONNX model.
+    """Return the encoder as an ONNX model.
 
     Raises:
         KeyError: a tensor that BERT has is not among `weights`.
@@ -103,7 +103,7 @@ class _Graph:
         return "embedded"
 
     def encode(self, layer: int, hidden: str, *, output: str) -> str:
-        """One transformer layer: attention and feed-forward, each added to its input and normalised."""
+        """Return one transformer layer: attention and feed-forward, each added to its input and normalised."""
         block = f"encoder.layer.{layer}."
         parts = [f"{block}attention.self.{name}" for name in ("query", "key", "value")]
         weights = np.concatenate([self._tensors[f"{part}.weight"].T for part in parts], axis=1)

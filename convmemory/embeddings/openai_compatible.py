@@ -98,7 +98,7 @@ class OpenAIEmbedder:
         return vector
 
     def batch_api(self) -> BatchApi:
-        """The provider's batches for this model. Raises: EmbedderUnavailable without a key."""
+        """Return the provider's batches for this model. Raises: EmbedderUnavailable without a key."""
         values: dict[str, Any] = {"model": self._options.model}
         if self._sends_dimensions:
             values["dimensions"] = self.card.dimensions
@@ -128,7 +128,7 @@ class OpenAIEmbedder:
             yield batch
 
     def _embed_batch(self, client: "OpenAI", texts: list[str]) -> list[Vector | str]:
-        """A vector (dim,) or the reason of the refusal for each text."""
+        """Return a vector (dim,) or the reason of the refusal for each text."""
         if len(texts) == 1 and not texts[0].strip():
             return ["The text is blank."]
         try:
@@ -162,7 +162,7 @@ class OpenAIEmbedder:
         return f"The embedding endpoint refused the text: {quoted(reason)}"
 
     def _request(self, client: "OpenAI", texts: list[str]) -> Vector:
-        """Vectors (n, dim) as the server gives them."""
+        """Return vectors (n, dim) as the server gives them."""
         vectors = self._post(client, texts)
         if vectors.shape[1] != self.card.dimensions and not self._known and not self._sends_dimensions:
             self._sends_dimensions = True  # the model may be one that shortens its vectors when asked to
@@ -202,7 +202,7 @@ class OpenAIEmbedder:
         return vectors
 
     def _translated(self, error: "APIError") -> Exception:
-        """The error to raise: about the text, or about the endpoint with what to do."""
+        """Return the error to raise: about the text, or about the endpoint with what to do."""
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
@@ -247,7 +247,7 @@ def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bo
 
 
 def _parse(response: Any, count: int) -> Vector | None:
-    """Vectors (count, dim) in the order of the texts, or None if the answer has another form.
+    """Return vectors (count, dim) in the order of the texts, or None if the answer has another form.
 
     The client checks no types, and a server may send floats where base64 was asked for.
     """
@@ -266,7 +266,7 @@ def _numbers(embedding: Any) -> Any:
 
 
 def _stack(results: list[Vector | str], dimensions: int) -> Vector:
-    """The vectors as (n, dim), unit length.
+    """Return the vectors as (n, dim), unit length.
 
     Raises:
         TextsRefused: some results are reasons, or vectors without a direction.

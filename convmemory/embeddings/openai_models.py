@@ -24,7 +24,7 @@ DEFAULT_MAX_TOKENS = 512
 
 
 def read_card(options: EmbeddingOptions) -> ModelCard:
-    """The card of the model that the options name.
+    """Return the card of the model that the options name.
 
     Raises:
         SettingError: its dimensions are not known, or are not possible.

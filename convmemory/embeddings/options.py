@@ -31,7 +31,7 @@ class EmbeddingOptions:
 
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":
-        """The current values in `convmemory.settings`."""
+        """Return the current values in `convmemory.settings`."""
         path: str = settings.EMBEDDING_MODEL_PATH
         return cls(
             provider=settings.EMBEDDING_PROVIDER,

@@ -15,7 +15,7 @@ USD_PER_MILLION_TOKENS = {
 
 
 def price_usd(*, model: str, base_url: str, tokens: int) -> float | None:
-    """The price of this many tokens; None if it is not known, as for every server but OpenAI's own."""
+    """Return the price of this many tokens; None if it is not known, as for every server but OpenAI's own."""
     per_million = USD_PER_MILLION_TOKENS.get(model)
     if per_million is None or OPENAI_HOST not in base_url:
         return None

@@ -78,7 +78,7 @@ class SentenceModel:
     """Runs a model over texts. Thread-safe."""
 
     def __init__(self, files: ModelFiles, recipe: SentenceRecipe, options: ModelOptions) -> None:
-        """Reads small files; of a graph that is new here it runs one text.
+        """Read small files; of a graph that is new here it runs one text.
 
         Raises:
             EmbedderUnavailable: a file is missing, or the model is of a kind that cannot be run.
@@ -111,7 +111,7 @@ class SentenceModel:
             yield self._pass(order[run], [sequences[row] for row in order[run]])
 
     def token_vectors(self, states: Vector) -> Vector:
-        """The states (b, t, ·) as token vectors (b, t, dim) of unit length."""
+        """Return the states (b, t, ·) as token vectors (b, t, dim) of unit length."""
         return self._runtime().finish.apply(states)
 
     def _pass(self, rows: NDArray[np.intp], sequences: list[TokenSequence]) -> Forwarded:
@@ -121,7 +121,7 @@ class SentenceModel:
         return Forwarded(rows, runtime.finish.apply(self._texts(encoded, sequences, mask)), encoded.states)
 
     def _texts(self, encoded: Encoded, sequences: list[TokenSequence], mask: TokenIds) -> Vector:
-        """One vector a text, before the Dense layers."""
+        """Return one vector a text, before the Dense layers."""
         if encoded.sentences is not None:
             return encoded.sentences
         assert encoded.states is not None
@@ -228,7 +228,7 @@ class SentenceModel:
 
 
 def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) -> list[slice]:
-    """The cheapest runs over texts of ascending `lengths`, each padded to its longest.
+    """Return the cheapest runs over texts of ascending `lengths`, each padded to its longest.
 
     A run has at most `at_most` texts and `BATCH_TOKENS` tokens with the padding, but always one text.
     """
@@ -272,7 +272,7 @@ def _read_dense(file: DenseFile) -> DenseLayer:
 
 
 def _positions(folder: Path) -> int:
-    """The longest sequence for which a model has positions; 0 where `config.json` does not say."""
+    """Return the longest sequence for which a model has positions; 0 where `config.json` does not say."""
     config = read_json(folder / "config.json")
     positions = config.get("max_position_embeddings") or config.get("n_positions")
     if not isinstance(positions, int):
@@ -283,7 +283,7 @@ def _positions(folder: Path) -> int:
 
 
 def _usable_cores() -> int:
-    """The cores this process may run on."""
+    """Return the cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

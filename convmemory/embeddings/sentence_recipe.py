@@ -52,21 +52,21 @@ class SentenceRecipe:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no prompt before the texts, and nothing after the pooling."""
+        """Return whether there is no prompt before the texts, and nothing after the pooling."""
         return not (self.dense or self.query_prompt or self.passage_prompt)
 
     def without_prompts(self) -> "SentenceRecipe":
         return replace(self, query_prompt="", passage_prompt="")
 
     def digest(self) -> str:
-        """SHA-256 in hex of everything that affects a vector, except the length at which texts are cut."""
+        """Return SHA-256 in hex of everything that affects a vector, except the length at which texts are cut."""
         dense = [(fresh_digest([layer.weights]), layer.activation) for layer in self.dense]
         said = (self.pooling, self.pools_prompt, dense, self.query_prompt, self.passage_prompt)
         return sha256(repr(said).encode()).hexdigest()
 
 
 def read_recipe(folder: Path) -> SentenceRecipe:
-    """The recipe in the folder's files.
+    """Return the recipe in the folder's files.
 
     Raises:
         EmbedderUnavailable: a file is broken, or requires something that is not supported.
@@ -85,7 +85,7 @@ def read_recipe(folder: Path) -> SentenceRecipe:
 
 
 def _modules(folder: Path) -> dict[str, list[str]]:
-    """The folders of the modules by kind, in order."""
+    """Return the folders of the modules by kind, in order."""
     path = folder / "modules.json"
     found: dict[str, list[str]] = {}
     try:
@@ -102,7 +102,7 @@ def _modules(folder: Path) -> dict[str, list[str]]:
 
 
 def _pooling(folder: Path) -> tuple[Pooling | None, bool]:
-    """The pooling, None if nothing is said, and whether the prompt's tokens take part."""
+    """Return the pooling, None if nothing is said, and whether the prompt's tokens take part."""
     config = read_json(folder / "config.json")
     chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
     modes = [name for name in chosen if f"pooling_mode_{name}" in config]
@@ -131,7 +131,7 @@ def _dense(folder: Path) -> DenseFile:
 
 
 def _prompts(folder: Path) -> tuple[str, str]:
-    """The prompts for queries and for passages, chosen as `encode_query` and `encode_document` choose."""
+    """Return the prompts for queries and for passages, chosen as `encode_query` and `encode_document` choose."""
     path = folder / "config_sentence_transformers.json"
     config = read_json(path)
     prompts = config.get("prompts") or {}
@@ -146,7 +146,7 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> 
 
 
 def _max_sequence(folder: Path) -> int:
-    """The longest sequence that a file of sentence-transformers allows; 0 if none does."""
+    """Return the longest sequence that a file of sentence-transformers allows; 0 if none does."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         length: Any = read_json(path).get("max_seq_length")
         if length is not None:

@@ -21,7 +21,7 @@ class DenseLayer:
     activation: str
 
     def apply(self, vectors: Vector) -> Vector:
-        """Vectors (..., in) to (..., out)."""
+        """Return vectors (..., in) to (..., out)."""
         sums: Vector = np.matmul(vectors, self.weight.T) + self.bias
         return np.tanh(sums) if self.activation == "Tanh" else sums
 
@@ -34,19 +34,21 @@ class Finish:
     dimensions: int
 
     def apply(self, vectors: Vector) -> Vector:
-        """Vectors (..., in) to unit length (..., dim). Cutting is what Matryoshka training allows: arXiv:2205.13147."""
+        """Return vectors (..., in) to unit length (..., dim). Cutting is what Matryoshka training allows:
+        arXiv:2205.13147.
+        """
         for layer in self.dense:
             vectors = layer.apply(vectors)
         return unit_rows(self.cut(vectors))
 
     def cut(self, vectors: Vector) -> Vector:
-        """The first `dimensions` of vectors."""
+        """Return the first `dimensions` of vectors."""
         cut: Vector = vectors[..., : self.dimensions] if self.dimensions else vectors
         return cut
 
 
 def pooled(states: Vector, mask: NDArray[np.integer], pooling: str) -> Vector:
-    """Vectors (b, dim) from states (b, t, dim), over the tokens where `mask` (b, t) is 1.
+    """Return vectors (b, dim) from states (b, t, dim), over the tokens where `mask` (b, t) is 1.
 
     `pooling` is "mean", "cls" (the first token) or "last" (the last token in the mask).
     """

@@ -42,7 +42,7 @@ _opened = _Opened()
 
 
 def default_embedder() -> Embedder:
-    """The embedder that the settings name.
+    """Return the embedder that the settings name.
 
     Raises:
         SettingError: the settings name no possible model.
@@ -52,7 +52,7 @@ def default_embedder() -> Embedder:
 
 
 def open_embedder(options: EmbeddingOptions) -> Embedder:
-    """The embedder that `options` name, the same object for the same options in one process."""
+    """Return the embedder that `options` name, the same object for the same options in one process."""
     with _opened.lock:
         if options not in _opened.by_options:
             _opened.by_options[options] = _make(options)
@@ -60,7 +60,7 @@ def open_embedder(options: EmbeddingOptions) -> Embedder:
 
 
 def embedder_for(space: EmbeddingSpace) -> Embedder:
-    """The embedder of a space, which need not be the one that the settings name.
+    """Return the embedder of a space, which need not be the one that the settings name.
 
     Raises:
         EmbedderUnavailable: the space's model is unavailable with the current settings.
@@ -83,7 +83,7 @@ def embedder_for(space: EmbeddingSpace) -> Embedder:
 
 
 def active_space() -> EmbeddingSpace:
-    """The space that is searched and written; created from the settings' model if there is none yet.
+    """Return the space that is searched and written; created from the settings' model if there is none yet.
 
     Queried from the database each time, so that every process sees a switch at once. Settings that name another model
     change nothing here: `manage.py reembed` does.
@@ -106,22 +106,22 @@ def send_active_space_query() -> PendingQuery:
 
 
 def read_space(pending: PendingQuery) -> EmbeddingSpace | None:
-    """The active space of a query already sent; None if there is none yet, and `active_space` creates it."""
+    """Return the active space of a query already sent; None if there is none yet, and `active_space` creates it."""
     return next((EmbeddingSpace(*row) for row in pending.rows()), None)
 
 
 def building_space() -> EmbeddingSpace | None:
-    """The space being built beside the active one: new content is embedded in both."""
+    """Return the space being built beside the active one: new content is embedded in both."""
     return EmbeddingSpace.objects.filter(is_building=True).first()
 
 
 def configured_space() -> EmbeddingSpace:
-    """The space of the settings' model and this version's text recipe, active or not."""
+    """Return the space of the settings' model and this version's text recipe, active or not."""
     return space_of(EmbeddingOptions.from_settings())
 
 
 def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
-    """The space of the model that `options` name and of this version's text recipe; created if there is none.
+    """Return the space of the model that `options` name and of this version's text recipe; created if there is none.
 
     Raises: like `open_embedder`.
     """
@@ -169,7 +169,7 @@ def activate_space(space: EmbeddingSpace) -> None:
 
 
 def space_key(card: ModelCard) -> dict[str, Any]:
-    """The fields that identify a space, for a model and this version's text recipe."""
+    """Return the fields that identify a space, for a model and this version's text recipe."""
     return {
         "provider": card.provider,
         "model": card.model,
@@ -191,7 +191,7 @@ def _make(options: EmbeddingOptions) -> Embedder:
 
 
 def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
-    """The settings adapted to the model of `space`, then the place that the space was built from.
+    """Yield the settings adapted to the model of `space`, then the place that the space was built from.
 
     A key is sent only to the address that it was configured with.
     """

@@ -31,7 +31,7 @@ class _Rounded(NamedTuple):
 
     @classmethod
     def of(cls, vectors: Vector) -> "_Rounded":
-        """Each value is off by at most half a step: 1/64,516 of the largest value of its vector."""
+        """Return each value is off by at most half a step: 1/64,516 of the largest value of its vector."""
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         coarse_step = np.maximum(largest, np.finfo(np.float32).tiny) / _LARGEST
         scaled = vectors / coarse_step
@@ -46,18 +46,19 @@ def encode_vectors(vectors: Vector) -> bytes:
 
 
 def decode_bits(codes: NDArray[np.uint8], dimensions: int) -> NDArray[np.uint8]:
-    """The bits of coded vectors (t, bytes) as 0 and 1, (t, dim)."""
+    """Return the bits of coded vectors (t, bytes) as 0 and 1, (t, dim)."""
     return np.unpackbits(codes, axis=1, count=dimensions)
 
 
 def similarities(question: Vector, codes: NDArray[np.uint8]) -> Vector:
-    """The approximate cosines (q, n) of the question's vectors (q, dim) to coded vectors (n, bytes)."""
+    """Return the approximate cosines (q, n) of the question's vectors (q, dim) to coded vectors (n, bytes)."""
     rounded = _Rounded.of(question)
     return _as_cosines(_sums(codes, rounded), question, rounded)
 
 
 def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) -> Vector:
-    """The approximate cosines (q, p) of the question's token vectors (q, dim) to the most similar token of each text.
+    """Return the approximate cosines (q, p) of the question's token vectors (q, dim) to the most similar token of each
+    text.
 
     `data` are the coded tokens of all texts, joined; `starts` (p,) are the places of each text's first token among all
     tokens. Every text has at least one.
@@ -79,6 +80,6 @@ def _sums(codes: NDArray[np.uint8], rounded: _Rounded) -> NDArray[np.int32]:
 
 
 def _as_cosines(sums: NDArray[np.int32], question: Vector, rounded: _Rounded) -> Vector:
-    """The cosines (q, n) that follow from sums (n, q)."""
+    """Return the cosines (q, n) that follow from sums (n, q)."""
     signed = 2.0 * (sums.T * rounded.step) - question.sum(axis=1, keepdims=True)
     return np.asarray(signed / np.sqrt(question.shape[1]), np.float32)

@@ -53,16 +53,16 @@ class TokenReader:
         return self._own_start(self._tokenizer.encode(prompt + PROBE), prompt) - self._before
 
     def sequences(self, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
-        """Each text after the prompt with its special tokens."""
+        """Return each text after the prompt with its special tokens."""
         return [self._cut(encoding.ids, self._own_start(encoding, prompt)) for encoding in self._encoded(texts, prompt)]
 
     def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
-        """The number of each text's own tokens, without cutting it."""
+        """Return the number of each text's own tokens, without cutting it."""
         encodings = self._encoded(texts, prompt)
         return [len(encoding.ids) - self._after - self._own_start(encoding, prompt) for encoding in encodings]
 
     def tokens(self, text: str, prompt: str) -> Tokens:
-        """All tokens of a text that follows the prompt, with their places in the text alone."""
+        """Return all tokens of a text that follows the prompt, with their places in the text alone."""
         encoding = self._tokenizer.encode(prompt + encodable(text))
         own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
         return Tokens(
@@ -87,7 +87,7 @@ class TokenReader:
         return encode([prompt + encodable(text) for text in texts])
 
     def _own_start(self, encoding: "Encoding", prompt: str) -> int:
-        """The first token that reaches beyond the prompt."""
+        """Return the first token that reaches beyond the prompt."""
         start, last = self._before, len(encoding.ids) - self._after
         if prompt:
             while start < last and _end(encoding, start) <= len(prompt):
@@ -104,7 +104,7 @@ class TokenReader:
 
 
 def open_tokenizer(folder: Path) -> "Tokenizer":
-    """The tokenizer of the model in `folder`.
+    """Return the tokenizer of the model in `folder`.
 
     Raises:
         EmbedderUnavailable: `tokenizer.json` is missing or cannot be read.
@@ -119,7 +119,7 @@ def open_tokenizer(folder: Path) -> "Tokenizer":
 
 
 def encodable(text: str) -> str:
-    """`text` with lone surrogates, which the tokenizer refuses, replaced; its length is unchanged."""
+    """Return `text` with lone surrogates, which the tokenizer refuses, replaced; its length is unchanged."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 

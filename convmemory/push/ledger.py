@@ -33,7 +33,7 @@ class Ledger:
         self._connection.close()
 
     def known_digest(self, path: str, *, size: int, modified_ns: int) -> str:
-        """The digest of a file that has not changed since it was recorded; else an empty string."""
+        """Return the digest of a file that has not changed since it was recorded; else an empty string."""
         sql = "SELECT digest FROM digests WHERE path = ? AND size = ? AND modified_ns = ?"
         with closing(self._connection.execute(sql, (path, size, modified_ns))) as cursor:
             row = cursor.fetchone()

@@ -45,7 +45,7 @@ class Item:
 
 
 def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[Item]:
-    """The files whose bytes were not sent to the server yet. Files that vanish meanwhile are left out."""
+    """Yield the files whose bytes were not sent to the server yet. Files that vanish meanwhile are left out."""
     for place in places:
         if place.path.name == "session":
             continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
@@ -61,7 +61,7 @@ def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[
 
 
 def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items grouped into archives of a reasonable size; a large file gets its own."""
+    """Yield the items grouped into archives of a reasonable size; a large file gets its own."""
     batch: list[Item] = []
     for item in items:
         if batch and (len(batch) == MAX_FILES or sum(other.size for other in batch) + item.size > MAX_BYTES):

@@ -46,7 +46,7 @@ _HISTORY = ("api_conversation_history.json",)
 
 
 def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Every place where an agent on this machine could keep conversations, whether it exists or not."""
+    """Return every place where an agent on this machine could keep conversations, whether it exists or not."""
     data, config = _data_folder(home, environment), _config_folder(home, environment)
     claude = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environment.get("CODEX_HOME") or home / ".codex")
@@ -84,12 +84,12 @@ def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> 
 
 
 def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """The known places that exist."""
+    """Return the known places that exist."""
     return [place for place in known_places(home=home, environment=environment) if place.path.exists()]
 
 
 def is_of_chats(place: Place, path: Path) -> bool:
-    """Whether the file is a conversation, judging by its folder: editors store much else beside them."""
+    """Return whether the file is a conversation, judging by its folder: editors store much else beside them."""
     if place.agent == "vscode-copilot":
         return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
     if place.agent == "gemini-cli":

@@ -70,7 +70,7 @@ def send(archive: Path, *, server: Server) -> Answer:
 
 
 def _is_there(archive: Path, server: Server) -> bool:
-    """Whether the server already has exactly these bytes. A server that cannot tell is sent them."""
+    """Return whether the server already has exactly these bytes. A server that cannot tell is sent them."""
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     status, body = _request(server, "GET", f"/imports?limit=1&digest={digest}")
@@ -131,7 +131,7 @@ def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:
 
 
 def _detail(body: bytes) -> str:
-    """The reason in a problem document, or the beginning of any other body."""
+    """Return the reason in a problem document, or the beginning of any other body."""
     try:
         value = json.loads(body)
     except ValueError:

@@ -110,7 +110,7 @@ class Attempt(AbstractContextManager["Attempt"]):
 
 
 def is_password_of(*, user: AbstractBaseUser, password: str, address: str) -> bool:
-    """Whether it is the password of a signed-in user. Raises: PasswordsPaused, HashingBusy."""
+    """Return whether it is the password of a signed-in user. Raises: PasswordsPaused, HashingBusy."""
     with Attempt(username=user.get_username(), address=address) as attempt:
         is_right = user.check_password(password)
         if is_right:

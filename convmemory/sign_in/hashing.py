@@ -56,7 +56,7 @@ class HashingPool:
 
 @cache
 def hashing_pool() -> HashingPool:
-    """The pool of this process."""
+    """Return the pool of this process."""
     return HashingPool(threads=THREADS, places=PLACES)
 
 

@@ -54,7 +54,9 @@ def require_format(name: str) -> Format:
 
 
 def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -> Iterator[str]:
-    """The caller's conversations as text, in pieces of some 64 KB. Raises: NotFound, before the first piece is made."""
+    """Yield the caller's conversations as text, in pieces of some 64 KB. Raises: NotFound, before the first piece is
+    made.
+    """
     conversations = chosen(owner=owner, selection=selection)
     return _in_pieces(_texts(conversations, format.writer()))
 

@@ -43,8 +43,9 @@ class MarkdownWriter:
 
 
 def part_as_markdown(part: Part) -> str:
-    """A part as Markdown: text that was said stays unchanged, everything else is fenced off from the rest of the
-    document."""
+    """Return a part as Markdown: text that was said stays unchanged, everything else is fenced off from the rest of the
+    document.
+    """
     if isinstance(part, TextPart):
         return part.text.strip("\n")
     if isinstance(part, ThinkingPart):
@@ -58,7 +59,7 @@ def part_as_markdown(part: Part) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """The text in a fence that is longer than any run of backticks in it."""
+    """Return the text in a fence that is longer than any run of backticks in it."""
     longest = run = 0
     if "```" in text:
         for char in text:

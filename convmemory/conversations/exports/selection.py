@@ -33,7 +33,7 @@ class ExportedMessage:
 
 
 def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Conversation]:
-    """The caller's conversations of the selection, oldest first. Raises: NotFound, before the first one."""
+    """Yield the caller's conversations of the selection, oldest first. Raises: NotFound, before the first one."""
     if selection.ids:
         for number in selection.ids:
             get_conversation(owner=owner, conversation_id=number)
@@ -44,7 +44,7 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
 
 
 def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
-    """Its messages in order, with keys masked."""
+    """Yield its messages in order, with keys masked."""
     position = -1
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])

@@ -121,7 +121,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
 
 
 def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
-    """The message with its key, its model, and by whom it was really written."""
+    """Return the message with its key, its model, and by whom it was really written."""
     draft = replace(draft, source_key=f"line:{item.number}" + (f".{item.index}" if item.index else ""), raw=item.raw)
     if draft.role == "assistant":
         return replace(draft, model=draft.model or model)
@@ -135,7 +135,7 @@ def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft
 
 
 def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
-    """A user message that carries a tool's answer."""
+    """Return a user message that carries a tool's answer."""
     texts = [part.text for part in draft.parts if isinstance(part, TextPart)]
     result = ToolResultPart(call_id=key_of(text_of(item.value.get("tool_call_id"))), text="\n\n".join(texts))
     rest = tuple(part for part in draft.parts if not isinstance(part, TextPart))
@@ -143,7 +143,7 @@ def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
 
 
 def _with_error_flag(part: Part) -> Part:
-    """The result marked as an error where its JSON says so: `{"success": false, "error": …, "output": …}`."""
+    """Return the result marked as an error where its JSON says so: `{"success": false, "error": …, "output": …}`."""
     if not isinstance(part, ToolResultPart) or not part.text.startswith("{") or len(part.text) > MAX_RESULT_CHARS:
         return part
     try:
@@ -159,13 +159,13 @@ def _title(opening: list[MessageDraft]) -> str:
 
 
 def _project_slug(source: Source) -> str:
-    """The project's name as the agent's folders give it: `<slug>/sessions/<session id>`."""
+    """Return the project's name as the agent's folders give it: `<slug>/sessions/<session id>`."""
     folders = Path(source.label or source.path).parts[:-1]
     return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
 
 
 def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:
-    """The session's id; where neither metadata nor the folder's name is one, the name with its first message."""
+    """Return the session's id; where neither metadata nor the folder's name is one, the name with its first message."""
     given = text_of(metadata.get("session_id"))
     if given or _SESSION_NAME.fullmatch(folder.name) or not opening:
         return key_of(given or folder.name, max_chars=290)
@@ -174,7 +174,7 @@ def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[Message
 
 
 def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
-    """The session that started this one: as metadata says, else by the name `<parent>…_<agent>`."""
+    """Return the session that started this one: as metadata says, else by the name `<parent>…_<agent>`."""
     given = text_of(metadata.get("parent_id"))
     if given or "_" not in folder.name:
         return key_of(given, max_chars=290)

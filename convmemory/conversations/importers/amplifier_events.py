@@ -24,12 +24,12 @@ _MAX_DEPTH = 6
 
 
 def events_path(folder: Path) -> Path | None:
-    """The session's event log, if there is one."""
+    """Return the session's event log, if there is one."""
     return next((path for path in (folder / name for name in EVENT_FILES) if path.is_file()), None)
 
 
 def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
-    """The events in order; line numbers rise strictly. Raises: InvalidInput if the file cannot be read."""
+    """Yield the events in order; line numbers rise strictly. Raises: InvalidInput if the file cannot be read."""
     path = events_path(folder)
     if path is None:
         return
@@ -73,7 +73,7 @@ def _given_turn(data: Mapping[str, Any], value: Mapping[str, Any]) -> int | None
 
 
 def bounded_payload(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data as JSON of at most 4 KB: long strings and lists are shortened, harder and harder."""
+    """Return the data as JSON of at most 4 KB: long strings and lists are shortened, harder and harder."""
     for max_chars, max_items in _LIMITS:
         payload: dict[str, Any] = _shortened(data, max_chars, max_items, 0)
         if len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")) <= MAX_PAYLOAD_BYTES:

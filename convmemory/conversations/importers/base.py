@@ -102,7 +102,7 @@ class Source:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether the file is an SQLite database."""
+        """Return whether the file is an SQLite database."""
         return self.head.startswith(SQLITE_START)
 
     @cached_property
@@ -118,7 +118,7 @@ class Source:
 
     @cached_property
     def is_one_long_line(self) -> bool:
-        """Whether the first line is longer than `head`, so that it cannot be looked into."""
+        """Return whether the first line is longer than `head`, so that it cannot be looked into."""
         return len(self.head) == HEAD_BYTES and b"\n" not in self.head.strip()
 
 
@@ -159,7 +159,7 @@ class FileReport:
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing of it was taken though there was something to take."""
+        """Return whether nothing of it was taken though there was something to take."""
         return not self.conversations and bool(self.errors or self.skipped)
 
     def skip(self, place: int | str, reason: str) -> None:
@@ -233,7 +233,7 @@ class Importer(Protocol):
         """
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-        """The source's conversations, parents first. Messages are read while they are consumed.
+        """Yield the source's conversations, parents first. Messages are read while they are consumed.
 
         Raises: InvalidInput, also while messages are consumed.
         """

@@ -36,7 +36,7 @@ def attachment_block(name: object, media_type: object = "") -> Block:
 
 
 def listed_blocks(content: object) -> list[Block | str]:
-    """A message's content as a list of blocks."""
+    """Return a message's content as a list of blocks."""
     listed = content if isinstance(content, list) else [content]
     return [block for block in listed if isinstance(block, (str, Mapping))]
 
@@ -52,7 +52,7 @@ def record_messages(
     injected: bool = False,
     raw: bytes = b"",
 ) -> Iterator[MessageDraft]:
-    """The messages of one record: what was said and, apart from it, what tools answered.
+    """Yield the messages of one record: what was said and, apart from it, what tools answered.
 
     A user's record brings answers to calls that were made before it, an assistant's answers to its own.
     """

@@ -14,7 +14,7 @@ _STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 
 
 def has_too_many_values(text: str) -> bool:
-    """Whether `text` holds more than `MAX_VALUES` JSON values; takes time in proportion to its length."""
+    """Return whether `text` holds more than `MAX_VALUES` JSON values; takes time in proportion to its length."""
     # Every value but the outermost stands behind one of these; what stands inside strings separates nothing.
     if text.count(",") + text.count("[") + text.count("{") <= MAX_VALUES:
         return False
@@ -23,5 +23,5 @@ def has_too_many_values(text: str) -> bool:
 
 
 def too_many_values(what: str) -> str:
-    """The reason to give where `what` is not parsed."""
+    """Return the reason to give where `what` is not parsed."""
     return f"{what} holds more than {MAX_VALUES:,} values: write one message or conversation a line"

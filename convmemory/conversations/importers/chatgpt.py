@@ -73,7 +73,7 @@ class ChatGPTImporter:
 
 
 def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> ConversationDraft | None:
-    """A document that was written together, which names no conversation; None if it holds no text."""
+    """Return a document that was written together, which names no conversation; None if it holds no text."""
     text = text_of(value.get("content")) or text_of(value.get("text"))
     if not text.strip():
         return None

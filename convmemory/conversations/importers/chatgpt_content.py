@@ -27,7 +27,7 @@ _KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content"
 
 
 def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str], None]) -> Iterator[MessageDraft]:
-    """The node's message; none if it has no content. `model` is the conversation's."""
+    """Yield the node's message; none if it has no content. `model` is the conversation's."""
     message = mapping_of(node.get("message"))
     author, metadata = mapping_of(message.get("author")), mapping_of(message.get("metadata"))
     role = _ROLES.get(text_of(author.get("role")))
@@ -80,7 +80,7 @@ def _parts(
 
 
 def _text_and_files(content: Mapping[str, Any], kind: str, unknown: Callable[[str], None]) -> tuple[str, list[Part]]:
-    """All text of a content, in order, and the files that it points to."""
+    """Return all text of a content, in order, and the files that it points to."""
     texts: list[str] = []
     files: list[Part] = []
     listed = content.get("parts")
@@ -156,7 +156,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """The text as the page shows it: without marks of citations, names of entities as they read."""
+    """Return the text as the page shows it: without marks of citations, names of entities as they read."""
     if "\ue200" in text or "\u3010" in text:
         text = _MARKS.sub("", _ENTITY.sub(r"\1", text))
     return clean(without_payloads(text))

@@ -91,7 +91,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
 
 
 def _nodes(messages: Iterable[object], report: FileReport, place: str) -> Iterator[Node[Mapping[str, Any]]]:
-    """The messages; each that names no parent follows the one before it."""
+    """Yield the messages; each that names no parent follows the one before it."""
     previous = ""
     for number, value in enumerate(messages, 1):
         if not isinstance(value, Mapping):
@@ -123,7 +123,7 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
 
 
 def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
-    """The blocks of the content; the text beside it where they say nothing."""
+    """Return the blocks of the content; the text beside it where they say nothing."""
     blocks = value.get("content")
     parts: list[Part] = []
     for block in blocks if isinstance(blocks, list) else []:
@@ -165,7 +165,7 @@ def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:
 
 
 def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
-    """A project's description, instructions and documents."""
+    """Return a project's description, instructions and documents."""
     name = text_of(value.get("name"))
     texts = [(key, text_of(value.get(key))) for key in ("description", "prompt_template")]
     docs = value.get("docs")

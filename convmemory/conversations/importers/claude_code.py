@@ -99,7 +99,7 @@ class ClaudeCodeImporter:
 
 
 def _session_id(path: Path, session_id: str) -> str:
-    """The file's name; with the session's id behind it if the name is not itself such an id."""
+    """Return the file's name; with the session's id behind it if the name is not itself such an id."""
     if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
         return _bounded(path.stem)
     return _bounded(f"{path.stem}:{session_id}")
@@ -110,7 +110,7 @@ def _subagent_id(path: Path, parent_id: str) -> str:
 
 
 def _parent_id(path: Path, scan: Scan) -> str:
-    """The session that a subagent's file belongs to: by its folder, else by the session id it names."""
+    """Return the session that a subagent's file belongs to: by its folder, else by the session id it names."""
     names = [folder.name for folder in path.parents]
     if "subagents" in names:
         folder = path.parents[names.index("subagents") + 1]
@@ -119,7 +119,7 @@ def _parent_id(path: Path, scan: Scan) -> str:
 
 
 def _named_session(folder: Path, scan: Scan) -> str:
-    """The session id in the file beside the folder `<session>/`, which is the parent's."""
+    """Return the session id in the file beside the folder `<session>/`, which is the parent's."""
     if _UUID.fullmatch(folder.name):
         return ""
     try:

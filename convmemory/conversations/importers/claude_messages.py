@@ -78,7 +78,7 @@ class MessageReader:
     _behind_answer: list[MessageDraft] = field(default_factory=list)
 
     def read(self, lines: Iterable[JsonObject]) -> Iterator[MessageDraft]:
-        """The messages of these lines."""
+        """Yield the messages of these lines."""
         for item in lines:
             kind = item.value.get("type")
             if kind == "assistant":
@@ -107,7 +107,7 @@ class MessageReader:
         yield from waiting
 
     def _unknown(self, item: JsonObject) -> list[MessageDraft]:
-        """A line of a type that nobody knows: what it says, kept as text that nobody wrote."""
+        """Return a line of a type that nobody knows: what it says, kept as text that nobody wrote."""
         kept = kept_as_text({key: value for key, value in item.value.items() if key not in _ENVELOPE})
         key = key_of(text_of(item.value.get("uuid")) or f"unknown:{hashlib.sha256(item.raw).hexdigest()[:40]}")
         if not kept or hash(key) in self._seen:
@@ -181,7 +181,7 @@ class MessageReader:
             )
 
     def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
-        """A queue entry or an attachment, where the plan says that it is the prompt's place."""
+        """Return a queue entry or an attachment, where the plan says that it is the prompt's place."""
         segments = self.plan.get(item.place)
         if not segments:
             return []
@@ -189,7 +189,7 @@ class MessageReader:
         return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
 
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
-        """The line's content if it has any and the file has not had the line before."""
+        """Return the line's content if it has any and the file has not had the line before."""
         content = mapping_of(item.value.get("message")).get("content")
         if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")

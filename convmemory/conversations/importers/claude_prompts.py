@@ -42,7 +42,7 @@ class Prompt:
 
 
 def user_texts(content: object) -> list[str]:
-    """The text blocks of a user line's content; tool results are none."""
+    """Return the text blocks of a user line's content; tool results are none."""
     if isinstance(content, str):
         return [content]
     blocks = content if isinstance(content, list) else []
@@ -51,7 +51,7 @@ def user_texts(content: object) -> list[str]:
 
 
 def has_tool_results(content: object) -> bool:
-    """Whether a user line brings tool results."""
+    """Return whether a user line brings tool results."""
     blocks = content if isinstance(content, list) else []
     return any(mapping_of(block).get("type") == "tool_result" for block in blocks)
 
@@ -72,13 +72,13 @@ def read_prompt(line: Mapping[str, Any]) -> Prompt:
 
 
 def is_queued_prompt(text: str) -> bool:
-    """Whether a queue entry is a prompt: no notification of the harness, no bare slash command."""
+    """Return whether a queue entry is a prompt: no notification of the harness, no bare slash command."""
     text = text.strip()
     return bool(text) and not text.startswith(_MARKUP) and not _BARE_COMMAND.fullmatch(text)
 
 
 def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | None:
-    """True or False where the line says so, None if only the text can tell."""
+    """Return true or False where the line says so, None if only the text can tell."""
     if any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
         return False
     if "toolUseResult" in line and not has_results:
@@ -104,7 +104,7 @@ def _parted(text: str, *, trusted: bool) -> tuple[str, str]:
 
 
 def _without_wrappers(text: str) -> tuple[str, str]:
-    """The text without whole reminder elements at its start and end, and those elements."""
+    """Return the text without whole reminder elements at its start and end, and those elements."""
     wrapped: list[str] = []
     start, end = _skip_space(text, 0), len(text)
     first = 0  # where the text begins, the space before it included

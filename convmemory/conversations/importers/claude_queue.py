@@ -42,7 +42,7 @@ class QueueTracker:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def enqueue(self, place: Place, text: str) -> str:
-        """An entry came into the queue; the key of its message, "" if it is no prompt."""
+        """Return an entry came into the queue; the key of its message, "" if it is no prompt."""
         text = _normal(text)
         if len(self._waiting) >= MAX_OPEN:
             self._waiting.pop(0)
@@ -105,7 +105,7 @@ class QueueTracker:
             self._open = [entry for entry in self._open if not entry.handed_over]
 
     def plan(self) -> dict[Place, list[Segment]]:
-        """The messages of every place that the queue has a say in; an attachment not named yields none."""
+        """Return the messages of every place that the queue has a say in; an attachment not named yields none."""
         segments: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
         for entry in (*self._settled, *self._open):
             segments[entry.place].append((entry.start, entry.key, entry.text))
@@ -149,7 +149,7 @@ def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: in
 
 
 def _uncovered(framed: str, spans: list[tuple[int, int]]) -> list[tuple[int, str]]:
-    """The pieces of text between the spans, with where they start."""
+    """Return the pieces of text between the spans, with where they start."""
     rests: list[tuple[int, str]] = []
     position = 0
     for start, stop in (*spans, (len(framed), len(framed))):

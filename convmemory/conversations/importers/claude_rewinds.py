@@ -42,7 +42,7 @@ class RewindTracker:
             self._parents[-1] = NOTHING
 
     def superseded(self) -> frozenset[int]:
-        """The hashes of the uuids of the lines that were taken back."""
+        """Return the hashes of the uuids of the lines that were taken back."""
         gone = bytearray(len(self._uuids))
         for prompt in self._taken_back():
             gone[prompt] = 1
@@ -52,7 +52,7 @@ class RewindTracker:
         return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
 
     def _taken_back(self) -> list[int]:
-        """The prompts in whose place another one was given."""
+        """Return the prompts in whose place another one was given."""
         last, answered = self._reach()
         found: list[int] = []
         for prompts in self._rivals():

@@ -104,7 +104,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
 
 
 def sidechains(scan: Scan) -> list[Sidechain]:
-    """The scan's sidechains in file order; one for each agent id, or each root if there are no ids."""
+    """Return the scan's sidechains in file order; one for each agent id, or each root if there are no ids."""
     parents = {line.uuid: line.parent for line in scan.side_lines if line.uuid}
     roots: dict[str, str] = {}
     found: dict[str, Sidechain] = {}
@@ -188,7 +188,7 @@ def _scan_queue_operation(scan: Scan, item: JsonObject) -> None:
 
 
 def queue_text(value: Mapping[str, Any]) -> str:
-    """The text of a queue operation."""
+    """Return the text of a queue operation."""
     return "\n\n".join(user_texts(value.get("content")))
 
 
@@ -218,7 +218,7 @@ def _side_line(item: JsonObject) -> _SideLine:
 
 
 def _root(uuid: str, parents: dict[str, str], roots: dict[str, str]) -> str:
-    """The first line of the chain that this one belongs to."""
+    """Return the first line of the chain that this one belongs to."""
     path: list[str] = []
     seen: set[str] = set()
     while uuid not in roots and parents.get(uuid) in parents and uuid not in seen:

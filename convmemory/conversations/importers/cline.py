@@ -129,7 +129,7 @@ def _user(content: object, key: str, value: Mapping[str, Any], report: FileRepor
 
 
 def _classified(block: Block | str) -> tuple[str, str]:
-    """Whether a block is what a person typed, an answer of a tool, the editor's addition, or something else."""
+    """Return whether a block is what a person typed, an answer of a tool, the editor's addition, or something else."""
     if isinstance(block, Mapping) and block.get("type") not in ("text", None):
         return "block", ""
     text = block if isinstance(block, str) else text_of(block.get("text"))
@@ -142,7 +142,7 @@ def _classified(block: Block | str) -> tuple[str, str]:
 
 
 def _unwrapped(text: str) -> str:
-    """The text without the tag that the editor put around it: `<task>…</task>`, `<user_input mode="act">…`."""
+    """Return the text without the tag that the editor put around it: `<task>…</task>`, `<user_input mode="act">…`."""
     opening, _, rest = text.partition(">")
     name = opening.removeprefix("<").partition(" ")[0]
     if not opening.startswith("<") or name not in _WRAPPERS:
@@ -152,7 +152,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _answer(text: str) -> Block:
-    """An answer that came as text: `[read_file for 'a.py'] Result:` and what was read."""
+    """Return an answer that came as text: `[read_file for 'a.py'] Result:` and what was read."""
     call, _, said = text.partition(_RESULT)
     return result_block(id="", name=call.removeprefix("[").split(" ", 1)[0], content=said.strip())
 

@@ -76,7 +76,7 @@ class CodexImporter:
 
 
 def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) -> Iterator[MessageDraft]:
-    """The messages of the thread's files in order; `scan` is of the newest one."""
+    """Yield the messages of the thread's files in order; `scan` is of the newest one."""
     seen: set[str] = set()
     keys = MessageKeys()
     newest = pages[-1][0]

@@ -57,7 +57,7 @@ class RecordReader:
         self._superseded = self.scan.superseded()
 
     def read(self, record: JsonObject, *, superseded: bool = False) -> Iterator[MessageDraft]:
-        """The record's messages; `superseded` where the whole record is."""
+        """Yield the record's messages; `superseded` where the whole record is."""
         kind, payload = parted(record.value)
         self._scan_turn(kind, payload)
         drafts = self._drafts(kind, payload)
@@ -109,7 +109,7 @@ class RecordReader:
             yield MessageDraft("assistant", (_text(text),), model=self._model, source_key=key)
 
     def _response(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
-        """An item as it was sent to, or came from, the model."""
+        """Yield an item as it was sent to, or came from, the model."""
         kind = text_of(payload.get("type")) or ("message" if "role" in payload else "")
         if kind in ("message", "agent_message"):
             yield from self._message(payload, kind)
@@ -204,7 +204,7 @@ def _content(content: object, report: FileReport) -> list[Part]:
 
 
 def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:
-    """Images that came with a prompt: paths are named, bytes are not kept."""
+    """Yield images that came with a prompt: paths are named, bytes are not kept."""
     for key in ("local_images", "images", "content"):
         listed = payload.get(key)
         for value in listed if isinstance(listed, list) else []:

@@ -72,7 +72,7 @@ class Scan:
         return frozenset(step.digest for step in steps if step.kind == self.user_kind)
 
     def counts(self, kind: UserKind, text: str) -> bool:
-        """Whether this record is the one to read the prompt from: what was sent to the model mostly repeats it."""
+        """Return whether this record is the one to read the prompt from: what was sent to the model mostly repeats it."""
         return kind == self.user_kind or (kind == "message" and _digest(text) not in self._typed_digests)
 
     @property
@@ -96,7 +96,9 @@ class Scan:
 
 
 def read_records(path: Path, *, on_issue: OnIssue = ignore_issue) -> Iterator[JsonObject]:
-    """The records of a rollout but those that repeat what was said: nine tenths of a long one. Raises: InvalidInput."""
+    """Yield the records of a rollout but those that repeat what was said: nine tenths of a long one. Raises:
+    InvalidInput.
+    """
     return read_objects(path, on_issue=on_issue, passing_over=_NOT_READ)
 
 
@@ -119,7 +121,7 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
 
 
 def turn_ids(path: Path) -> frozenset[str]:
-    """The ids of a rollout's turns. Raises: InvalidInput."""
+    """Return the ids of a rollout's turns. Raises: InvalidInput."""
     contexts = (parted(record.value) for record in read_records(path))
     return frozenset(text_of(payload.get("turn_id")) for kind, payload in contexts if kind == "turn_context") - {""}
 
@@ -150,7 +152,7 @@ def prompt_of(kind: str, payload: Mapping[str, Any]) -> tuple[UserKind, str] | N
 
 
 def is_harness_text(text: str) -> bool:
-    """Whether Codex wrote this in the user's name."""
+    """Return whether Codex wrote this in the user's name."""
     return text.lstrip().startswith(_HARNESS)
 
 
@@ -159,7 +161,7 @@ def _digest(text: str) -> str:
 
 
 def joined(content: object) -> str:
-    """The text of a content: a string, or blocks with text."""
+    """Return the text of a content: a string, or blocks with text."""
     if isinstance(content, str):
         return text_of(content)
     blocks = content if isinstance(content, list) else []

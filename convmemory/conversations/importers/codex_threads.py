@@ -43,7 +43,7 @@ class Page:
 
 
 def thread_of(path: Path) -> Page:
-    """The thread that the file belongs to, by its name and its first record. Raises: InvalidInput."""
+    """Return the thread that the file belongs to, by its name and its first record. Raises: InvalidInput."""
     meta = _first_meta(path)
     named = _NAME.search(path.name)
     own = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else _nameless(path))
@@ -62,7 +62,8 @@ def thread_of(path: Path) -> Page:
 
 
 def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
-    """The files of the page's thread, oldest first, and whether each is of the chain that ends in the newest one.
+    """Return the files of the page's thread, oldest first, and whether each is of the chain that ends in the newest
+    one.
 
     Only a paginated thread has several. What is missing or circular is reported.
     """
@@ -80,7 +81,7 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
 
 
 def _chain(pages: list[Page], report: FileReport) -> dict[str, Page]:
-    """The newest page and those before it, by rollout, each cut where the next one says."""
+    """Return the newest page and those before it, by rollout, each cut where the next one says."""
     by_rollout = {page.rollout_id: page for page in pages}
     at = pages[-1]
     chain = {at.rollout_id: at}
@@ -106,13 +107,13 @@ def _first_meta(path: Path) -> Mapping[str, Any]:
 
 
 def _nameless(path: Path) -> str:
-    """An id for a file that names none: by its first record, so that a copy is the same thread."""
+    """Return an id for a file that names none: by its first record, so that a copy is the same thread."""
     first = next((item.raw for item in read_objects(path)), b"")
     return f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
 
 
 def find_thread(near: Path, thread_id: str) -> Path | None:
-    """The first file of another thread, the plain one where it is there compressed, too."""
+    """Return the first file of another thread, the plain one where it is there compressed, too."""
     found = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
     return min(found, key=lambda path: path.name.endswith(".zst"), default=None)
 
@@ -123,7 +124,7 @@ def _rollout_of(path: Path) -> tuple[str, str]:
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
-    """The rollouts in the same folder, or where that is one of a day, in all days' folders."""
+    """Return the rollouts in the same folder, or where that is one of a day, in all days' folders."""
     root = path.parent
     while _DAY.fullmatch(root.name) and root.parent != root:
         root = root.parent

@@ -21,7 +21,7 @@ _SKIPPABLE_END = b"\x2a\x4d\x18"
 
 
 def open_transcript(path: Path) -> BinaryIO:
-    """The file's bytes, decompressed where it is compressed. Reading raises OSError, and TooLarge for an upload."""
+    """Return the file's bytes, decompressed where it is compressed. Reading raises OSError, and TooLarge for an upload."""
     file = path.open("rb")
     if file.read(len(ZSTD_START)) != ZSTD_START:
         file.seek(0)
@@ -66,7 +66,8 @@ class _ZstdReader(io.RawIOBase):
 
 
 def _ends_with_a_frame(file: BinaryIO) -> bool:
-    """Whether the file's last zstd frame is there to its end: the stream reader takes the end of the file for that.
+    """Return whether the file's last zstd frame is there to its end: the stream reader takes the end of the file for
+    that.
 
     Source: RFC 8878, section 3.1.
     """

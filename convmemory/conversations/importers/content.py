@@ -49,7 +49,7 @@ def refuse_unknown(kind: str) -> None:
 
 
 def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unknown) -> MessageDraft:
-    """One message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either shape.
+    """Return one message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either shape.
 
     Raises: InvalidInput where the role is missing or unknown, or the content is neither text nor blocks.
     """
@@ -73,7 +73,7 @@ class OnRefused(Protocol):
 
 
 def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRefused) -> MessageDraft:
-    """`message_draft` for importers: a message that it refuses is kept whole, as text that nobody said."""
+    """Return `message_draft` for importers: a message that it refuses is kept whole, as text that nobody said."""
     try:
         return message_draft(value, unknown=unknown)
     except InvalidInput as error:
@@ -83,7 +83,7 @@ def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRef
 
 
 def role_of(value: Mapping[str, Any]) -> Role:
-    """The role of a message. Raises: InvalidInput."""
+    """Return the role of a message. Raises: InvalidInput."""
     given = value.get("role")
     if given is None and value.get("type") in ("function_call", "reasoning", "custom_tool_call"):
         return "assistant"
@@ -104,7 +104,7 @@ def first_time(value: Mapping[str, Any]) -> datetime | None:
 
 
 def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -> tuple[Part, ...]:
-    """All parts of a message: reasoning, content and the tool calls that stand beside it."""
+    """Return all parts of a message: reasoning, content and the tool calls that stand beside it."""
     content = value.get("content")
     if content is None and value.get("role") is None:
         return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
@@ -138,7 +138,7 @@ def _of_other_keys(value: Mapping[str, Any], unknown: OnUnknown) -> list[TextPar
 
 
 def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
-    """The parts of a message's content: None, a string, one block or a list of blocks and strings.
+    """Return the parts of a message's content: None, a string, one block or a list of blocks and strings.
 
     Anything else is kept as text; beside the results of tools, as what a tool put out. Raises: what `unknown` raises.
     """
@@ -157,7 +157,7 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
 
 
 def kept_as_text(value: object) -> list[TextPart]:
-    """A value that no reader knows, as JSON; nothing if there is nothing in it."""
+    """Return a value that no reader knows, as JSON; nothing if there is nothing in it."""
     if value is None or value in ("", [], {}):
         return []
     text = (
@@ -174,7 +174,7 @@ def _kind_of(block: Mapping[str, Any]) -> str:
 
 
 def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
-    """The parts that one block stands for: usually one, none if it holds nothing to keep; None for a new type."""
+    """Return the parts that one block stands for: usually one, none if it holds nothing to keep; None for a new type."""
     kind = _kind_of(block)
     if kind in TEXT_TYPES:
         return _text(_text_value(block, kind))
@@ -190,7 +190,7 @@ def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
 
 
 def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
-    """A call in any of its shapes: tool_use, tool_call, function_call, `tool_calls[]` entries."""
+    """Return a call in any of its shapes: tool_use, tool_call, function_call, `tool_calls[]` entries."""
     inner = mapping_of(block.get("function")) or mapping_of(block.get("custom")) or block
     given: object = next((inner[key] for key in ("input", "arguments") if key in inner), None)
     name = next((text for text in (text_of(inner.get(key)) for key in ("name", "tool")) if text), "")
@@ -202,7 +202,7 @@ def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
 
 
 def tool_result(block: Mapping[str, Any]) -> ToolResultPart:
-    """A result in any of its shapes; its content as one text."""
+    """Return a result in any of its shapes; its content as one text."""
     names = ("tool_use_id", "tool_call_id", "call_id")
     return ToolResultPart(
         call_id=key_of(next((text for text in (text_of(block.get(name)) for name in names) if text), "")),
@@ -237,7 +237,7 @@ def _result_piece(item: object) -> str:
 
 
 def _has_results(content: object) -> bool:
-    """Whether a tool message brings its own result blocks."""
+    """Return whether a tool message brings its own result blocks."""
     blocks: Iterable[object] = content if isinstance(content, (list, tuple)) else ()
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
 
@@ -251,7 +251,7 @@ def _calls_beside(value: Mapping[str, Any]) -> list[ToolCallPart]:
 
 
 def _arguments(given: object) -> Mapping[str, Any]:
-    """Parameters as an object, whether they come as one or as a JSON string of one."""
+    """Return parameters as an object, whether they come as one or as a JSON string of one."""
     if isinstance(given, str):
         if has_too_many_values(given):
             return {"arguments": given}

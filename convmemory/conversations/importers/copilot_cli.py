@@ -91,7 +91,7 @@ class CopilotCliImporter:
 
 
 def _taken_back(path: Path) -> set[str]:
-    """The ids of events that a rewind took back."""
+    """Return the ids of events that a rewind took back."""
     timeline = Timeline()
     for item in read_objects(path):
         if item.value.get("type") == _REWIND:
@@ -156,7 +156,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _summary(folder: Path) -> str:
-    """The session's title, which stands on a line of `workspace.yaml` beside the events."""
+    """Return the session's title, which stands on a line of `workspace.yaml` beside the events."""
     path = folder / "workspace.yaml"
     if not path.is_file():
         return ""

@@ -75,7 +75,7 @@ def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[Messa
 
 
 def user_blocks(content: object) -> Iterator[Block | str]:
-    """The same, with what a person typed taken out of what the editor put around it."""
+    """Yield the same, with what a person typed taken out of what the editor put around it."""
     for block in listed_blocks(content):
         typed = _typed(block if isinstance(block, str) else text_of(block.get("text")))
         yield text_block("\n\n".join(typed)) if typed else block
@@ -88,7 +88,7 @@ def _typed(text: str) -> list[str]:
 
 
 def _project(path: Path) -> str:
-    """The project's folder as far as its name tells it: slashes and hyphens look the same there."""
+    """Return the project's folder as far as its name tells it: slashes and hyphens look the same there."""
     parts = path.parts
     if TRANSCRIPTS not in parts or parts.index(TRANSCRIPTS) == 0:
         return ""

@@ -28,12 +28,12 @@ _PERSON = (1, "user")
 
 
 def is_cursor_database(source: Source) -> bool:
-    """Whether its tables are the editor's. Raises: InvalidInput."""
+    """Return whether its tables are the editor's. Raises: InvalidInput."""
     return not {"cursorDiskKV", "ItemTable"}.isdisjoint(source.tables)
 
 
 def database_chats(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-    """The chats of a database. Raises: InvalidInput."""
+    """Yield the chats of a database. Raises: InvalidInput."""
     count = 0
     with source.database.opened() as database:
         for draft in chain(_composers(database, report), _old_chats(database, report)):
@@ -60,7 +60,7 @@ def _composers(database: Database, report: FileReport) -> Iterator[ConversationD
 
 
 def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The messages in order: those that the composer holds, or those that it lists."""
+    """Yield the messages in order: those that the composer holds, or those that it lists."""
     held = composer.get("conversation")
     if isinstance(held, list) and held:
         yield from map(mapping_of, held)
@@ -125,7 +125,7 @@ def _blocks(bubble: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _old_chats(database: Database, report: FileReport) -> Iterator[ConversationDraft]:
-    """The chats of a window before composers."""
+    """Yield the chats of a window before composers."""
     if not database.has("ItemTable", "key", "value"):
         return
     value = _value(database, _CHATS, table="ItemTable")

@@ -167,7 +167,7 @@ class Walk:
             yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
 
     def _is_hidden(self, name: str) -> bool:
-        """Whether the name begins with a dot, and is not the very name that an importer asks for."""
+        """Return whether the name begins with a dot, and is not the very name that an importer asks for."""
         return name.startswith(".") and name not in self._suffixes
 
     def _listed_file(self, path: Path, label: str) -> Iterator[Found]:
@@ -188,11 +188,13 @@ class Walk:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 
     def _is_passed_over(self, source: Source) -> bool:
-        """Whether nobody expects this unclaimed file to be a transcript: other pages and databases lie everywhere."""
+        """Return whether nobody expects this unclaimed file to be a transcript: other pages and databases lie
+        everywhere.
+        """
         return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
-        """Whether this file or folder is met for the first time: links can lead in circles."""
+        """Return whether this file or folder is met for the first time: links can lead in circles."""
         status = path.stat()
         key = (status.st_dev, status.st_ino)
         if key in self._seen:
@@ -214,14 +216,14 @@ class Walk:
 
 
 def _reads_kind(importer: Importer, source: Source) -> bool:
-    """Whether the importer reads such files at all: archives and databases can hold any text among their bytes."""
+    """Return whether the importer reads such files at all: archives and databases can hold any text among their bytes."""
     if source.head.startswith(_ZIP_START):
         return ".zip" in importer.reads.suffixes
     return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
 
 
 def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
-    """The importer that is surest of the source; None if none takes it."""
+    """Return the importer that is surest of the source; None if none takes it."""
     scored = [(score, importer) for importer in importers if (score := _score(importer, source))]
     return max(scored, key=lambda found: found[0])[1] if scored else None
 
@@ -234,7 +236,7 @@ def _score(importer: Importer, source: Source) -> int:
 
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, bool, str]:
-    """Parents first: a subagent's file after the sessions, a sub-session's folder after its siblings."""
+    """Return parents first: a subagent's file after the sessions, a sub-session's folder after its siblings."""
     return (entry.name.startswith("agent-"), "_" in entry.name and _is_folder(entry), entry.name)
 
 

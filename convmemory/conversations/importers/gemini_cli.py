@@ -160,7 +160,7 @@ def _blocks(value: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def _part(part: object, report: FileReport) -> Iterator[Block]:
-    """A part of the Gemini API: text, a file, or a call."""
+    """Yield a part of the Gemini API: text, a file, or a call."""
     value = {"text": part} if isinstance(part, str) else mapping_of(part)
     file = mapping_of(value.get("inlineData")) or mapping_of(value.get("fileData"))
     call, answer = mapping_of(value.get("functionCall")), mapping_of(value.get("functionResponse"))

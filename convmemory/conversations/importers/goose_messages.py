@@ -29,7 +29,7 @@ _SILENT = frozenset(
 def goose_messages(
     value: Mapping[str, Any], *, key: str, raw: bytes, model: str, report: FileReport
 ) -> Iterator[MessageDraft]:
-    """The messages of one record `{role, created, content, metadata}`; what nobody was shown is no person's."""
+    """Yield the messages of one record `{role, created, content, metadata}`; what nobody was shown is no person's."""
     role = _ROLES.get(text_of(value.get("role")).lower())
     content = value.get("content")
     if role is None or not isinstance(content, list):

@@ -47,7 +47,7 @@ class Element:
 
 
 def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()) -> Iterator[Element]:
-    """The elements of the document's array, or the one object that the document is.
+    """Yield the elements of the document's array, or the one object that the document is.
 
     An object whose member is called one of `names` stands for the array in that member. Raises: InvalidInput.
     """
@@ -162,7 +162,7 @@ class _Document:
             self._report.skip(f"after element {number}", _CUT_OFF)
 
     def _value(self, number: int, place: str) -> Element | None:
-        """The value that begins here; what is wrong with it is reported."""
+        """Return the value that begins here; what is wrong with it is reported."""
         text = self._text
         while not text.has_too_many_values:
             problem = ""
@@ -183,7 +183,7 @@ class _Document:
         return self._by_its_brackets(number, place, problem)
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Whether the error can come from the text's end, and there was more to read."""
+        """Return whether the error can come from the text's end, and there was more to read."""
         text = self._text
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()

@@ -61,7 +61,7 @@ def read_objects(
     until: int | None = None,
     passing_over: "re.Pattern[bytes] | None" = None,
 ) -> Iterator[JsonObject]:
-    """The objects of the file in order, up to byte `until`. Holds one line in memory.
+    """Yield the objects of the file in order, up to byte `until`. Holds one line in memory.
 
     Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, however
     long they are. Raises: InvalidInput if the file cannot be read.
@@ -75,7 +75,7 @@ def read_objects(
 
 
 def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
-    """The objects at these (offset, line number, index), which a first reading has found."""
+    """Yield the objects at these (offset, line number, index), which a first reading has found."""
     try:
         with path.open("rb") as file:
             for offset, number, index in places:
@@ -89,7 +89,7 @@ def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until
 
 
 def unreadable(path: Path, error: OSError) -> InvalidInput:
-    """The error to raise if the file system refuses."""
+    """Return the error to raise if the file system refuses."""
     return InvalidInput(f"{path.name} cannot be read: {error.strerror or error}.")
 
 
@@ -125,7 +125,7 @@ def _skip_rest_of_line(file: BinaryIO, line: bytes) -> int:
 def objects_of_line(
     line: bytes, *, number: int, offset: int = 0, on_issue: OnIssue = ignore_issue
 ) -> Iterator[JsonObject]:
-    """The JSON objects of one line; anything else on it is handed to `on_issue`."""
+    """Yield the JSON objects of one line; anything else on it is handed to `on_issue`."""
     text, repair = _decoded(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
     if repair:
         on_issue(number, repair, kept=bool(text))
@@ -153,7 +153,7 @@ def objects_of_line(
 
 
 def _decoded(line: bytes) -> tuple[str, str]:
-    """The line as text without NUL characters at no place where they can be meant, and what was repaired."""
+    """Return the line as text without NUL characters at no place where they can be meant, and what was repaired."""
     repair = ""
     if b"\0" in line:
         line = line.replace(b"\0", b"")
@@ -165,7 +165,7 @@ def _decoded(line: bytes) -> tuple[str, str]:
 
 
 def _decode_at(text: str, at: int) -> tuple[Any, int, str]:
-    """The JSON value at `at`, where it ends, and a problem if there is none."""
+    """Return the JSON value at `at`, where it ends, and a problem if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:

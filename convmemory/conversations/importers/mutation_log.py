@@ -18,7 +18,7 @@ INITIAL, SET, PUSH, DELETE = range(4)
 
 
 def replayed(path: Path, report: FileReport) -> Any:
-    """The value that the log ends with; None of an empty one. Raises: TooLarge, InvalidInput."""
+    """Return the value that the log ends with; None of an empty one. Raises: TooLarge, InvalidInput."""
     if path.stat().st_size > MAX_LOG_BYTES:
         raise TooLarge(f"A chat's log is read only up to {MAX_LOG_BYTES // 1024**2} MB: export the chat instead.")
     root: dict[str, Any] = {}

@@ -59,7 +59,7 @@ _Entry = tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]
 
 
 def _numbered(entries: list[_Entry], report: FileReport) -> Iterator[MessageDraft]:
-    """The messages, each with a key of its own."""
+    """Yield the messages, each with a key of its own."""
     ids = [text_of(info.get("id")) for info, _ in entries]
     counts = Counter(ids)
     for number, (id, (info, parts)) in enumerate(zip(ids, entries, strict=True), 1):
@@ -84,7 +84,7 @@ def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, fallbac
 
 
 def _tree(folder: Path, report: FileReport) -> Iterator[ConversationDraft]:
-    """The sessions of a folder, those that others started behind them."""
+    """Yield the sessions of a folder, those that others started behind them."""
     infos = [info for path in _files(folder / "session") if (info := _read(path, folder, report))]
     parts = _parts_by_message(folder / "part")
     for info in sorted(infos, key=lambda info: is_child(info.get("parentID"))):
@@ -105,7 +105,7 @@ def _made(message: Mapping[str, Any]) -> tuple[float, str]:
 
 
 def _parts_by_message(folder: Path) -> dict[str, list[Path]]:
-    """The files of parts: in a folder for each message, in the oldest layout all in one."""
+    """Return the files of parts: in a folder for each message, in the oldest layout all in one."""
     found: dict[str, list[Path]] = {}
     for path in _files(folder):
         if path.parent != folder:
@@ -127,7 +127,7 @@ def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[M
 
 
 def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:
-    """The object of one file; an empty one, with the reason reported, if there is none."""
+    """Return the object of one file; an empty one, with the reason reported, if there is none."""
     place = path.relative_to(folder).as_posix()
     try:
         value = load_json(path, max_bytes=MAX_FILE_BYTES)

@@ -38,14 +38,14 @@ _SILENT = frozenset({"agent-switched", "model-switched", "agent-selected", "mode
 
 
 def is_opencode_database(source: Source) -> bool:
-    """Whether its tables are OpenCode's. Raises: InvalidInput."""
+    """Return whether its tables are OpenCode's. Raises: InvalidInput."""
     tables = source.tables
     has_messages = "part" in tables or "session_message" in tables
     return has_messages and not tables.keys().isdisjoint(_SESSION_TABLES)
 
 
 def database_sessions(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-    """The sessions of a database. Raises: InvalidInput."""
+    """Yield the sessions of a database. Raises: InvalidInput."""
     agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
     with source.database.opened() as database:
         for session in _sessions(database):
@@ -55,7 +55,7 @@ def database_sessions(source: Source, report: FileReport) -> Iterator[Conversati
 
 
 def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
-    """Every session once, those that others started behind them."""
+    """Yield every session once, those that others started behind them."""
     seen: set[str] = set()
     for table in _SESSION_TABLES:
         if not database.has(table, "id"):
@@ -85,7 +85,7 @@ def _draft(session: Mapping[str, Any], messages: Iterator[MessageDraft], agent: 
 def _messages(
     database: Database, session: Mapping[str, Any], report: FileReport
 ) -> Iterator[MessageDraft] | None:  # fmt: skip
-    """The messages of the newest generation that has any; None without any."""
+    """Yield the messages of the newest generation that has any; None without any."""
     if database.has("session_message", "session_id", "type", "data") and _any(database, "session_message", session):
         return _second_generation(database, session, report)
     if database.has("message", "session_id", "data") and _any(database, "message", session):
@@ -100,7 +100,7 @@ def _any(database: Database, table: str, session: Mapping[str, Any]) -> bool:
 def _first_generation(
     database: Database, session: Mapping[str, Any], report: FileReport
 ) -> Iterator[MessageDraft]:  # fmt: skip
-    """Messages with their parts; what a revert took back is superseded."""
+    """Yield messages with their parts; what a revert took back is superseded."""
     reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
     gone = False
     parts = database.rows("opencode_parts", [session["id"]])

@@ -52,7 +52,7 @@ def stored_messages(
 
 
 def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
-    """One part of a message."""
+    """Yield one part of a message."""
     kind = text_of(part.get("type"))
     if kind == "text" and part.get("ignored") is not True:
         yield text_block(part.get("text"))
@@ -67,7 +67,7 @@ def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterator[Block]:
-    """A call with its answer, once there is one."""
+    """Yield a call with its answer, once there is one."""
     state = mapping_of(part.get("state"))
     yield call_block(id=id, name=name, input=state.get("input"))
     error = state.get("error")
@@ -85,5 +85,5 @@ def model_of(info: Mapping[str, Any]) -> str:
 
 
 def is_child(value: object) -> bool:
-    """Whether a session names the one that started it; a redacted export names none."""
+    """Return whether a session names the one that started it; a redacted export names none."""
     return bool(text_of(value)) and value != "REDACTED"

@@ -77,7 +77,7 @@ def _conversation(
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
-    """The messages of the tree; if there is none, those of the list, each behind the one before it."""
+    """Yield the messages of the tree; if there is none, those of the list, each behind the one before it."""
     if mapping_of(tree):
         for key, item in mapping_of(tree).items():
             if isinstance(item, Mapping):
@@ -110,7 +110,7 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
 
 
 def _output(output: object, report: FileReport) -> list[Part]:
-    """Items of the Responses API: what was said, thought, called and answered."""
+    """Return items of the Responses API: what was said, thought, called and answered."""
     parts: list[Part] = []
     for item in map(mapping_of, output if isinstance(output, list) else []):
         content = item.get("content") if item.get("type") == "message" else [item]

@@ -94,7 +94,7 @@ class _Archive:
             return _loaded(file.read(MAX_MANIFEST_BYTES), MANIFEST)
 
     def rows(self, table: str) -> Iterator[Row]:
-        """The rows of a table in order; none if the archive has no such table."""
+        """Yield the rows of a table in order; none if the archive has no such table."""
         name = table_file(table)
         if not self._has(name):
             return
@@ -138,7 +138,7 @@ class _Grouped:
         self._next = next(self._rows, None)
 
     def of(self, conversation_id: int) -> Iterator[tuple[Row, bytes]]:
-        """The rows of this conversation; those of earlier ones that nobody read are passed over."""
+        """Yield the rows of this conversation; those of earlier ones that nobody read are passed over."""
         while self._next is not None and int(self._next[0]["conversation_id"]) <= conversation_id:
             current, self._next = self._next, next(self._rows, None)
             if int(current[0]["conversation_id"]) == conversation_id:
@@ -146,7 +146,7 @@ class _Grouped:
 
 
 def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
-    """Messages with their raw sources; a message without one has no row in the sources' table."""
+    """Yield messages with their raw sources; a message without one has no row in the sources' table."""
     sources = archive.rows("conversations_messagesource")
     waiting = next(sources, None)
     for row in archive.rows("conversations_message"):
@@ -159,7 +159,7 @@ def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
 def conversation_of_row(
     row: Row, *, messages: Iterable[MessageDraft], events: Iterable[EventDraft]
 ) -> ConversationDraft:
-    """A conversation as its row in an export tells of it. Raises: one of `WRONG`."""
+    """Return a conversation as its row in an export tells of it. Raises: one of `WRONG`."""
     return ConversationDraft(
         messages=messages,
         events=events,
@@ -184,7 +184,7 @@ def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator
 
 
 def message_of_row(row: Row, raw: bytes) -> MessageDraft:
-    """A message as its row in an export tells of it. Raises: one of `WRONG`."""
+    """Return a message as its row in an export tells of it. Raises: one of `WRONG`."""
     if row["role"] not in ROLES:
         raise ValueError(f"unknown role {row['role']!r}")
     if not isinstance(row["parts"], list):

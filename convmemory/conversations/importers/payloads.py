@@ -35,7 +35,7 @@ def marker(media_type: str, size_bytes: int) -> str:
 
 
 def without_payloads(text: str) -> str:
-    """`text` with data: URLs and long base64 replaced by markers."""
+    """Return `text` with data: URLs and long base64 replaced by markers."""
     if "base64," in text:
         text = _DATA_URL.sub(lambda match: marker(match[1] or "", base64_size(match[2])), text)
     if len(text) < MIN_BASE64_CHARS:
@@ -49,7 +49,7 @@ def without_payloads(text: str) -> str:
 
 
 def _may_contain_runs(text: str) -> bool:
-    """A quick look that spares most texts the search: are there words as long as encoded lines?"""
+    """Return a quick look that spares most texts the search: are there words as long as encoded lines?"""
     if len(text) > _MAX_QUICK_CHARS:
         return True
     lengths = list(map(len, text.split()))
@@ -64,14 +64,14 @@ def _replaced(run: str) -> str:
 
 
 def _is_base64(run: str) -> bool:
-    """Whether the run has the mixed alphabet of encoded bytes; long words and hex dumps have not."""
+    """Return whether the run has the mixed alphabet of encoded bytes; long words and hex dumps have not."""
     sample = run[:_SAMPLE_CHARS]
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return all(kinds) and len(set(sample)) >= _MIN_DISTINCT
 
 
 def value_without_payloads(value: Any, depth: int = 0) -> Any:
-    """The same for any JSON value, to a bounded depth."""
+    """Return the same for any JSON value, to a bounded depth."""
     if isinstance(value, str):
         return without_payloads(value)
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):

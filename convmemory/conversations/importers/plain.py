@@ -73,7 +73,7 @@ class _Names:
         self._used: Counter[str] = Counter()
 
     def conversation(self, value: Mapping[str, Any], opening: Iterable[object]) -> str:
-        """Its own id where that is worldwide, the file's name and id where short, else name and opening."""
+        """Return its own id where that is worldwide, the file's name and id where short, else name and opening."""
         given = next((text for text in map(_id_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
         if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
             return self._unique(given)
@@ -92,7 +92,7 @@ def _id_of(value: object) -> str:
 
 
 def _dumped(value: object) -> str:
-    """The value as JSON, the same each time; too deeply nested levels are left out."""
+    """Return the value as JSON, the same each time; too deeply nested levels are left out."""
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     except RecursionError:
@@ -112,7 +112,7 @@ def _is_conversation(value: Mapping[str, Any]) -> bool:
 
 
 def _is_document(source: Source) -> bool:
-    """Whether the file is one JSON value over several lines, or an array."""
+    """Return whether the file is one JSON value over several lines, or an array."""
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if head.startswith(b"["):
         return True
@@ -189,7 +189,7 @@ def _line(number: int, index: int) -> str:
 def _listed(
     value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
 ) -> Iterator[ConversationDraft]:
-    """A conversation object. Its line is kept with its first message."""
+    """Yield a conversation object. Its line is kept with its first message."""
     listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in value["messages"]]
     entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
     yield from _conversation(value, entries, names, report, raw=raw)

@@ -10,7 +10,7 @@ _WORKTREE = re.compile(r"[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+
 
 
 def project_of(directory: str) -> str:
-    """The directory; of `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
+    """Return the directory; of `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
     if len(directory) > MAX_CHARS:
         return directory
     found = _WORKTREE.search(directory)

@@ -226,19 +226,19 @@ def _opened(path: Path, folder: Path) -> Database:
 
 
 def _left_alone(path: Path) -> bool:
-    """Whether it keeps a log and no program has it open: reading it live would leave files beside it."""
+    """Return whether it keeps a log and no program has it open: reading it live would leave files beside it."""
     with path.open("rb") as file:
         header = file.read(_WRITE_VERSION_AT + 1)
     return header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_beside(path, "-wal"))
 
 
 def _log_was_left(path: Path) -> bool:
-    """Whether a log lies beside it and nothing shows that a program has it open."""
+    """Return whether a log lies beside it and nothing shows that a program has it open."""
     return bool(_size(_beside(path, "-wal"))) and not _beside(path, "-shm").exists()
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """The database with its log in `folder`, as they stood at one moment. Raises: InvalidInput, TooLarge."""
+    """Return the database with its log in `folder`, as they stood at one moment. Raises: InvalidInput, TooLarge."""
     target = folder / "copy.db"
     for _ in range(COPY_ATTEMPTS):
         before = _states(path)
@@ -260,7 +260,7 @@ def _copied(path: Path, folder: Path) -> Path:
 
 
 def _states(path: Path) -> list[tuple[int, int]]:
-    """Size and time of change of the database and the files beside it."""
+    """Return size and time of change of the database and the files beside it."""
     files = [_beside(path, ending) for ending in ("", *_SIDE_FILES)]
     return [(file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else (0, 0) for file in files]
 

@@ -135,7 +135,7 @@ def _from_html(path: Path, report: FileReport) -> Iterator[_Asked]:
 
 
 def _cells(path: Path, report: FileReport) -> Iterator[str]:
-    """The entries of the page, one at a time."""
+    """Yield the entries of the page, one at a time."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             text = ""
@@ -157,13 +157,13 @@ def _prompt(line: str) -> str:
 
 
 def _plain(markup: str) -> str:
-    """The text of some HTML, a line for each break."""
+    """Return the text of some HTML, a line for each break."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", markup)))
     return clean(without_payloads("\n".join(line.strip() for line in text.split("\n")).strip()))
 
 
 def _time(line: str) -> datetime | None:
-    """An English time; its zone is a name that is not known everywhere, so it is taken as UTC."""
+    """Return an English time; its zone is a name that is not known everywhere, so it is taken as UTC."""
     text = " ".join(line.replace("\u202f", " ").split()[:5])
     try:
         return time_of(datetime.strptime(text, "%b %d, %Y, %I:%M:%S %p").replace(tzinfo=UTC))

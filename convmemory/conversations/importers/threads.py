@@ -37,7 +37,7 @@ class Placed(Generic[T]):
 def order_thread(
     nodes: Iterable[Node[T]], *, report: FileReport, current: str = "", place: str = "thread"
 ) -> list[Placed[T]]:
-    """All nodes: the branch that ends in `current`, and behind the node where it forks, each other branch.
+    """Return all nodes: the branch that ends in `current`, and behind the node where it forks, each other branch.
 
     Without a known `current`, the last message that nobody answered ends the current branch. A node whose parent is
     missing follows the node before it; a cycle is cut. Both are reported at `place` as repaired.
@@ -63,7 +63,7 @@ def read_thread(
     current: str = "",
     place: str = "thread",
 ) -> Iterator[MessageDraft]:
-    """The messages that `read` makes of each node, in the order of `order_thread`, superseded ones marked."""
+    """Yield the messages that `read` makes of each node, in the order of `order_thread`, superseded ones marked."""
     for placed in order_thread(nodes, report=report, current=current, place=place):
         for draft in read(placed.value):
             yield replace(draft, superseded=True) if placed.superseded else draft
@@ -125,7 +125,7 @@ def _branch(leaf: int | None, parents: Sequence[int | None]) -> list[int]:
 
 
 def _beside(parents: Sequence[int | None], branch: set[int]) -> dict[int | None, list[int]]:
-    """The children of each node (None: the beginnings) that are not on the branch."""
+    """Return the children of each node (None: the beginnings) that are not on the branch."""
     beside: dict[int | None, list[int]] = {}
     for at, parent in enumerate(parents):
         if at not in branch:
@@ -192,7 +192,7 @@ class MessageKeys:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def key(self, role: str, text: str, *, scope: str = "") -> str:
-        """`scope:role:hash`, numbered where the same was said before. `scope`: a turn's id, if there is one."""
+        """Return `scope:role:hash`, numbered where the same was said before. `scope`: a turn's id, if there is one."""
         name = key_of(":".join(filter(None, (scope, role, short_hash(text, 16)))))
         self._counts[name] += 1
         count = self._counts[name]

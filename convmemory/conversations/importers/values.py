@@ -17,7 +17,7 @@ _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")
 
 
 def time_of(value: object) -> datetime | None:
-    """An ISO time or an epoch in seconds, milli-, micro- or nanoseconds; None where missing or absurd."""
+    """Return an ISO time or an epoch in seconds, milli-, micro- or nanoseconds; None where missing or absurd."""
     try:
         found = _read_time(value)
     except (ValueError, OverflowError, OSError):
@@ -49,26 +49,26 @@ def _epoch(number: float) -> datetime:
 
 
 def clean(text: str) -> str:
-    """`text` without what cannot be stored; plain ASCII needs only a glance."""
+    """Return `text` without what cannot be stored; plain ASCII needs only a glance."""
     return text if text.isascii() and "\0" not in text else storable(text)
 
 
 def text_of(value: object) -> str:
-    """The value where it is a string, without what cannot be stored; else an empty string."""
+    """Return the value where it is a string, without what cannot be stored; else an empty string."""
     return clean(value) if isinstance(value, str) else ""
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """The value where it is a JSON object, else an empty one."""
+    """Return the value where it is a JSON object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def key_of(text: str, *, max_chars: int = 150) -> str:
-    """`text` as a key of bounded length; long ones end in their hash, so that they stay different."""
+    """Return `text` as a key of bounded length; long ones end in their hash, so that they stay different."""
     text = clean(text)
     return text if len(text) <= max_chars else f"{text[: max_chars - 41]}:{short_hash(text, 40)}"
 
 
 def short_hash(text: str, chars: int = 12) -> str:
-    """The first characters of a hash of the text: a name, not a secret."""
+    """Return the first characters of a hash of the text: a name, not a secret."""
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]

@@ -8,7 +8,7 @@ _PARTS = 3
 
 
 def is_newer(found: str, known: str) -> bool:
-    """Whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`; False where either is none."""
+    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`; False where either is none."""
     numbers = _numbers(found), _numbers(known)
     return all(numbers) and numbers[0] > numbers[1]
 

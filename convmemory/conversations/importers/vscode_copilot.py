@@ -103,7 +103,7 @@ def _question(request: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
-    """The answer's items; text that came in pieces is one text again."""
+    """Yield the answer's items; text that came in pieces is one text again."""
     said: list[str] = []
     items = request.get("response")
     for item in items if isinstance(items, list) else []:
@@ -146,7 +146,7 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
-    """A call as the chat kept it: what was done in words, the command, and what came of it."""
+    """Yield a call as the chat kept it: what was done in words, the command, and what came of it."""
     id, name = item.get("toolCallId"), item.get("toolId")
     data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
     line = mapping_of(data.get("commandLine"))
@@ -167,12 +167,12 @@ def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _words(value: object) -> str:
-    """A Markdown string, which is a text or an object that holds one."""
+    """Return a Markdown string, which is a text or an object that holds one."""
     return text_of(value) or text_of(mapping_of(value).get("value"))
 
 
 def _folder(path: Path) -> str:
-    """The folder that the window had open, from `workspace.json` above the chats."""
+    """Return the folder that the window had open, from `workspace.json` above the chats."""
     manifest = path.resolve().parent.parent / "workspace.json"
     if not manifest.is_file():
         return ""

@@ -15,7 +15,7 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
-    """The file's value. Raises: TooLarge, InvalidInput with the place where it is no JSON."""
+    """Return the file's value. Raises: TooLarge, InvalidInput with the place where it is no JSON."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
@@ -29,7 +29,7 @@ def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a text whose size has been checked. Raises: InvalidInput."""
+    """Return the value of a text whose size has been checked. Raises: InvalidInput."""
     try:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:
@@ -41,7 +41,7 @@ def parse_json(text: str) -> Any:
 
 
 def column_json(text: object) -> Any:
-    """The value in a column of a database, None if it holds none that can be read."""
+    """Return the value in a column of a database, None if it holds none that can be read."""
     if not isinstance(text, str) or has_too_many_values(text):
         return None
     try:
@@ -51,7 +51,7 @@ def column_json(text: object) -> Any:
 
 
 def objects_in(value: object, what: str, report: FileReport) -> Iterator[Mapping[str, Any]]:
-    """The objects of a list; what else stands in it is skipped."""
+    """Yield the objects of a list; what else stands in it is skipped."""
     for number, item in enumerate(value if isinstance(value, list) else [], 1):
         if isinstance(item, Mapping):
             yield item
@@ -60,5 +60,5 @@ def objects_in(value: object, what: str, report: FileReport) -> Iterator[Mapping
 
 
 def dumped(value: object) -> bytes:
-    """The value as JSON, for keeping it; payloads and what is nested too deeply are left out."""
+    """Return the value as JSON, for keeping it; payloads and what is nested too deeply are left out."""
     return json.dumps(value_without_payloads(value), ensure_ascii=False).encode("utf-8", "replace")

@@ -73,7 +73,7 @@ class ZedImporter:
 
 
 def _thread(kind: str, data: object) -> Mapping[str, Any]:
-    """The document of a thread, decompressed within bounds. Raises: InvalidInput."""
+    """Return the document of a thread, decompressed within bounds. Raises: InvalidInput."""
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
     if not isinstance(data, bytes) or kind not in ("zstd", "json"):

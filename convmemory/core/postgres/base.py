@@ -91,7 +91,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return self._parameters_of(self._place)
 
     def replica_parameters(self, name: str) -> dict[str, Any]:
-        """The parameters with which the application logs in to a replica."""
+        """Return the parameters with which the application logs in to a replica."""
         return self._parameters_of(self._place_of(Login.APP, name))
 
     def _parameters_of(self, place: Place) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     # --- the identity of the session ----------------------------------------------------------------
 
     def ensure_connection(self) -> None:
-        """Runs before each cursor and each transaction, so that a transaction begins with the current identity."""
+        """Run before each cursor and each transaction, so that a transaction begins with the current identity."""
         wanted = self._wanted_place()
         if wanted != self._place:
             if self.connection is not None:

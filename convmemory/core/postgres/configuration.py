@@ -44,8 +44,7 @@ def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str])
 
 
 def write_access(folder: Path) -> None:
-    """Lets the folder's owner and root log in with every role. The kernel vouches for them, so that no password is
-    sent.
+    """Let the folder's owner and root log in with every role. The kernel vouches for them, so that no password is sent.
 
     Separate system users per role would gain nothing: any process of these users could read the data without the
     server. The parts of the program stay apart because a connection cannot switch to another role.
@@ -89,7 +88,7 @@ def _tuning() -> dict[str, str]:
 
 
 def was_discreet(folder: Path) -> bool:
-    """Whether the server last ran with `DISCREET`; versions without it logged statements with their values."""
+    """Return whether the server last ran with `DISCREET`; versions without it logged statements with their values."""
     with contextlib.suppress(FileNotFoundError):
         return "log_error_verbosity" in (folder / "convmemory.conf").read_text(encoding="utf-8")
     return False

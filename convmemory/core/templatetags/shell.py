@@ -67,7 +67,7 @@ def script_words() -> dict[str, str]:
 
 @register.simple_tag
 def rail_entries(request: HttpRequest) -> list[RailEntry]:
-    """The entries, in order."""
+    """Return the entries, in order."""
     page = request.resolver_match.url_name if request.resolver_match else ""
     return [entry for destination in DESTINATIONS if (entry := _entry(destination, page or ""))]
 

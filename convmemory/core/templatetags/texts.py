@@ -10,5 +10,5 @@ register = template.Library()
 
 @register.filter
 def isolated(text: object) -> SafeString:
-    """The text, escaped, as one that may run in another direction than the page."""
+    """Return the text, escaped, as one that may run in another direction than the page."""
     return format_html("<bdi>{}</bdi>", text)
