@@ -1,7 +1,8 @@
-"""Which identity the current work uses in the database: one context variable, which every connection obeys.
+"""The identity that the current work has in the database: one context variable, which every connection obeys.
 
 A request begins without an owner and takes on its caller's identity once the caller is authenticated. A task takes on
 its owner's. Commands and sweeps run as maintenance. Without an owner, no row that belongs to a person is visible.
+
 `core/postgres/base.py` applies the identity to connections. Reasons: docs/adr/0066-row-level-security.md; for owner
 groups, docs/adr/0072-owner-groups.md.
 """
@@ -26,7 +27,7 @@ class Identity:
     """A log-in, and for the application's log-in, the one owner whose rows it sees.
 
     If owners are spread over groups, work for an owner uses the tables of that owner's group. Other work uses the
-    tables of `group`, or of the group of the owner `beside`; without either it reads all groups and can insert nothing.
+    tables of `group`, or of the group of a named owner; without either it reads all groups and can insert nothing.
     """
 
     login: Login
@@ -47,6 +48,7 @@ MAINTENANCE = Identity(Login.MAINTENANCE)
 SCHEMA = Identity(Login.SCHEMA)
 
 
+# These commands change tables, which only the owner of the schema may.
 SCHEMA_COMMANDS = frozenset({"dbshell", "flush", "migrate", "restore", "setup_roles", "sqlmigrate", "test"})
 SERVING_COMMANDS = frozenset({"qcluster", "runserver"})
 
@@ -101,14 +103,15 @@ def end_request(token: Token[Identity | _Request | None]) -> None:
 
 
 def authenticated(owner_id: int) -> None:
-    """Record the caller of this request; outside a request this changes nothing."""
+    """Record the caller of this request; does nothing outside a request."""
     request = _acting.get()
+    # Changed in place: Django's threads get a copy of the context, which refers to the same object.
     if isinstance(request, _Request):
         request.identity = Identity(Login.APP, owner_id)
 
 
 def admit_staff() -> None:
-    """Let this request read everybody's rows: it is an administration page, opened by a member of staff."""
+    """Let this request read the rows of all owners: a member of staff opened an administration page."""
     request = _acting.get()
     if isinstance(request, _Request):
         request.identity = MAINTENANCE
@@ -119,21 +122,21 @@ def admit_staff() -> None:
 
 @contextmanager
 def acting_for(owner_id: int) -> Iterator[None]:
-    """Within the block, only this owner's rows can be read and written."""
+    """Restrict the block to this owner's rows, for reading and writing."""
     with _acting_as(Identity(Login.APP, owner_id)):
         yield
 
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """Within the block, use the application's log-in without an owner."""
+    """Use the application's log-in without an owner in the block."""
     with _acting_as(NOBODY):
         yield
 
 
 @contextmanager
 def maintenance() -> Iterator[None]:
-    """Within the block, everybody's rows can be read and written. It must neither begin nor end inside a transaction.
+    """Allow the block to read and write the rows of all owners. It must neither begin nor end inside a transaction.
 
     The block stays in the group of the surrounding work.
     """
@@ -143,7 +146,7 @@ def maintenance() -> Iterator[None]:
 
 @contextmanager
 def schema_owner() -> Iterator[None]:
-    """Within the block, tables and indexes can be changed. It must neither begin nor end inside a transaction.
+    """Allow the block to change tables and indexes. It must neither begin nor end inside a transaction.
 
     The block stays in the group of the surrounding work.
     """
@@ -153,9 +156,10 @@ def schema_owner() -> Iterator[None]:
 
 @contextmanager
 def in_group(number: int | None) -> Iterator[None]:
-    """Within the block, use the tables of one group with the same log-in; None, with a single group, changes nothing.
+    """Use the tables of one group in the block, with the same log-in; None, with a single group, changes nothing.
 
-    For work on behalf of no one person, which goes through `groups.every_group()`. `NO_GROUP` gives shared tables only.
+    For work on behalf of no one person, which iterates over `groups.every_group()`. `NO_GROUP` gives shared tables
+    only.
     """
     with _acting_as(current() if number is None else Identity(current().login, group=number)):
         yield
@@ -163,7 +167,7 @@ def in_group(number: int | None) -> Iterator[None]:
 
 @contextmanager
 def beside(owner_id: int) -> Iterator[None]:
-    """Within the block, maintenance uses the group of this owner; work for an owner stays in that owner's group."""
+    """Let maintenance use the group of this owner in the block; work for an owner stays in that owner's group."""
     who = current()
     with _acting_as(who if who.login == Login.APP else Identity(who.login, beside=owner_id)):
         yield

@@ -2,12 +2,12 @@
 
 import ipaddress
 
-MAX_CHARS = 100  # of what is no address: it is stored, and anybody may send it
-IPV6_PREFIX = 64  # what one customer of a provider has at the least: single addresses there cost nothing
+MAX_CHARS = 100  # of text that is no address: clients choose it, and it is stored
+IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
 
 
 def network_of(address: str) -> str:
-    """Return the key to count by: an IPv4 address as it is, the /64 of an IPv6 address, the beginning of any other
+    """Return the key to count by: an IPv4 address unchanged, the /64 of an IPv6 address, or the start of any other
     text.
     """
     try:

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 EXACT_ROWS = 1_000
-PAGED_ROWS = 5_000  # further back by the link "older", which costs the same however far it is
+PAGED_ROWS = 5_000  # beyond it the link "older" filters by key, which costs the same at any depth
 UPTO = "upto"
 MAX_BIGINT = 2**63 - 1
 
@@ -103,7 +103,7 @@ class ExactFilter(InputFilter):
 
 
 class OwnerFilter(InputFilter):
-    """By the owner's name."""
+    """A filter by the owner's user name."""
 
     title = "owner"
     parameter_name = "owner"
@@ -114,7 +114,7 @@ class OwnerFilter(InputFilter):
 
 
 class ConversationFilter(InputFilter):
-    """By the conversation's number."""
+    """A filter by the conversation's number."""
 
     title = "conversation"
     parameter_name = "conversation"
@@ -125,7 +125,7 @@ class ConversationFilter(InputFilter):
 
 
 class UptoFilter(InputFilter):
-    """Rows up to a number, to reach older rows without counting through all newer ones."""
+    """A filter for rows up to a number: it reaches older rows without counting through all newer ones."""
 
     title = "number, up to"
     parameter_name = UPTO

@@ -9,7 +9,7 @@ from convmemory.core import acting
 
 
 class StaffSite(AdminSite):
-    """Django's site. Each of its views asks `has_permission` before it does anything."""
+    """Django's administration site. Each of its views calls `has_permission` before it does anything else."""
 
     def has_permission(self, request: HttpRequest | Any) -> bool:
         admitted = super().has_permission(request)

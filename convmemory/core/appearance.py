@@ -1,4 +1,4 @@
-"""How pages look to one person: light or dark, density, and language.
+"""The appearance of pages for one person: light or dark, density, and language.
 
 Stored in browser cookies and read with each page.
 """

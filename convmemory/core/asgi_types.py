@@ -1,4 +1,4 @@
-"""ASGI types, for the wrappers around Django and the applications that answer beside it."""
+"""ASGI types, for the wrappers around Django and the applications next to it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

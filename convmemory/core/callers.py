@@ -1,8 +1,8 @@
 """Identifies a request's caller from its headers alone, at the edge, before any database query.
 
 A key or session that was valid before is recognised by its hash and counts as its user, so that all keys and sessions
-of one person are one caller. Everybody else is identified by network address. This decides who waits for whom, never
-what anybody may read.
+of one person are one caller. Every other caller is identified by network address. This decides which request waits for
+which, never what a caller may read.
 """
 
 from collections import OrderedDict
@@ -13,8 +13,8 @@ from threading import Lock
 
 from convmemory.core.addresses import network_of
 
-KNOWN = 20_000  # credentials that are remembered, some 150 bytes each
-USER = "user:"  # how the name of a caller begins whose credential is known
+KNOWN = 20_000  # remembered credentials, some 150 bytes each
+USER = "user:"  # the prefix of a caller's name if the credential is known
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -29,6 +29,7 @@ class KnownCallers:
 
     def note(self, credential: str, user_id: int) -> None:
         """Remember that this key or session cookie belongs to this user."""
+        # Only hashes are kept, so that a dump of this process's memory contains no list of valid credentials.
         digest = _digest(credential)
         with self._lock:
             self._users[digest] = user_id

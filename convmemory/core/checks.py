@@ -17,8 +17,8 @@ from django.utils.module_loading import import_string
 
 NEEDED = (SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware)
 
-# Not asked for: HSTS for subdomains and browsers' preload lists. Both bind names that may belong to other servers, so
-# that whoever runs this one decides (HSTS_SUBDOMAINS).
+# Not required: HSTS for subdomains and browsers' preload lists. Both bind names that may belong to other servers, so
+# the operator decides (HSTS_SUBDOMAINS).
 WARNINGS: tuple[tuple[CheckMessage, Callable[[], bool]], ...] = (
     (base.W004, lambda: bool(settings.SECURE_HSTS_SECONDS)),
     (base.W006, lambda: settings.SECURE_CONTENT_TYPE_NOSNIFF),
@@ -55,5 +55,5 @@ def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_https(**kwargs: Any) -> list[CheckMessage]:
-    """Django's warnings about the settings of the middlewares."""
+    """Return Django's warnings about the settings of the middlewares."""
     return [warning for warning, is_fine in WARNINGS if not is_fine()]

@@ -40,7 +40,7 @@ def end_with_parent(parent_pid: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:  # it died before the kernel was told
+    if os.getppid() != parent_pid:  # the parent died before the call above
         sys.exit(1)
 
 
@@ -76,14 +76,14 @@ def run_limited(
     Exit with `EXIT_MEMORY` if memory runs out, with `EXIT_DISK` if the disk is full.
     """
     limit_this_process(memory_mb=memory_mb, timeout_s=timeout_s, parent_pid=parent_pid)
-    if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
+    if is_background():  # like its parent: a new session does not inherit the session's priority
         step_back()
     if access is not None:
         confine_this_process(access)
     try:
         work(arguments)
     except MemoryError:
-        os._exit(EXIT_MEMORY)  # nothing that could need memory is done any more
+        os._exit(EXIT_MEMORY)  # exits at once: clean-up could need memory
     except Exception as error:  # Python's own traceback would quote what was read
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             os._exit(EXIT_DISK)

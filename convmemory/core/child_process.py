@@ -32,7 +32,7 @@ from convmemory.core.options import PathOptions
 
 HEARTBEAT_S = 5.0
 PLAIN = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
-GRACE_S = 30  # after which the kernel ends a child that its worker should have ended
+GRACE_S = 30  # after the limit, the kernel ends a child that its worker should have ended
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
-    """What the child may use; `stall_s` is how much processor time without progress, 0 for any."""
+    """Limits of a child process; `stall_s` is the processor time that it may use without progress, 0 for any."""
 
     memory_mb: int
     timeout_s: int
@@ -218,7 +218,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def touched_at(path: Path) -> int:
-    """When the file or folder was last changed, 0 if it is not there yet: the progress of a child that writes it."""
+    """Return the time of the file's or folder's last change, 0 if it does not exist: the progress of a child that
+    writes it.
+    """
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
@@ -245,8 +247,8 @@ def _watch(
 
 
 def _cpu_s(process_id: int) -> float:
-    """Return the processor time that the process has used: on a busy machine a slow child is not taken for a stalled
-    one.
+    """Return the processor time that the process has used, so that a slow child on a busy machine is not taken for
+    stalled.
     """
     try:
         times = psutil.Process(process_id).cpu_times()
@@ -267,5 +269,6 @@ def _ending_of(status: int, module: str) -> Ending:
 
 
 def _let_connection_go() -> None:
+    # Frees the pooled connection for other work while the child runs, which can take minutes.
     if not connection.in_atomic_block:
         connection.close()

@@ -63,7 +63,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One whole reply, its text fit to be stored. Token counts are None if the server does not report them."""
+    """One whole reply, whose text PostgreSQL can store. Token counts are None if the server does not report them."""
 
     text: str
     model: str
@@ -104,8 +104,9 @@ def make_client(endpoint: Endpoint) -> "OpenAI":
 
 
 def make_async_client(endpoint: Endpoint, http_client: "httpx2.AsyncClient | None" = None) -> "AsyncOpenAI":
-    """Return an asynchronous client over `http_client`, an AsyncEndpointClient; the caller closes it (it is an
-    asynchronous context manager).
+    """Return an asynchronous client over `http_client`, an AsyncEndpointClient.
+
+    The caller closes it (it is an asynchronous context manager).
     """
     from openai import AsyncOpenAI
 
@@ -127,9 +128,9 @@ def _client_arguments(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
-    """Return the request parameter that limits a reply: OpenAI's reasoning models take only the newer name, others the
-    older.
+    """Return the request parameter that limits a reply.
 
+    OpenAI's reasoning models accept only the newer name, other servers the older.
     Source: https://platform.openai.com/docs/api-reference/chat/create
     """
     is_newer = any(host in endpoint.base_url for host in _NEWER_LIMIT_HOSTS)
@@ -137,7 +138,9 @@ def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
 
 
 def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
-    """Return an exception of the `openai` client as one of our errors: busy, refused, misconfigured, or unavailable."""
+    """Convert an exception of the `openai` client to one of our errors: busy, refused, misconfigured, or
+    unavailable.
+    """
     from openai import APIStatusError, RateLimitError
 
     said = explain(error, where=endpoint.where, names=endpoint.names)
@@ -167,12 +170,13 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 def complete(
     client: "OpenAI", endpoint: Endpoint, *, messages: Sequence[Mapping[str, Any]], max_tokens: int
 ) -> Completion:
-    """Return one whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens, and of `MAX_REPLY_CHARS` if
-    the model ignores that.
+    """Request one whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens.
+
+    If the model ignores that limit, the text is cut at `MAX_REPLY_CHARS`.
 
     Raises:
-        EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable: no reply, or one that is empty or
-        has another form.
+        EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable: no reply, or one that is empty or has
+            another form.
     """
     from openai import OpenAIError
 
@@ -181,7 +185,7 @@ def complete(
         response = create(model=endpoint.model, messages=list(messages), **reply_limit(endpoint, max_tokens))
     except OpenAIError as error:
         raise failure_of(error, endpoint) from error
-    except (ValueError, RecursionError) as error:  # a body that is no JSON, though its type says so
+    except (ValueError, RecursionError) as error:  # the content type says JSON, the body is none
         raise _not_a_completion(endpoint) from error
     completion = _parse(response, endpoint)
     if not completion.text.strip():

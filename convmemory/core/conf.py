@@ -62,7 +62,7 @@ def env_int(name: str, default: int, *, minimum: int, maximum: int) -> int:
 
 @_recorded
 def env_float(name: str, default: float, *, minimum: float, maximum: float) -> float:
-    """Return a number from `minimum` to `maximum`, both included."""
+    """Read a number from `minimum` to `maximum`, both included."""
     value = _number(name, default)
     if not minimum <= value <= maximum:
         raise SettingError(f"{name}={value:g} is out of range: use a number from {minimum:g} to {maximum:g}.")
@@ -81,7 +81,7 @@ def _number(name: str, default: float) -> float:
 
 @_recorded
 def env_share(name: str, default: float) -> float:
-    """Return a number above 0 and at most 1."""
+    """Read a number above 0 and at most 1."""
     value = _number(name, default)
     if not 0 < value <= 1:
         raise SettingError(f"{name}={value:g} is not a share: use a number above 0 and at most 1.")
@@ -90,7 +90,7 @@ def env_share(name: str, default: float) -> float:
 
 @_recorded
 def env_seconds(name: str, default: float) -> float:
-    """Return a time above 0 and at most an hour."""
+    """Read a time in seconds, above 0 and at most an hour."""
     value = _number(name, default)
     if not 0 < value <= 3600:
         raise SettingError(f"{name}={value:g} is not a time: use seconds above 0 and at most 3600.")
@@ -111,7 +111,7 @@ def env_bool(name: str, *, default: bool) -> bool:
 
 @_recorded
 def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case: bool = False) -> str:
-    """Return one of the choices; with `ignore_case`, the choices are upper case."""
+    """Read one of the choices; with `ignore_case`, the choices are upper case."""
     value = env_str(name) or default
     if ignore_case:
         value = value.upper()
@@ -122,7 +122,7 @@ def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case
 
 @_recorded
 def env_time_zone(name: str, default: str) -> str:
-    """Return a time zone by its name in the IANA database."""
+    """Read the name of a time zone in the IANA database."""
     value = (env_str(name) or default).removeprefix(":")
     try:
         ZoneInfo(value)
@@ -139,7 +139,7 @@ def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
 
 @_recorded
 def env_address(name: str, default: str = "") -> str:
-    """Return the address of a service. It may contain a user name and a password, which are never shown."""
+    """Read the address of a service. It may contain a user name and a password, which are never shown."""
     return checked_address(name, env_str(name, default))
 
 
@@ -147,7 +147,7 @@ def checked_address(name: str, address: str) -> str:
     """Return `address`, or "". Raises: SettingError, without the value, if it is not an address."""
     try:
         is_address = not address or bool(urlsplit(address).scheme and urlsplit(address).port != 0)
-    except ValueError:  # it quotes what it takes for the port, which can be half a password
+    except ValueError:  # its message quotes the supposed port, which can be half a password
         is_address = False
     if not is_address:
         raise SettingError(
@@ -185,7 +185,7 @@ def env_path(name: str, default: Path) -> Path:
 
 @_recorded
 def env_secret(name: str, default: str = "") -> str:
-    """Return the value of `NAME`, or the content of the file that `NAME_FILE` names."""
+    """Read the value of `NAME`, or the content of the file that `NAME_FILE` names."""
     file_name = env_str(f"{name}_FILE")
     if not file_name:
         return env_str(name, default)

@@ -1,10 +1,10 @@
 """Confines a process that reads foreign data to its input, its working folder and the Python environment.
 
-Landlock restricts files, TCP and signals; a seccomp filter refuses sockets, other processes' memory and what else
-Landlock does not cover; the capabilities of root are dropped. All of it is for good and includes later child
-processes. Each part that the kernel does not have is left out, and `missing_parts` names it. The system calls are made
-through ctypes: they are few, and the calls 444 to 446 have the same numbers on every processor. Imports nothing from
-Django.
+Landlock restricts files, TCP and signals; a seccomp filter refuses sockets, other processes' memory and further calls
+that Landlock does not cover; the capabilities of root are dropped. All of it is permanent and includes later child
+processes. Each part that the kernel lacks is left out, and `missing_parts` names it. The system calls are made through
+ctypes: they are few, and the calls 444 to 446 have the same numbers on every processor. Imports nothing from Django.
+
 Source: https://docs.kernel.org/userspace-api/landlock.html, seccomp(2), capset(2)
 """
 
@@ -33,7 +33,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # rights that a version of Landlock knows
 _NETWORK_SINCE, _SCOPES_SINCE = 4, 6
 
-# What libraries, time zones, fonts and the processor count are read from.
+# Sources of libraries, time zones, fonts and the processor count.
 _SYSTEM = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share", "/nix/store", "/gnu/store",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone", "/etc/mime.types",
@@ -63,14 +63,15 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 
 _CAP_VERSION = 0x20080522
-_KEPT_CAPABILITIES = 1 << 1 | 1 << 2  # root also reads files of others with these; Landlock says which
+_KEPT_CAPABILITIES = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: Landlock restricts the files
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a confined process may use besides the Python environment; `writable` folders and files can also be read.
+    """The paths that a confined process may use in addition to the Python environment; `writable` ones can also be
+    read.
 
-    With `programs` it may start programs, and signal those that it started. Sockets that are open before stay usable.
+    With `programs` it may start programs, and signal those that it started. Sockets opened before stay usable.
     """
 
     readable: Iterable[Path] = ()
@@ -107,7 +108,7 @@ def missing_parts() -> list[str]:
         missing.append("read and write the files of the server's user (Landlock, kernel 5.13, switched on)")
     if not has_seccomp():
         missing.append("open connections and inspect other processes (seccomp on x86_64 or aarch64)")
-    if version < _SCOPES_SINCE:  # for those that may start programs: seccomp keeps the others from signalling
+    if version < _SCOPES_SINCE:  # matters with `programs`: without, seccomp refuses kill
         missing.append("signal other processes (Landlock version 6, kernel 6.12)")
     return missing
 
@@ -157,7 +158,7 @@ def _rights(access: Access) -> Iterator[tuple[Path, int]]:
 
 
 def _environment() -> set[Path]:
-    """Return where Python and its packages lie, without the folder that the installation's own files lie in."""
+    """Return the folders of Python and its packages, without the folder of the installation's own files."""
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
     own = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
     searched = {Path(entry) for entry in sys.path if entry}
@@ -168,7 +169,7 @@ def _environment() -> set[Path]:
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:
-    """Add a rule for what `path` leads to, if it exists."""
+    """Add a rule for the file or folder at `path`, if it exists."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -188,12 +189,16 @@ def _refuse_calls(access: Access) -> None:
     column, processor = _PROCESSORS[platform.machine()]
     refused = _REFUSED if access.programs else _REFUSED | _REFUSED_ALONE
     numbers = [numbers[column] for numbers in refused.values()]
+    # Each step is (operation, jump if true, jump if false, value). Offset 4 of seccomp's data is the processor, 0 the
+    # number of the call, 16 the low half of its first argument.
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, processor), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, 0)]
     if processor == _PROCESSORS["x86_64"][1]:
+        # x32 numbers the same calls from 2**30 on, which would bypass the list.
         steps += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
     for number in numbers:
         if number is not None:
             steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    # prlimit is allowed on process 0 alone, which means the caller.
     steps += [(_EQUAL, 0, 3, _PRLIMIT[column]), (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _REFUSE)]
     steps.append((_RETURN, 0, 0, _ALLOW))
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
@@ -202,8 +207,8 @@ def _refuse_calls(access: Access) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop what root may do, but for reading and writing files of other users, which Landlock restricts."""
-    if os.geteuid() == 0 and has_seccomp():  # which knows the processor, whose calls are numbered
+    """Drop root's capabilities except reading and writing files of other users, which Landlock restricts."""
+    if os.geteuid() == 0 and has_seccomp():  # the call numbers below are known for these processors only
         get, set_ = (125, 126) if platform.machine() == "x86_64" else (90, 91)
         header = struct.pack("=Ii", _CAP_VERSION, 0)
         data = ctypes.create_string_buffer(struct.calcsize("=6I"))

@@ -1,4 +1,4 @@
-"""Opaque cursors for pages of results: where the last page ended, bound to one query."""
+"""Opaque cursors for pages of results: the position at which the last page ended, bound to one query."""
 
 import base64
 import hashlib
@@ -25,8 +25,9 @@ def encode_cursor(query: Mapping[str, Any], place: list[Any]) -> str:
 
 
 def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
-    """Return the place that was given to `encode_cursor`. Raises: InvalidInput if the cursor is damaged or for another
-    query.
+    """Return the place that was given to `encode_cursor`.
+
+    Raises: InvalidInput if the cursor is damaged or belongs to another query.
     """
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
@@ -38,8 +39,9 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
 
 
 def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most: int = 0) -> list[int]:
-    """Return the `count` numbers, 0 or greater and at most `at_most`, that were given to `encode_cursor`. Raises:
-    InvalidInput.
+    """Return the `count` numbers, 0 or greater and at most `at_most`, that were given to `encode_cursor`.
+
+    Raises: InvalidInput.
     """
     place = decode_cursor(query, cursor)
     if not count <= len(place) <= max(count, at_most) or not all(map(_is_number, place)):
@@ -60,4 +62,4 @@ def decode_moment(query: Mapping[str, Any], cursor: str) -> tuple[datetime, int]
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and value >= 0  # not isinstance: JSON's true is an int in Python

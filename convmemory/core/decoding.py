@@ -1,4 +1,4 @@
-"""Bounds what the decoders of one upload produce: archives, compressed files, rows of databases, packed documents.
+"""Limits the size of the decoded content of one upload: archives, compressed files, database rows, packed documents.
 
 All decoders of an upload share one `DecodedBytes`, so that a format inside another cannot multiply its size. Importers
 read deep inside other formats; they find the count of their upload through `decoding` and `count_decoded`.
@@ -34,12 +34,12 @@ class DecodedBytes:
 
     @property
     def max_count(self) -> int:
-        """How many bytes may be decoded."""
+        """The number of bytes that may be decoded."""
         by_ratio = max(self.limits.ratio_from_bytes, self.encoded_bytes * self.limits.max_ratio)
         return min(self.limits.max_bytes, by_ratio)
 
     def add(self, size: int) -> None:
-        """Count `size` more bytes. Raises: TooLarge with the limit that they exceed."""
+        """Count `size` more bytes. Raises: TooLarge, which names the exceeded limit."""
         self.count += size
         if self.count > self.limits.max_bytes:
             raise TooLarge(
@@ -65,7 +65,10 @@ _of_upload: ContextVar[DecodedBytes | None] = ContextVar("decoded_bytes_of_uploa
 
 @contextmanager
 def decoding(decoded: DecodedBytes) -> Iterator[None]:
-    """Count what `count_decoded` reports within the block. Files of the operator's own machine are read without."""
+    """Count in the block the bytes that `count_decoded` reports.
+
+    Files read by a command on the server have no count.
+    """
     token = _of_upload.set(decoded)
     try:
         yield
@@ -80,6 +83,6 @@ def count_decoded(size: int) -> None:
 
 
 def count_decoded_up_to(position: int, *, of: str) -> None:
-    """See `DecodedBytes.add_up_to`, for the current upload. Raises: TooLarge."""
+    """Apply `DecodedBytes.add_up_to` to the current upload. Raises: TooLarge."""
     if (decoded := _of_upload.get()) is not None:
         decoded.add_up_to(position, of=of)

@@ -114,7 +114,7 @@ def _ensure_database(socket_dir: Path) -> None:
 
 
 def _ensure_roles(socket_dir: Path) -> None:
-    """Give a folder from a version without roles its roles and policies, before anybody logs in with a role."""
+    """Create roles and policies in a folder of a version without them, before any process logs in with a role."""
     with _connect(socket_dir, DATABASE) as connection:
         if _answer(connection, "roles_are_there"):
             return
@@ -189,7 +189,7 @@ def _start_lock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path: Path, patience_s: float) -> Iterator[bool]:
-    """Whether the exclusive lock on `path` was obtained within `patience_s`; it is held until the block ends."""
+    """Yield whether the exclusive lock on `path` was obtained within `patience_s`; the block holds it until it ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + patience_s
     try:

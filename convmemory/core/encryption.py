@@ -24,7 +24,7 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> str | None:
-    """Return the inverse of `encrypt`, or None where SECRET_KEY has changed since."""
+    """Return the inverse of `encrypt`, or None if SECRET_KEY has changed since."""
     if not token:
         return ""
     try:
@@ -36,12 +36,16 @@ def decrypt(token: str) -> str | None:
 def encrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
     """Write the rest of `source` to `target`: compressed, in lines that only this installation can read."""
     cipher = _cipher()
+    # In chunks, because Fernet encrypts only whole texts in memory.
     while chunk := source.read(CHUNK_BYTES):
         target.write(cipher.encrypt(zlib.compress(chunk, 1)) + b"\n")
 
 
 def decrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
-    """The inverse of `encrypt_file`. Raises: InvalidInput if SECRET_KEY has changed since, or the file was altered."""
+    """Write the inverse of `encrypt_file`.
+
+    Raises: InvalidInput if SECRET_KEY has changed since, or the file was altered.
+    """
     cipher = _cipher()
     for line in source:
         try:

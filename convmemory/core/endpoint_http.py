@@ -1,9 +1,9 @@
-"""HTTP clients for the endpoints of models: chat, proxy, summaries, embeddings, rerank. Nothing else opens one.
+"""HTTP clients for the endpoints of models: chat, proxy, summaries, embeddings, rerank. No other module opens one.
 
 They store no cookies, because one client sends the requests of many people, and follow no redirects, because an
-endpoint must not choose what this server fetches. They bound what an endpoint can make this process hold: a body that
-is read whole ends at `max_body_bytes` with ResponseRefused, the body of an error is cut, and a compressed body is
-refused, because a few bytes of it can become gigabytes. Who streams a body bounds it with `endpoint_streams`.
+endpoint must not choose what this server fetches. They limit the memory that a response can take: a body that is read
+whole ends at `max_body_bytes` with ResponseRefused, the body of an error is cut, and a compressed body is refused,
+because a few bytes of it can become gigabytes. Callers that stream a body limit it with `endpoint_streams`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ MAX_ERROR_BYTES = 64 * 1024
 
 
 class EndpointClient(httpx2.Client):
-    """A synchronous client; see the module."""
+    """A synchronous client with the limits described in the module."""
 
     def __init__(self, *, max_body_bytes: int = MAX_BODY_BYTES, **options: Any) -> None:
         super().__init__(**_defaults(), **options)
@@ -41,7 +41,7 @@ class EndpointClient(httpx2.Client):
 
 
 class AsyncEndpointClient(httpx2.AsyncClient):
-    """An asynchronous client; see the module."""
+    """An asynchronous client with the limits described in the module."""
 
     def __init__(self, *, max_body_bytes: int = MAX_BODY_BYTES, **options: Any) -> None:
         super().__init__(**_defaults(), **options)
@@ -67,7 +67,10 @@ def _defaults() -> dict[str, Any]:
 
 
 def _limit(response: httpx2.Response, *, stream: bool, max_body_bytes: int) -> int | None:
-    """Return the bytes of the body that may be read; None without a limit. Raises: ResponseRefused if it is compressed."""
+    """Return the number of body bytes that may be read; None without a limit.
+
+    Raises: ResponseRefused if it is compressed.
+    """
     is_compressed = response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity")
     if response.is_error:
         if is_compressed:
@@ -96,7 +99,7 @@ def _place(response: httpx2.Response) -> str:
 
 
 class _BoundedStream(httpx2.SyncByteStream):
-    """At most `limit` bytes of `inner`; at the next one it raises `refusal`, or ends if there is none."""
+    """The first `limit` bytes of `inner`; at the next byte it raises `refusal`, or ends if there is none."""
 
     def __init__(self, inner: httpx2.SyncByteStream, limit: int, refusal: ResponseRefused | None) -> None:
         self._inner, self._limit, self._refusal = inner, limit, refusal
@@ -117,7 +120,7 @@ class _BoundedStream(httpx2.SyncByteStream):
 
 
 class _AsyncBoundedStream(httpx2.AsyncByteStream):
-    """Like `_BoundedStream`."""
+    """The asynchronous form of `_BoundedStream`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int, refusal: ResponseRefused | None) -> None:
         self._inner, self._limit, self._refusal = inner, limit, refusal

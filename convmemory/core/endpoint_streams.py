@@ -1,4 +1,4 @@
-"""The limits of what is read and stored of an endpoint's reply, and readers of streams that hold to them.
+"""Limits on an endpoint's reply, as read and as stored, and stream readers that enforce them.
 
 They split a body into lines and server-sent events, each of which is bounded, in linear time. Pure.
 
@@ -15,18 +15,18 @@ MAX_REPLY_CHARS = 1_000_000
 NAME_CHARS = 200
 REPLY_CUT = "The reply was cut after {limit:,} characters, which is as much as one reply may have."
 MB = 1024**2
-LINE_COST = 64  # a bytes object and its place in a list: events of many empty lines are bounded, too
+LINE_COST = 64  # bytes of a list entry and its object: bounds events of many empty lines
 
 
 class LineReader:
-    """The complete lines of the pieces fed so far, without their ends; a line has at most `max_bytes` bytes."""
+    """Returns the complete lines of the pieces fed so far, without their ends; a line has at most `max_bytes` bytes."""
 
     def __init__(self, *, max_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_bytes = max_bytes
         self._begun = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Raises: ResponseRefused at a line that is too long."""
+        """Yield the lines that `piece` completes. Raises: ResponseRefused at a line that is too long."""
         *complete, rest = piece.split(b"\n")
         for line in complete:
             self._add(line)
@@ -50,7 +50,7 @@ class LineReader:
 
 
 class EventReader:
-    """The data of the complete events in the pieces fed so far. An event and the whole stream are bounded."""
+    """Returns the data of the complete events in the pieces fed so far. Each event and the whole stream are bounded."""
 
     def __init__(self, *, max_bytes: int = MAX_STREAM_BYTES, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._lines = LineReader(max_bytes=max_event_bytes)
@@ -61,7 +61,7 @@ class EventReader:
         self._data_bytes = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Raises: ResponseRefused at an event or a stream that is too long."""
+        """Yield the events that `piece` completes. Raises: ResponseRefused at an event or a stream that is too long."""
         self._received += len(piece)
         if self._received > self._max_bytes:
             raise ResponseRefused(f"The reply was cut after {self._max_bytes // MB} MB.")

@@ -13,9 +13,9 @@ from convmemory.core.masking import masked
 
 
 class ConvMemoryError(Exception):
-    """Root of every error that convmemory raises on purpose. As text it shows no secret of an address.
+    """Root of every error that convmemory raises on purpose. Its text shows no secret of an address.
 
-    `details` are told to programs beside the message.
+    `details` are added to the message for programs.
     """
 
     details: Mapping[str, Any] = MappingProxyType({})
@@ -29,7 +29,7 @@ class InvalidInput(ConvMemoryError):
 
 
 class NotFound(ConvMemoryError):
-    """No such thing, or it belongs to somebody else: the same answer for both."""
+    """The object does not exist or belongs to another owner: the same answer for both."""
 
 
 class ConversationBusy(ConvMemoryError):
@@ -41,14 +41,14 @@ class SwitchedOff(ConvMemoryError):
 
 
 class ReadOnlyKey(ConvMemoryError):
-    """A key that only reads was used for something that writes."""
+    """A read-only key was used for a request that writes."""
 
     def __init__(self) -> None:
         super().__init__("This key only reads: use one that may write, made on the page API keys, for this request.")
 
 
 class QuotaUsedUp(ConvMemoryError):
-    """The caller has used what the operator's model may be asked a day, until `ends_at`, in `retry_after_s` seconds."""
+    """The caller has used the day's quota of the operator's model until `ends_at`, in `retry_after_s` seconds."""
 
     def __init__(self, message: str, *, ends_at: datetime, retry_after_s: float) -> None:
         self.ends_at = ends_at
@@ -61,11 +61,11 @@ class TooLarge(ConvMemoryError):
 
 
 class StorageFull(TooLarge):
-    """The caller would store more than one person may; the message says what to delete or whom to ask."""
+    """The caller would store more than one person may; the message says what to delete and where to ask for more."""
 
 
 class TooManyAtOnce(ConvMemoryError):
-    """The caller has as much under way as the server accepts; wait until some of it has ended."""
+    """The caller has as many jobs running as the server accepts; retry when one has ended."""
 
 
 class EmbeddingError(ConvMemoryError):
@@ -77,7 +77,7 @@ class EmbedderUnavailable(EmbeddingError):
 
 
 class EmbedderMisconfigured(EmbedderUnavailable):
-    """The embedding endpoint is not used as it wants to be: it fails until the settings are changed."""
+    """The embedding endpoint rejects every request until the settings are changed."""
 
 
 class RerankerUnavailable(ConvMemoryError):
@@ -85,7 +85,7 @@ class RerankerUnavailable(ConvMemoryError):
 
 
 class EndpointError(ConvMemoryError):
-    """The endpoint of a chat model did not do what it was asked."""
+    """The endpoint of a chat model did not do what the request says."""
 
 
 class NoEndpoint(EndpointError):
@@ -93,11 +93,13 @@ class NoEndpoint(EndpointError):
 
 
 class EndpointUnavailable(EndpointError):
-    """The endpoint cannot be used now (no answer, an error of its own, an answer of another form); it may pass."""
+    """The endpoint cannot be used now (no answer, an error of its own, an answer of another form); a retry
+    may succeed.
+    """
 
 
 class EndpointBusy(EndpointUnavailable):
-    """The endpoint limits how much it is asked; `retry_after_s` is how long to wait, where it says so."""
+    """The endpoint limits the rate of requests; `retry_after_s` is the wait, if the endpoint sends one."""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         self.retry_after_s = retry_after_s
@@ -105,19 +107,19 @@ class EndpointBusy(EndpointUnavailable):
 
 
 class EndpointRefused(EndpointError):
-    """The endpoint does not take this request as it is; repeating it would not help."""
+    """The endpoint rejects this request; repeating it would not help."""
 
 
 class ResponseRefused(EndpointRefused):
-    """The endpoint's answer is not read (to its end): it is too large, or compressed."""
+    """The endpoint's answer is not read to its end: it is too large, or compressed."""
 
 
 class EndpointMisconfigured(EndpointError):
-    """The endpoint is not used as it wants to be (key, model or address): it fails until the settings are changed."""
+    """The endpoint rejects every request (key, model or address) until the settings are changed."""
 
 
 class AddressRefused(EndpointRefused):
-    """An endpoint's name leads to an address that its agent's owner may not use."""
+    """The host name of an endpoint resolves to an address that its agent's owner may not use."""
 
 
 class DatabaseUnavailable(ConvMemoryError):

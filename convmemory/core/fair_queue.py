@@ -1,8 +1,8 @@
-"""The queue of people's tasks, which goes round by owner. Reads and writes `OwnerTask` and `OwnerService`.
+"""The queue of people's tasks, which takes turns by owner. Reads and writes `OwnerTask` and `OwnerService`.
 
-What django-q carries, on the database or on Redis, are tickets that all say the same: do something for somebody. Whose
-task it is, is decided when a worker takes the ticket, so that a person who asks for little never waits behind one who
-has asked for much. Reasons: docs/adr/0024-fair-queue.md.
+django-q carries identical tickets, on the database or on Redis: each lets a worker do one task. The worker chooses the
+task when it takes the ticket, so that the few tasks of one owner never wait behind the many of another. Reasons:
+docs/adr/0024-fair-queue.md.
 """
 
 import json
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a ticket's worker did: the task as the history names it, and whether it came to its end."""
+    """Describes the task that a ticket's worker ran, as the history names it, and whether it is complete."""
 
     task_id: str
     func: str
@@ -58,7 +58,7 @@ class Work:
 
 
 last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
-"""What this process's last ticket led to, until somebody has written it down."""
+"""The work of this process's last ticket, until the history has stored it."""
 
 _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 """The task that this process works on."""
@@ -67,7 +67,7 @@ _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 def owner_task(function: Task) -> Task:
     """Mark a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
 
-    It is called with that person's id as `owner_id`, beside the arguments of the task.
+    It is called with that person's id as `owner_id`, in addition to the arguments of the task.
     """
     setattr(function, OWNER_TASK, True)
     return function
@@ -76,21 +76,21 @@ def owner_task(function: Task) -> Task:
 def long_owner_task(function: Task) -> Task:
     """Mark an `owner_task` that cannot stop after a slice: it waits for a child process or for a model.
 
-    Long tasks never take the last free worker of a machine that has several, and of one owner they leave room for
-    another's wherever a machine can run two of them.
+    Long tasks never take the last free worker of a machine that has several, and those of one owner leave one of the
+    other places to another owner's where a machine has two.
     """
     setattr(function, IS_LONG, True)
     return owner_task(function)
 
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- enqueueing ---------------------------------------------------------------------------------------
 
 
 def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
-    """Ask a worker to run `func`, the path of an `owner_task`, for a person; False if that person is gone.
+    """Request that a worker runs `func`, the path of an `owner_task`, for a person; False if that person is gone.
 
-    Asking twice is asking once. `func` stops after `slice_end` and returns `again_in_s` where something is left; one
-    that cannot is a `long_owner_task`.
+    A second request for the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is
+    left; a function that cannot stop is a `long_owner_task`.
     """
     parameters: dict[str, Any] = {
         "owner": owner_id,
@@ -111,14 +111,14 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
 
 
 def asked_for(func: str) -> QuerySet[OwnerTask]:
-    """Return the tasks with this function that wait or are being worked on."""
+    """Return the tasks with this function that wait or are in work."""
     return OwnerTask.objects.filter(func=func)
 
 
 def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
-    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of its owner and arguments.
+    """Return the key by which a repeated request finds its task: `func:argument`, or a hash of owner and arguments.
 
-    A single argument is the number of a row, which nobody else has.
+    A single argument is the number of a row, which belongs to one owner.
     """
     said = str(args[0]) if len(args) == 1 else ""
     hashed = content_hash(json.dumps([owner_id, *args])).hex()[:KEY_CHARS]
@@ -134,14 +134,14 @@ def slice_end() -> float:
 
 
 def work() -> dict[str, Any]:
-    """Choose a task, work on it for a slice, and put it back where something is left; what a ticket means.
+    """Do the work of one ticket: choose a task, run it for a slice, and put it back if work is left.
 
     Tasks are chosen and put back as maintenance; the work itself is done as its owner.
     """
     task = claim()
     if task is None:
         return {}
-    _add_missing_ticket()  # where there are more tasks than tickets, this one stood for others, too
+    _add_missing_ticket()  # with more tasks than tickets, this ticket also served others
     call = (task.task_id.hex, task.func, tuple(task.args), task.group)
     last_work.set(Work(*call, finished=False))
     in_work = _in_work.set(task)
@@ -160,12 +160,12 @@ def work() -> dict[str, Any]:
     again_in_s = result.get("again_in_s")
     last_work.set(Work(*call, finished=again_in_s is None))
     if again_in_s is not None:
-        attempts = task.attempts - 1 if again_in_s else 0  # who waits for somebody else has not got on
+        attempts = task.attempts - 1 if again_in_s else 0  # a pause means no progress was possible, not failure
         _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
     elif not _own(task).filter(version=task.version).delete()[0]:
         _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
     elif task.is_long:
-        _add_missing_ticket()  # those that waited for its place have used up their tickets
+        _add_missing_ticket()  # tickets taken while all places for long tasks were full found no task
     return dict(result)
 
 
@@ -189,7 +189,10 @@ def _limit_time() -> None:
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
-    """Return the task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    """Return the next task, leased to this worker; None if none is due.
+
+    An advisory lock lets one worker choose at a time.
+    """
     options = QueueOptions.from_settings()
     now = now or timezone.now()
     most_long = max(1, options.workers - 1)
@@ -216,7 +219,9 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
 
 
 def _give_up(now: datetime) -> None:
-    """Forget tasks that have killed their worker, or failed, as often as is allowed; the sweeps know what is behind."""
+    """Delete tasks that failed or killed their worker `MAX_ATTEMPTS` times; the sweeps find work that is
+    left undone.
+    """
     dead = OwnerTask.objects.filter(attempts__gte=MAX_ATTEMPTS).filter(_free(now))
     for func, owner_id in dead.values_list("func", "owner_id"):
         logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
@@ -231,7 +236,7 @@ def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
 
 
 def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
-    """Return the row, as long as the lease is this worker's."""
+    """Return the row, if the lease is still this worker's."""
     return OwnerTask.objects.filter(pk=task.pk, leased_until=task.leased_until)
 
 
@@ -243,7 +248,7 @@ def function_of(path: str) -> Task | None:
 
 
 def _cluster() -> str:
-    """What the workers of one `manage.py worker` have in common."""
+    """Return the name that the workers of one `manage.py worker` share."""
     return f"{_host()}:{os.getppid()}"
 
 
@@ -252,12 +257,13 @@ def _host() -> str:
 
 
 # --- tickets --------------------------------------------------------------------------------------
-# There are as many tickets as waiting tasks, but no more than `tickets_wanted`; a worker who takes one adds another
-# where one is missing. So every worker of every machine finds one, and what is not a person's never waits behind more.
+# There are as many tickets as waiting tasks, but no more than `tickets_wanted`; a worker that takes one adds another
+# if one is missing. So every worker of every machine finds one, and the installation's own tasks wait behind these few
+# at most.
 
 
 def tickets_wanted() -> int:
-    """How many tickets the queue holds at most."""
+    """Return the largest number of tickets that the queue holds."""
     return 2 * int(QueueOptions.from_settings().workers) + 4
 
 
@@ -276,7 +282,7 @@ def revive() -> int:
 
 
 def _release_dead(now: datetime) -> None:
-    """Let tasks of this machine go whose workers ended with the process that started them, before their leases end."""
+    """End the leases of this machine's tasks whose worker's parent process has ended."""
     leased = OwnerTask.objects.filter(leased_until__gt=now, cluster__startswith=f"{_host()}:")
     clusters = set(leased.values_list("cluster", flat=True))
     dead = [cluster for cluster in clusters if not psutil.pid_exists(int(cluster.rpartition(":")[2]))]
@@ -284,17 +290,17 @@ def _release_dead(now: datetime) -> None:
 
 
 def waiting_tasks() -> QuerySet[OwnerTask]:
-    """Return the tasks of people that nobody works on."""
+    """Return the tasks of people that no worker has leased."""
     return OwnerTask.objects.filter(_free(timezone.now()))
 
 
 def tasks_in_work() -> QuerySet[OwnerTask]:
-    """Return the tasks of people that somebody works on."""
+    """Return the tasks of people that a worker has leased."""
     return OwnerTask.objects.filter(leased_until__gt=timezone.now())
 
 
 def _waiting(since: datetime) -> QuerySet[OwnerTask]:
-    """Return the tasks that were due then and that nobody works on."""
+    """Return the tasks that were due at `since` and that no worker has leased."""
     return OwnerTask.objects.filter(_free(since), due_at__lte=since)
 
 
@@ -303,14 +309,14 @@ def _free(now: datetime) -> Q:
 
 
 def _count(tasks: QuerySet[OwnerTask]) -> int:
-    """How many, but no more than matter."""
+    """Return the number of tasks, counted up to one more than `tickets_wanted`."""
     return len(tasks.values_list("pk")[: tickets_wanted() + 1])
 
 
 def _add_missing_ticket() -> None:
-    """Add a ticket if there are fewer than tasks that wait, and than are wanted.
+    """Add a ticket if there are fewer than waiting tasks and fewer than `tickets_wanted`.
 
-    Whoever asks for a task sees no tasks of others, and only learns how many there are.
+    A request sees no tasks of other owners; a function of the database counts them for it.
     """
     wanted = tickets_wanted()
     with connection.cursor() as cursor:

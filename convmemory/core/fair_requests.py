@@ -1,9 +1,9 @@
-"""An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
+"""An ASGI wrapper that limits each caller's concurrent requests; further requests of the caller wait in a line.
 
-So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
-are signed in, a caller with a line, or who hardly went without a request lately, has fewer at once, and those who keep
-the process busy pause between requests. A request counts from when its body is here until its answer is made; an answer
-that streams counts as a stream, of which a caller may have more.
+So one caller's flood does not take all threads, connections and processors. While other users are active, a caller with
+a line, or with almost constant requests lately, has a lower limit, and callers that keep the process busy pause between
+requests. A request counts from the arrival of its body until its answer is made; an answer that streams counts as a
+stream, of which a caller may have more.
 """
 
 import asyncio
@@ -24,13 +24,14 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
+    """Limits of one caller: concurrent requests and streams, waiting requests, and the longest wait.
 
-    `beside_others` counts in the place of `at_once` for a caller who has more requests than places, or hardly went
-    without one lately (`UsedTime.is_much`), while another user has asked for something within `others_s`: a flood is
-    held back from its first second on, not once it has been seen for a while.
-    Those who keep the process busy pause after a request during which, or within `contended_s` before which, another
-    user asked for something: with nobody to make room for, a pause would only be a loss.
+    `beside_others` replaces `at_once` for a caller who has a line or almost constant requests (`UsedTime.is_much`),
+    while another user has sent a request within `others_s`. The line counts too, so that a flood is held back from its
+    first second on.
+
+    Callers that keep the process busy pause after a request if another user sent one during it or within `contended_s`
+    before it: with no other user, a pause would only be a loss.
     """
 
     at_once: int
@@ -43,35 +44,35 @@ class Limits:
 
 
 class Places:
-    """Some places, whose number may change, and a line before them: who waits longest gets the next that is free."""
+    """A variable number of places with a first-in-first-out line for them."""
 
     def __init__(self, count: Callable[[], int]) -> None:
         self._count = count
-        self.entered = 0  # who has a place, waits for one, or is still sending the body
+        self.entered = 0  # requests that have a place, wait for one, or still send their body
         self.taken = 0
         self.line: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """Take a place, if one is free."""
+        """Take a place if one is free; return whether it was."""
         is_free = self.taken < self._count()
         self.taken += is_free
         return is_free
 
     def stand_in_line(self) -> "asyncio.Future[None]":
-        """What is done once a place is the caller's."""
+        """Return a future that is done when the line has reached the caller and given it a place."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.line.append(turn)
         return turn
 
     def leave_line(self, turn: "asyncio.Future[None]") -> None:
-        """Give up waiting; a place that was got in the same moment is handed on."""
+        """Give up waiting; a place received at the same moment goes to the next in line."""
         if turn.done():
             self.leave()
         else:
             self.line.remove(turn)
 
     def leave(self) -> None:
-        """Hand a place on, and those that have been added meanwhile."""
+        """Free a place, and give all free ones to the line."""
         self.taken -= 1
         while self.line and self.take():
             self.line.popleft().set_result(None)
@@ -79,7 +80,7 @@ class Places:
 
 @dataclass(slots=True)
 class _Caller:
-    """What one caller has under way."""
+    """The requests and streams of one caller."""
 
     requests: Places
     streams: Places
@@ -93,8 +94,8 @@ class _Caller:
 class FairRequests:
     """Wraps an application.
 
-    `name_caller` says whose request it is, `is_user` by that name whether they are signed in; `is_stream` says
-    whether a request is a stream, `is_free` whether it is not counted.
+    `name_caller` names a request's caller, `is_user` says by that name whether the caller is signed in; `is_stream`
+    says whether a request is a stream, `is_free` whether it is not counted.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class FairRequests:
         self._application, self._limits = application, limits
         self._name_caller, self._is_stream, self._is_free = name_caller, is_stream, is_free
         self._is_user, self._clock = is_user, clock
-        self._seen: OrderedDict[str, float] = OrderedDict()  # when each user last asked for something
+        self._seen: OrderedDict[str, float] = OrderedDict()  # the time of each user's last request, oldest first
         self._used = UsedTime(clock)
         self.callers: dict[str, _Caller] = {}
 
@@ -140,7 +141,7 @@ class FairRequests:
             self._forget_if_idle(name, caller)
 
     def _pause_after(self, name: str, request: "_Request") -> float:
-        """How long the caller's next request waits after this one; streams cost little and are not counted."""
+        """Return how long the caller's next request waits after this one; streams cost little and are not counted."""
         if request.started is None or request.is_stream:
             return 0.0
         seconds = self._clock() - request.started
@@ -159,7 +160,7 @@ class FairRequests:
     def _caller_named(self, name: str) -> _Caller:
         loop = asyncio.get_running_loop()
         caller = self.callers.get(name)
-        if caller is None or caller.loop is not loop:  # what another event loop had under way has ended with it
+        if caller is None or caller.loop is not loop:  # requests of another event loop have ended with it
             places = Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams)
             caller = self.callers[name] = _Caller(*places, loop)
         return caller
@@ -179,13 +180,13 @@ class FairRequests:
         return self._limits.beside_others if has_others else self._limits.at_once
 
     def _others(self, name: str, *, since: float) -> list[str]:
-        """Return the other users who have asked for something since then."""
+        """Return the other users who have sent a request since then."""
         latest = itertools.takewhile(lambda user: self._seen[user] >= since, reversed(self._seen))
         return [user for user in latest if user != name]
 
 
 class _Request:
-    """One request's way through: it takes a place when its body is here, and leaves it with its answer."""
+    """One request: it takes a place when its body has arrived, and frees it with its answer."""
 
     def __init__(
         self,
@@ -198,20 +199,20 @@ class _Request:
         send: Send,
     ) -> None:
         self._caller, self.places, self._wait_s, self._clock = caller, places, wait_s, clock
-        self.started: float | None = None  # when it got its place
-        self.waited_s = 0.0  # in line
+        self.started: float | None = None  # when the request got its place
+        self.waited_s = 0.0  # seconds in line
         self._scope, self._receive, self._send = scope, receive, send
         self._has_place = self._is_refused = self._is_whole = self._is_answered = False
-        self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
+        self._ahead: asyncio.Task[Message] | None = None  # a receive() begun while in line
 
     async def receive(self) -> Message:
-        """Return the next message; the one that ends the body comes when it is the request's turn."""
+        """Return the next message; the one that ends the body waits for the request's place."""
         ahead, self._ahead = self._ahead, None
         message = await (ahead or self._receive())
         if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
             return message
         self._is_whole = True
-        if self._is_answered:  # a stream that only listens for its client to go
+        if self._is_answered:  # a stream that only waits for http.disconnect
             return message
         arrived = self._clock()
         if self.places.take() or await self._wait_in_line():
@@ -222,7 +223,7 @@ class _Request:
 
     async def send(self, message: Message) -> None:
         if self._is_refused:
-            return  # the answer to whoever waited too long has been given
+            return  # 429 has been sent, after too long a wait
         if message["type"] == "http.response.start":
             self._is_answered = True
             if self._has_place and _is_streamed(message):
@@ -234,7 +235,7 @@ class _Request:
         return self.places is self._caller.streams
 
     def end(self, *, keeps_place: bool = False) -> None:
-        """Make room for the next; also where the application failed, or answered before the body was here."""
+        """Free the place, also if the application failed, or answered before the body was complete."""
         if self._ahead:
             self._ahead.cancel()
         if self._has_place and not keeps_place:
@@ -242,9 +243,9 @@ class _Request:
         self.places.entered -= 1
 
     async def _wait_in_line(self) -> bool:
-        """Wait for a place; False where that took too long, or the client has gone."""
+        """Wait for a place; False if that took too long, or the client has disconnected."""
         turn = self.places.stand_in_line()
-        self._ahead = asyncio.ensure_future(self._receive())  # what comes now can only say that the client has gone
+        self._ahead = asyncio.ensure_future(self._receive())  # after the body, only http.disconnect can come
         try:
             await asyncio.wait((turn, self._ahead), timeout=self._wait_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -259,7 +260,7 @@ class _Request:
         return False
 
     def _move_to_streams(self) -> None:
-        """From now on the answer comes piece by piece; if too many do, it goes on counting as a request."""
+        """Count a streamed answer as a stream from now on; with too many streams, it remains a request."""
         if self.places is self._caller.requests and self._caller.streams.take():
             self.places.leave()
             self.places.entered -= 1
@@ -268,7 +269,7 @@ class _Request:
 
 
 def _is_streamed(start: Message) -> bool:
-    """Return whether an answer is made while it is sent: it says no length then."""
+    """Return whether an answer is produced while it is sent: it has no length then."""
     headers = {name.lower(): value for name, value in start.get("headers", ())}
     return b"content-length" not in headers and start["status"] == HTTPStatus.OK
 

@@ -9,7 +9,7 @@ import unicodedata
 from functools import lru_cache
 
 CONTINUED = "| "
-"""What stands before every line of a quoted text but the first, which stands behind a label."""
+"""The prefix of every line of a quoted text but the first, which follows a label."""
 
 _INVISIBLE = re.compile(  # zero-width and formatting characters, tags, and marks that turn the direction of writing
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def fenced(text: str, tag: str) -> str:
-    """Untrusted `text` for a place between `<tag>` and `</tag>`: nothing in it can open or close that fence."""
+    """Return untrusted `text` for a place between `<tag>` and `</tag>`: nothing in it can open or close that fence."""
     text = visible(text)
     skeleton = text if text.isascii() else "".join(map(_skeleton, text))
     places = [match.start() for match in _mark(tag).finditer(skeleton)]
@@ -63,7 +63,9 @@ def fenced(text: str, tag: str) -> str:
 
 
 def quoted(text: str, tag: str) -> str:
-    """Return `text` for a place behind a label inside the fence `tag`: none of its lines can pass for a labelled line."""
+    """Return `text` for a place after a label inside the fence `tag`: none of its lines can pass for a
+    labelled line.
+    """
     return fenced(text, tag).replace("\n", f"\n{CONTINUED}")
 
 
@@ -72,12 +74,16 @@ def _skeleton(char: str) -> str:
     """Return the character that a reader takes `char` for."""
     if char in _LOOK_ALIKES:
         return _LOOK_ALIKES[char]
+    # NFKD folds full-width, mathematical and accented letters to their plain form.
     folded = unicodedata.normalize("NFKD", char).casefold()[:1]
     return _LOOK_ALIKES.get(folded, folded) or "\0"
 
 
 @lru_cache(maxsize=16)
 def _mark(tag: str) -> re.Pattern[str]:
-    """Return the beginning of the fence's mark in a skeleton; other signs may stand between its letters."""
+    """Return a pattern for the beginning of the fence's mark in a skeleton; it allows other signs between
+    the letters.
+    """
     letters = [re.escape(char) for char in tag.lower() if char.isalnum()]
+    # Possessive, bounded repeats keep the search linear on hostile text.
     return re.compile("<[^a-z0-9<]{0,40}+" + "[^a-z0-9<]{0,8}+".join(letters), re.IGNORECASE)

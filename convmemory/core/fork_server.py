@@ -18,18 +18,20 @@ from contextlib import suppress
 from convmemory.core.background import is_background, step_back
 from convmemory.core.child_limits import end_with_parent, run_limited
 
-PATIENCE_S = 60.0  # a server to which nobody has given work for so long ends, and its memory is free
+PATIENCE_S = 60.0  # an idle server ends after this time and frees its memory
 
 
 def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) -> None:
-    """Call `prepare` once, then `work` in a forked child for each line received; the process's argument is its
-    starter's id."""
+    """Call `prepare` once, then `work` in a forked child for each line received.
+
+    The process's argument is the process id of its starter.
+    """
     end_with_parent(int(sys.argv[1]))
-    if is_background():  # as its starter is; a session of its own starts without what was said of the starter's
+    if is_background():  # like its starter: a new session does not inherit the session's priority
         step_back()
     prepare()
     gc.collect()
-    gc.freeze()  # what is loaded is shared with the children as long as nobody writes to it
+    gc.freeze()  # keeps the collector from writing to pages that children share
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as incoming:
         while line := _next_line(incoming):
             child = os.fork()
@@ -46,7 +48,7 @@ def _next_line(incoming: io.FileIO) -> bytes:
 
 
 def _wait_for(child: int) -> int:
-    """Return the child's exit status, once it and whatever it started have ended."""
+    """Return the child's exit status, once it and every process that it started have ended."""
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)

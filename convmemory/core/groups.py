@@ -1,7 +1,7 @@
-"""Owner groups: which tables every group has, which group a new owner joins, and work that goes through all groups.
+"""Owner groups: the tables that every group has, the group that a new owner joins, and work that spans all groups.
 
-What people keep lies in the tables of their group; accounts, the queue and what describes the installation are shared.
-How a connection finds a group: `core/postgres/layout.py`. Reasons: docs/adr/0072-owner-groups.md.
+Rows with an owner lie in the tables of the owner's group; accounts, the queue and rows about the installation are
+shared. A connection finds its group in `core/postgres/layout.py`. Reasons: docs/adr/0072-owner-groups.md.
 """
 
 from typing import Any
@@ -16,20 +16,20 @@ from convmemory.core.postgres.layout import Layout
 from convmemory.core.sql import load_sql
 
 SHARED_APPS = frozenset({"accounts", "core", "ops", "sign_in"})
-"""Apps whose tables stay together though their rows have owners: who somebody is, and what is done for whom."""
+"""Apps whose tables are shared though their rows have owners: accounts and the queue."""
 OWNER = "owner"
 
 
 def layout() -> Layout:
-    """How the owners of this database are spread."""
+    """Return the distribution of owners over groups in this database."""
     found: Layout = connection.layout  # type: ignore[attr-defined]
     return found
 
 
 def every_group() -> tuple[int | None, ...]:
-    """Return the groups to act in, one after the other, for work for no one person; None where there is one.
+    """Return the groups in which work for no one person runs, one after the other; None with a single group.
 
-    Work that goes on in a group already stays there.
+    Work that is already in a group stays there.
     """
     who = acting.current()
     if who.group is not None or who.neighbour is not None:
@@ -43,7 +43,7 @@ def schemas() -> list[str]:
 
 
 def place_name(schema: str, name: str) -> str:
-    """What a table or an index is called, with its schema where it belongs to a group."""
+    """Return the name of a table or an index, with its schema if it belongs to a group."""
     return name if schema == layout().home else f"{schema}.{name}"
 
 
@@ -53,7 +53,7 @@ def groups_of(model: type[models.Model]) -> tuple[int | None, ...]:
 
 
 def is_grouped(model: type[models.Model]) -> bool:
-    """Return whether each group has a table of its own for the model; also for models as migrations know them."""
+    """Return whether each group has a table of its own for the model; also for the models of migrations."""
     if model._meta.app_label in SHARED_APPS or not model._meta.managed or model._meta.proxy:
         return False
     return any(field.name == OWNER for field in model._meta.local_fields)
@@ -65,19 +65,19 @@ def grouped_tables() -> list[str]:
 
 
 def grouped_apps() -> frozenset[str]:
-    """Return the apps that have such tables, beside others maybe."""
+    """Return the apps that have such tables, perhaps among others."""
     return frozenset(model._meta.app_label for model in apps.get_models(include_auto_created=True) if is_grouped(model))
 
 
 def place_owner(owner_id: int) -> None:
-    """Let a new owner join the smallest group; where there is one group, nothing is written."""
+    """Add a new owner to the smallest group; with a single group, nothing is written."""
     if layout().groups:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.core", "place_owner"), {"owner": owner_id, "schemas": _group_schemas()})
 
 
 def owners_without_group() -> list[int]:
-    """Accounts whose owner has no place in any group, which nothing but a defect can bring about."""
+    """Return the accounts whose owner is in no group, which only a defect can cause."""
     placed = OwnerGroup.objects.values("owner_id")
     return list(User.objects.exclude(pk__in=placed).order_by("pk").values_list("pk", flat=True))
 
@@ -96,9 +96,10 @@ class GroupRouter:
     """Lets a migration change shared tables once, and those of groups once in each, see `manage.py migrate`."""
 
     def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: Any) -> bool | None:
-        """What names no model, rows to be changed or a statement, is for groups where the app has tables there.
+        """Return whether the operation belongs to the tables of groups if a group is chosen, else to shared tables.
 
-        `hints={"shared": True}` says otherwise.
+        An operation that names no model, such as SQL or Python code, belongs to groups if the app has tables there,
+        unless `hints={"shared": True}`.
         """
         who = acting.current()
         if not layout().groups:

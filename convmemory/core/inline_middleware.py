@@ -51,22 +51,22 @@ class Inline(MiddlewareMixin):
 
 
 class SecurityMiddleware(Inline, security.SecurityMiddleware):
-    """HTTPS, and the headers set by `SECURE_...`."""
+    """Redirects to HTTPS, and adds the headers set by `SECURE_...`."""
 
 
 class CommonMiddleware(Inline, common.CommonMiddleware):
-    """Slashes at the end of addresses, and Content-Length."""
+    """Adds missing slashes at the end of addresses, and Content-Length."""
 
 
 class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
-    """`request.user`, looked up at its first use; the session's user is remembered for later requests."""
+    """Sets `request.user`, looked up at its first use; the session's user is remembered for later requests."""
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
         request.user = cast("User", SimpleLazyObject(partial(_user_of_session, request)))
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
+        user = getattr(request, "_cached_user", None)  # set by Django's `get_user`; reading `request.user` would query
         session = request.COOKIES.get(SiteOptions.from_settings().session_cookie_name)
         if user is not None and user.pk is not None and session:
             callers.known.note(session, user.pk)
@@ -85,14 +85,14 @@ class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):
 
 
 class SessionMiddleware(Inline, sessions.SessionMiddleware):
-    """`request.session`, stored after the response if it was changed."""
+    """Sets `request.session`, stored after the response if it was changed."""
 
     def may_wait(self, request: HttpRequest) -> bool:
         return request.session.modified or SiteOptions.from_settings().session_save_every_request
 
 
 class MessageMiddleware(Inline, messages.MessageMiddleware):
-    """`request._messages`; messages that do not fit into the cookie are stored in the session."""
+    """Sets `request._messages`; messages that do not fit into the cookie are stored in the session."""
 
     def may_wait(self, request: HttpRequest) -> bool:
         stored: Any = getattr(request, "_messages", None)
@@ -100,7 +100,7 @@ class MessageMiddleware(Inline, messages.MessageMiddleware):
 
 
 class CsrfViewMiddleware(Inline, csrf.CsrfViewMiddleware):
-    """Checks forms for their CSRF token. Reading a form can mean reading an upload, so it happens in a thread."""
+    """Checks forms for their CSRF token. Reading a form can mean reading an upload, so the check runs in a thread."""
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
@@ -143,8 +143,9 @@ async def _ready(response: HttpResponseBase) -> HttpResponseBase:
 
 
 async def _pieces(content: Any) -> AsyncIterator[bytes]:
-    """Yield a file's content as Django expects it under ASGI. The files are small and local, so that reading one waits
-    for nothing.
+    """Yield a file's content as Django expects it under ASGI.
+
+    The files are small and local, so reading one does not block the event loop for long.
     """
     for piece in content:
         yield piece

@@ -1,8 +1,9 @@
 """Finds keys, tokens and passwords in text by the formats that their issuers use.
 
 A format is searched for only if its mark occurs in the text, so that most texts cost a few searches for literals. Every
-expression is linear. Values without the variety of a real key are taken for examples and left alone. Source: the rules
-of gitleaks 8 (July 2026) for the formats, and the issuers' own documentation.
+expression is linear. Values without the variety of a real key count as examples and are ignored.
+
+Source: the rules of gitleaks 8 (July 2026) for the formats, and the issuers' own documentation.
 """
 
 import math
@@ -12,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LEAST_VARIETY = 3.0
-"""Bits per character (Shannon) that a key has at least; words and repeated letters stay below."""
+"""The least entropy (Shannon) of a key in bits per character; words and repeated letters have less."""
 LONG_CHARS = 4_096
-BEGINNING = 3  # bytes of a mark; all are ASCII
+BEGINNING = 3  # bytes of a mark that are looked up in long texts; marks are ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Shape:
     """The format of one issuer's keys. The secret is the first group, or the whole match without one."""
 
     kind: str
-    marks: tuple[str, ...]  # one of them stands in every text that holds such a key
+    marks: tuple[str, ...]  # every text with such a key contains one of them
     pattern: re.Pattern[str]
     least_variety: float = LEAST_VARIETY
 
@@ -158,6 +159,7 @@ _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 
 def marks_in(text: str) -> frozenset[str]:
     """Return the marks of formats that occur in the text; without any, no part of it contains a key."""
+    # In long texts, one vectorised pass over the bytes replaces a search for each of the marks.
     if len(text) < LONG_CHARS:
         return frozenset(mark for rare, marks in _MARKS_WITH.items() if rare in text for mark in marks if mark in text)
     beginnings = _beginnings(text.encode("utf-8", "replace"))
@@ -182,7 +184,9 @@ def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKe
 
 
 def _beginnings(data: bytes) -> set[bytes]:
-    """Which beginnings of marks occur in the data: one pass over its pairs of bytes, then over what is left."""
+    """Return the beginnings of marks that occur in the data: one pass over its pairs of bytes, then over
+    the matches.
+    """
     import numpy as np
 
     table = np.zeros(1 << 16, dtype=bool)
@@ -209,13 +213,13 @@ def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:
 
 
 def _is_password(value: str) -> bool:
-    """Return whether it is a password, rather than the name of one, a port or a placeholder."""
+    """Return whether the value is a password, rather than the name of one, a port or a placeholder."""
     plain = value.lower().strip("_-")
     return not (plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3)
 
 
 def variety(text: str) -> float:
-    """Bits per character, of the first thousand."""
+    """Return the entropy of the first 1,000 characters in bits per character."""
     sample = text[:1000]
     counts = Counter(sample)
     return -sum(count / len(sample) * math.log2(count / len(sample)) for count in counts.values())

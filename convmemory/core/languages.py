@@ -16,7 +16,7 @@ ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metr
 
 
 def languages() -> dict[str, str]:
-    """Return the languages to choose from, by code, each in its own words; "" follows the browser."""
+    """Return the languages to choose from, by code, each named in itself; "" follows the browser."""
     return {"": translation.gettext("As the browser has it"), **dict(LanguageOptions.from_settings().languages)}
 
 

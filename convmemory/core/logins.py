@@ -14,8 +14,9 @@ PARAMETERS = {"USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "p
 
 
 def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
-    """Return the log-ins of an external server, none if neither address is given. Raises: SettingError if one of them
-    is missing.
+    """Return the log-ins of an external server, none if neither address is given.
+
+    Raises: SettingError if one of them is missing.
     """
     if bool(app_url) != bool(maintenance_url):
         raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
@@ -24,8 +25,9 @@ def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
 
 
 def replicas(urls: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the parameters of the read replicas, by host and port; omitted parts of an address default to the
-    application's.
+    """Return the parameters of the read replicas, by host and port.
+
+    Omitted parts of an address default to the application's.
     """
     found = {}
     for url in urls:

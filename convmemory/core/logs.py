@@ -1,8 +1,8 @@
 """Formats log lines: plain text for people, or one JSON object per line (LOG_FORMAT=json) for programs.
 
-Both name the request or task of a line. Neither contains private text: of an error they show where it happened and its
-class, and the parts of its message that quote nobody (`safe_tracebacks.py`); of a request its route, not its path or
-query. Secrets in addresses are masked.
+Both name the request or task of a line. Neither contains private text: of an error they show its place and its class,
+and the parts of its message that quote no text of people (`safe_tracebacks.py`); of a request its route, not its path
+or query. Secrets in addresses are masked.
 """
 
 import copy
@@ -78,9 +78,9 @@ def discreet(record: logging.LogRecord) -> logging.LogRecord:
     if isinstance(record.args, tuple):
         copied.args = tuple(_safe_argument(arg, request) for arg in record.args)
     if record.name.startswith("django.security.Suspicious"):
-        copied.msg, copied.args = record.name, ()  # its message is the error's, which quotes names of files
+        copied.msg, copied.args = record.name, ()  # the message is the error's, which quotes file names
     message = copied.getMessage()
-    if record.name == "asyncio":  # further lines quote the exception of a task that nobody awaited
+    if record.name == "asyncio":  # further lines quote the exception of a task that was never awaited
         message = message.partition("\n")[0]
     copied.msg, copied.args = masked(without_quotes(_ROW_VALUES.sub("", message))), ()
     return copied
@@ -99,7 +99,8 @@ def route_of(request: Any) -> str:
 
 
 def logging_config(*, level: str, format: str) -> dict[str, Any]:
-    """Django's `LOGGING`: this program's loggers at `level`, those of libraries at warnings; all to standard error.
+    """Return Django's `LOGGING`: this program's loggers at `level`, those of libraries at WARNING; all to standard
+    error.
 
     Requests are logged line by line only in the format for programs.
     """

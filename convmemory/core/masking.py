@@ -15,10 +15,10 @@ _PARAMETER = re.compile(r"([?&;]([^=?&;#\s\"'<>]{1,100})=)[^&;#\s\"'<>]+")
 
 
 def masked(text: str) -> str:
-    """Return `text` without user names and passwords in addresses, and with `***` for the values of secret-sounding
-    parameters.
+    """Return `text` without user names and passwords in addresses, and with `***` for values of secret parameters.
 
-    A password with unquoted slashes, which makes the address invalid, is found as well.
+    A parameter is secret if its name contains one of `SECRET_WORDS`. A password with unquoted slashes, which makes the
+    address invalid, is found as well.
     """
     before, *addresses = text.split("://")
     joined = "://".join([before, *map(_without_user, addresses)])
@@ -26,7 +26,7 @@ def masked(text: str) -> str:
 
 
 def _without_user(rest: str) -> str:
-    """Masks `rest`, the text from one `://` up to the next."""
+    """Mask `rest`, the text from one `://` up to the next."""
     authority = _AUTHORITY.match(rest)
     assert authority is not None
     run = authority[0]

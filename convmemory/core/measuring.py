@@ -1,4 +1,4 @@
-"""How any layer reports that something was done and how long it took; `convmemory.ops` keeps the counts.
+"""Lets any layer report an event and its duration; `convmemory.ops` keeps the counts.
 
 A measurement never contains private text: names and labels come from the code, not from people.
 """
@@ -16,7 +16,10 @@ measured = Signal()
 
 @dataclass(slots=True)
 class Measurement:
-    """`items` counts the things worked on (texts embedded, hits found); `label` distinguishes variants of one name."""
+    """One measured event.
+
+    `items` counts its objects (texts embedded, hits found); `label` distinguishes variants of a name.
+    """
 
     name: str
     label: str = ""
@@ -26,7 +29,7 @@ class Measurement:
 
 
 def report(measurement: Measurement) -> None:
-    """Pass a measurement on to whoever collects them."""
+    """Send a measurement to the receivers of `measured`."""
     measured.send(Measurement, measurement=measurement)
 
 

@@ -1,4 +1,4 @@
-"""How much memory the machine, container or service has that this process runs in."""
+"""The memory of the machine, container or service in which this process runs."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,10 +8,10 @@ import psutil
 
 
 def memory_size(root: Path = Path("/")) -> int:
-    """Return bytes of memory that may be used here: the machine's, or the lowest limit on this process's control
-    groups.
+    """Return the usable bytes of memory: the machine's, or the lowest limit on this process's control groups.
 
-    `root` is where `proc` and `sys` are. Source: proc(5) and the kernel's documentation of both versions of cgroups.
+    `root` is the folder of `proc` and `sys`.
+    Source: proc(5) and the kernel's documentation of both versions of cgroups.
     """
     sizes = [psutil.virtual_memory().total]
     for path in _limit_files(root):
@@ -21,7 +21,7 @@ def memory_size(root: Path = Path("/")) -> int:
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """Yield the files with the limits of this process's group and of those around it."""
+    """Yield the files with the limits of this process's control group and of its parents."""
     groups = root / "proc/self/cgroup"
     lines = groups.read_text(encoding="utf-8").splitlines() if groups.exists() else []
     for line in lines:

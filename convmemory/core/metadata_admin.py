@@ -1,4 +1,4 @@
-"""The base of the admin pages: read-only metadata for staff, and nothing that people wrote.
+"""The base of the admin pages: read-only metadata for staff, without any text that people wrote.
 
 Each page names the fields that it shows. Filters, searches and orderings on other columns are refused, because a yes or
 no to `?title__startswith=` reveals text as well. Actions ask for confirmation and are logged.
@@ -45,8 +45,10 @@ class Section:
 
 
 class MetadataAdmin(AnyModelAdmin):
-    """Staff may look; nobody may add or change by hand. `search_by` names what a search looks up: `pk`, `owner`, and
-    indexed fields that contain numbers or hashes."""
+    """Rows that staff may view, but not add or change by hand.
+
+    `search_by` names the fields of a search: `pk`, `owner`, and indexed fields that contain numbers or hashes.
+    """
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER  # facets count whole tables
@@ -88,7 +90,7 @@ class MetadataAdmin(AnyModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Exact look-ups only."""
+        """Return the rows that match the term exactly; Django's own search would use LIKE."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -110,11 +112,11 @@ class MetadataAdmin(AnyModelAdmin):
         return Q(content_hash=digest)
 
     def sections(self, request: HttpRequest, obj: Any) -> list[Section]:
-        """Tables below the fields of the object's page."""
+        """Return the tables below the fields of the object's page."""
         return []
 
     def tools(self, request: HttpRequest, obj: Any) -> list[tuple[str, str]]:
-        """Links (address, text) at the top of the object's page."""
+        """Return the links (address, text) at the top of the object's page."""
         return []
 
     def changeform_view(
@@ -132,7 +134,7 @@ class MetadataAdmin(AnyModelAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions = super().get_actions(request)
-        actions.pop("delete_selected", None)  # it loads and prints every row that hangs on the chosen ones
+        actions.pop("delete_selected", None)  # it loads and prints every row that depends on the chosen ones
         return actions
 
 
@@ -153,7 +155,7 @@ class DeletableAdmin(MetadataAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Return the rows themselves: the rows that depend on them can be millions."""
+        """Return only the rows themselves: the rows that depend on them can be millions."""
         rows = [str(obj) for obj in objs]
         return rows, {str(self.opts.verbose_name_plural): len(rows)}, set(), []
 
@@ -177,7 +179,7 @@ Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
 def confirmed_action(
     name: str, *, permission: str, verb: str, consequence: str, apply: Callable[[Sequence[Any]], object]
 ) -> Action:
-    """Return an admin action, under this name in its class, for users with `permission`; it asks as `confirmed` does."""
+    """Return an admin action, under this name in its class, for users with `permission`; it calls `confirmed`."""
 
     @admin.action(permissions=[permission], description=verb)
     def act(model_admin: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -197,7 +199,7 @@ def confirmed(
     apply: Callable[[Sequence[Any]], object],
     flag: int = CHANGE,
 ) -> HttpResponse | None:
-    """Ask for confirmation before `apply` gets the chosen rows, and log who did it; at most `MAX_CHOSEN` rows."""
+    """Ask for confirmation before `apply` gets the chosen rows, and log the user; at most `MAX_CHOSEN` rows."""
     rows = list(queryset[: MAX_CHOSEN + 1])
     if len(rows) > MAX_CHOSEN:
         model_admin.message_user(
@@ -205,7 +207,7 @@ def confirmed(
         )
         return None
     if request.POST.get("post"):
-        who = request.user.pk or 0  # the admin lets in nobody without a key
+        who = request.user.pk or 0  # the admin admits no anonymous user
         LogEntry.objects.log_actions(who, rows, flag, f"{verb}.")
         apply(rows)
         model_admin.message_user(request, f"{verb}: {len(rows)} {_noun(model_admin, len(rows))}.", messages.SUCCESS)

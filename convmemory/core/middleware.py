@@ -15,7 +15,7 @@ from convmemory.core.measuring import Measurement, report
 logger = logging.getLogger("convmemory.requests")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNCOUNTED = frozenset({"/health", "/ready", "/metrics"})  # asked by machines every few seconds
+UNCOUNTED = frozenset({"/health", "/ready", "/metrics"})  # polled every few seconds
 
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -87,7 +87,7 @@ class RequestTraceMiddleware(EitherMiddleware):
     """Gives the request an id (its own `X-Request-ID` if that is well formed), returns it in the response, and measures
     it.
 
-    Only the route is kept and logged, never the path or the query, which can contain what somebody searched for.
+    Only the route is kept and logged, never the path or the query, which can contain the words of a search.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:

@@ -9,8 +9,8 @@ from django.db import models
 class OwnerTask(models.Model):
     """A task for one person that is waiting or in progress; its row is deleted when it is done.
 
-    A worker is on it while `leased_until` lies in the future. `version` grows with each request for the task, so that a
-    request during the work is not lost. `slices` counts the attempts that did not finish it.
+    A worker has leased it while `leased_until` lies in the future. `version` grows with each request for the task, so
+    that a request during the work is not lost. `slices` counts the attempts that did not finish it.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -37,7 +37,7 @@ class OwnerTask(models.Model):
 
 
 class OwnerService(models.Model):
-    """When a worker last took a task of this person: whoever has waited longest is next."""
+    """The time at which a worker last took a task of this person: the owner served longest ago is next."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     served_at = models.DateTimeField()
@@ -47,10 +47,9 @@ class OwnerService(models.Model):
 
 
 class OwnerPosition(models.Model):
-    """The position of the database's log after this person's last write; a replica that has not reached it lacks that
-    write.
+    """The position of the database's log after this person's last write.
 
-    Recorded only with read replicas, see `replicas.py`.
+    A replica that has not reached it lacks that write. Recorded only with read replicas, see `replicas.py`.
     """
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -61,8 +60,7 @@ class OwnerPosition(models.Model):
 
 
 class OwnerGroup(models.Model):
-    """The group whose tables hold this person's rows; there are no such records with a single group, see
-    `groups.py`."""
+    """The group whose tables hold this person's rows. Empty with a single group, see `groups.py`."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     number = models.PositiveIntegerField()

@@ -22,7 +22,7 @@ _TOO_MUCH = "too many requests, or the account's quota is used up: try later or 
 
 
 class FailureKind(Enum):
-    """What an HTTP status of an endpoint says about trying again."""
+    """The meaning of an endpoint's HTTP status for a retry."""
 
     OF_THE_REQUEST = "the endpoint does not take this request: it would refuse it again"
     OURS = "the settings are wrong (key, model, address): every request fails until they are changed"
@@ -40,7 +40,7 @@ def failure_kind(status_code: int) -> FailureKind:
 
 @dataclass(frozen=True, slots=True)
 class SettingNames:
-    """What the endpoint's settings are called in the place where they can be changed."""
+    """The names of the endpoint's settings, as the place where they can be changed shows them."""
 
     base_url: str
     api_key: str
@@ -49,13 +49,16 @@ class SettingNames:
 
     @classmethod
     def with_prefix(cls, prefix: str) -> "SettingNames":
-        """Return the environment variables `PREFIX_BASE_URL`, `PREFIX_API_KEY`, `PREFIX_MODEL` and `PREFIX_TIMEOUT_S`."""
+        """Return the environment variables `PREFIX_BASE_URL`, `PREFIX_API_KEY`, `PREFIX_MODEL` and
+        `PREFIX_TIMEOUT_S`.
+        """
         return cls(f"{prefix}_BASE_URL", f"{prefix}_API_KEY", f"{prefix}_MODEL", f"{prefix}_TIMEOUT_S")
 
 
 def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
-    """Return one sentence, which begins with `where`, the name of the endpoint; `names` are the settings that it
-    advises to change.
+    """Return one sentence about the error, which begins with `where`, the name of the endpoint.
+
+    `names` are the settings that it advises to change.
     """
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
@@ -72,7 +75,9 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
 
 
 def explain_status(status_code: int, *, said: str, where: str, names: SettingNames) -> str:
-    """Like `explain`, for an HTTP status; `said` is the endpoint's message, quoted and without secrets."""
+    """Return the sentence of `explain` for an HTTP status; `said` is the endpoint's message, quoted and without
+    secrets.
+    """
     remedies = {
         400: f"it does not take the request ({said})",
         401: f"the key is wrong or missing: set {names.api_key}",

@@ -1,4 +1,6 @@
-"""Settings as frozen values. Each app declares those that it reads in its `options.py`; no other code reads settings.
+"""Settings as frozen values.
+
+Each app declares the settings that it reads in its `options.py`; no other code reads them.
 
 A field has the lower-case name of its setting: `task_slice_s` is `TASK_SLICE_S` in `convmemory.settings`.
 """
@@ -48,7 +50,7 @@ class LanguageOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions(FromSettings):
-    """How many tasks run at once, and for how long."""
+    """The number of workers, and the time limits of tasks."""
 
     workers: int
     task_timeout_s: int
@@ -59,7 +61,7 @@ class QueueOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class WorkOptions(FromSettings):
-    """Where temporary files are stored, and how long work that uses them may take."""
+    """The folder of temporary files, and the time limits of work that uses them."""
 
     temporary_folder: Path
     task_timeout_s: int
@@ -68,7 +70,7 @@ class WorkOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOptions(FromSettings):
-    """How far behind a replica may be and still serve reads."""
+    """The largest lag of a replica that still serves reads."""
 
     database_replica_max_lag_mb: int
 

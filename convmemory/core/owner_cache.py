@@ -16,7 +16,7 @@ class OwnerCache(Generic[K, V]):
     """The most recently used values, by owner and key. Thread-safe."""
 
     def __init__(self, *, per_owner: int, total: int) -> None:
-        """At most `per_owner` entries of one owner and `total` of all."""
+        """Limit the entries to `per_owner` of one owner and `total` of all."""
         self._per_owner, self._total = per_owner, total
         self._lock = Lock()
         self._owners: OrderedDict[int, OrderedDict[K, V]] = OrderedDict()  # both in order of last use
@@ -29,7 +29,7 @@ class OwnerCache(Generic[K, V]):
                 self._owners.move_to_end(owner_id)
                 entries.move_to_end(key)
                 return entries[key]
-        value = make()
+        value = make()  # outside the lock, so that slow values do not hold up other owners
         with self._lock:
             entries = self._owners.setdefault(owner_id, OrderedDict())
             entries[key] = value

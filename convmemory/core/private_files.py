@@ -1,7 +1,7 @@
-"""Files and folders that no other user of the machine can read, and files that are whole or not there at all.
+"""Files and folders that no other user of the machine can read, and files that are complete or absent.
 
-Whatever is named by its content, or trusted because it exists, is written by `written_whole`: to a draft beside its
-place, flushed to the disk, then renamed. A draft that a killed process left has the suffix `DRAFT_SUFFIX`.
+Files that are named by their content, or trusted because they exist, are written by `written_whole`: to a draft in the
+same folder, flushed to the disk, then renamed. A draft that a killed process left has the suffix `DRAFT_SUFFIX`.
 """
 
 import errno
@@ -17,7 +17,7 @@ from typing import IO
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 DRAFT_SUFFIX = ".partial"
-NAME_CHARS = 100  # of the place in the name of a draft
+NAME_CHARS = 100  # of the target's name in the name of a draft
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # some network file systems cannot sync a folder
 
 
@@ -78,7 +78,7 @@ class Draft:
 
 @contextmanager
 def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> Iterator[Draft]:
-    """A new file in `folder` to write in the block. Raises: OSError."""
+    """Create a file in `folder` that the block writes. Raises: OSError."""
     private_folder(folder)
     path = folder / f"{name[:NAME_CHARS]}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:
@@ -90,7 +90,7 @@ def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> It
 
 @contextmanager
 def written_whole(place: Path, *, mode: int = FILE_MODE, replaces: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write in the block; it appears at `place` when the block has ended without an error.
+    """Give the block a file to write, which appears at `place` when the block has ended without an error.
 
     Raises: OSError; FileExistsError if there is a file and `replaces` is False.
     """
@@ -100,7 +100,7 @@ def written_whole(place: Path, *, mode: int = FILE_MODE, replaces: bool = True) 
 
 
 def drop_drafts_of(place: Path) -> None:
-    """Delete what killed processes left of earlier attempts to write this file. Raises: OSError."""
+    """Delete drafts that killed processes left of earlier attempts to write this file. Raises: OSError."""
     for draft in place.parent.glob(f"{glob.escape(place.name[:NAME_CHARS])}.*{DRAFT_SUFFIX}"):
         draft.unlink(missing_ok=True)
 

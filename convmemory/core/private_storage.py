@@ -1,4 +1,4 @@
-"""A storage for files that only the server's user can read, each stored whole or not at all."""
+"""A storage for files that only the server's user can read, each complete or absent."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

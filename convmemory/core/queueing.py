@@ -1,7 +1,7 @@
 """Enqueueing that never fails a request whose data is stored: a queue that is down only delays the task by a minute.
 
-A call that already waits in the queue is not added again, so busy workers make no queue grow. `scheduled_task` stands
-for django-q's own function in its scheduler, which otherwise adds each periodic task once a minute.
+A call that already waits in the queue is not added again, so busy workers make no queue grow. `scheduled_task` replaces
+django-q's own function in its scheduler, which otherwise adds each periodic task once a minute.
 """
 
 import json
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def enqueue(func: str, *args: Any, at_most: int = 1, **options: Any) -> bool:
-    """Ask a worker to run `func`, unless `at_most` calls with these arguments wait already.
+    """Let a worker run `func`, unless `at_most` calls with these arguments wait already.
 
     If the queue does not answer, log a warning and return False: the sweep will find the work. With the queue on the
     database, the task commits with the data, and an error there is the request's own.
@@ -41,7 +41,7 @@ def enqueue(func: str, *args: Any, at_most: int = 1, **options: Any) -> bool:
 
 
 def keep_connection() -> None:
-    """Connect to the queue for all later calls of this process, which can then no longer open connections."""
+    """Connect to the queue for all later calls of this process, which may then be forbidden to open connections."""
     _held.broker = get_broker()
     try:
         _held.broker.ping()

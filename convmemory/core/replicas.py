@@ -24,13 +24,13 @@ from convmemory.core.options import ReplicaOptions
 from convmemory.core.sql import load_sql
 
 CHECKED_EVERY_S = 1.0
-ASKED_AGAIN_S = 0.02  # where what is known of a replica does not do
+ASKED_AGAIN_S = 0.02  # if the known position is too old for the caller
 CONNECT_TIMEOUT_S = 2
-POOL_PATIENCE_S = 0.5  # for a connection; the primary answers where it takes longer
+POOL_PATIENCE_S = 0.5  # for a connection; after it the primary answers
 NEARLY_AS_FAR = 64 * 1024
 """Bytes of the log by which the replicas that share the reads may differ."""
 NOT_ITS_FAULT = frozenset({"25006", "40001"})
-"""SQLSTATEs: somebody writes after all; the log took away a row that was being read."""
+"""SQLSTATEs: a write on a read-only server; a conflict with rows that the log removed."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def replica_in_use() -> str:
 
 
 class Replica:
-    """What this process knows about one replica. Thread-safe."""
+    """The last known position of one replica. Thread-safe."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._parameters = {**parameters, "connect_timeout": CONNECT_TIMEOUT_S, "autocommit": True}
@@ -72,7 +72,7 @@ class Replica:
         return self._position
 
     def doubt(self) -> None:
-        """The replica failed: do not use it before its position was queried again."""
+        """Exclude a replica that failed until its position has been queried again."""
         self._position, self._asked_at = None, monotonic()
 
     def _ask(self) -> int | None:
@@ -90,14 +90,14 @@ _replicas: dict[str, Replica] = {}
 
 
 def replica_named(name: str) -> Replica:
-    """This process's record of the replica with that name."""
+    """Return this process's record of the replica with that name."""
     if name not in _replicas:
         _replicas.setdefault(name, Replica(connection.replica_parameters(name)))  # type: ignore[attr-defined]
     return _replicas[name]
 
 
 def may_use_replica(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a use case that only reads rows of its caller, and may run twice."""
+    """Decorate a use case that only reads rows of its caller, and may run twice."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -126,8 +126,10 @@ def _reading_from(name: str) -> Iterator[None]:
 
 
 def _replica_for_caller() -> str:
-    """Return the name of a replica; "" where the server is already chosen, in a transaction, and for work on behalf of
-    no one person.
+    """Return the name of a replica, or "" for the primary.
+
+    It is the primary in a transaction, for work on behalf of no one person, and inside a use case that has chosen
+    already.
     """
     who, names = acting.current(), connection.settings_dict.get("REPLICAS")
     if not names or _in_use.get() is not None or who.owner_id is None or connection.in_atomic_block:

@@ -1,4 +1,4 @@
-"""The one policy for retrying failed work: how often, and how long to wait in between.
+"""The one policy for retrying failed work: the number of attempts and the pauses between them.
 
 Every sweep uses it.
 """
@@ -17,7 +17,7 @@ class RetryPolicy:
     first_pause: timedelta
 
     def pause_after(self, attempts: int) -> timedelta:
-        """How long to wait after this many failures, at least one."""
+        """Return the pause after this many failures, at least one."""
         pause: timedelta = self.first_pause * 2 ** (attempts - 1)
         return pause
 

@@ -39,18 +39,21 @@ STATE_FIELDS = frozenset({
 
 
 class TaskFailed(ConvMemoryError):
-    """A task raised an error; the message says where, and of which class."""
+    """A task raised an error; the message names its place and class."""
 
 
 class JsonSerializer:
     """Serialises what django-q2 signs: JSON, extended by times, ids and the state of workers."""
 
     def dumps(self, value: Any) -> bytes:
-        """Raises: TypeError for anything else, an instance of a model for example: give tasks ids."""
+        """Serialise `value`.
+
+        Raises: TypeError for anything else, an instance of a model for example: give tasks ids.
+        """
         return json.dumps(value, default=_as_json, separators=(",", ":")).encode()
 
     def loads(self, data: bytes) -> Any:
-        """Raises: BadSignature, on which django-q2 drops the entry."""
+        """Deserialise `data`. Raises: BadSignature, on which django-q2 drops the entry."""
         try:
             value = json.loads(data, object_hook=_from_json)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -61,7 +64,8 @@ class JsonSerializer:
 
 
 def install() -> None:
-    """Replace everything that unpickles. Runs once per process, before the first query."""
+    """Replace every function that unpickles. Runs once per process, before the first query."""
+    # django-q2 has no setting for its serialiser, so these names of it are replaced.
     signing.PickleSerializer = JsonSerializer
     field = type(Task._meta.get_field("args"))
     field.to_python = lambda self, value: value
@@ -87,7 +91,7 @@ def _reporting(task: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(task)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            with acting.maintenance():  # what runs for one person says so itself, see `fair_queue.work`
+            with acting.maintenance():  # `fair_queue.work` switches to the task's owner
                 return task(*args, **kwargs)
         except TimeoutException as error:
             raise TimeoutException(safe_traceback(error)) from None

@@ -1,9 +1,8 @@
-"""Errors as text for logs and for the history of tasks: their place and class, without what people wrote.
+"""Errors as text for logs and for the history of tasks: their place and class, without text that people wrote.
 
 Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only messages
-that this program writes itself are kept, except those that tell a caller what is wrong with their own input, and those
-of errors about code; of a PostgreSQL error its class, its code, and
-the names of constraint, table and column.
+that this program writes itself are kept, except those that explain a caller's own input, and those of errors about
+code; of a PostgreSQL error its class, its code, and the names of constraint, table and column.
 """
 
 import re
@@ -21,11 +20,11 @@ SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImpleme
 QUOTE_CALLERS = (InvalidInput, NotFound)
 _QUOTED = re.compile("“.*”", re.DOTALL)
 CHAINED = 5
-"""Errors that led to one another, at most."""
+"""The most errors in a chain of causes that are shown."""
 
 
 def safe_message(error: BaseException) -> str:
-    """Return the error's class and the parts of its message that quote nobody."""
+    """Return the error's class and the parts of its message that quote no text of people."""
     name = type(error).__name__
     if facts := _of_postgres(error):
         return f"{name}: {facts}"
@@ -65,7 +64,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_postgres(error: BaseException) -> str:
-    """SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error."""
+    """Return SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error."""
     found = error if isinstance(error, psycopg.Error) else error.__cause__
     if not isinstance(found, psycopg.Error) or not found.sqlstate:
         return ""

@@ -1,4 +1,4 @@
-"""The signing key of this installation, made once and kept under `var/`."""
+"""The signing key of this installation, generated once and stored under `var/`."""
 
 import secrets
 from contextlib import suppress

@@ -53,12 +53,12 @@ def split_statements(text: str) -> Mapping[str, str]:
 
 @contextmanager
 def pipelined() -> Iterator[None]:
-    """Only send the queries made in this block: PostgreSQL works on them while this process goes on.
+    """Send the queries of the block without waiting: PostgreSQL works on them while this process continues.
 
     No transaction can begin or end in it. If groups of owners lie on nodes, the block is one transaction.
     """
     with transaction.atomic() if connection.layout.has_nodes else nullcontext():  # type: ignore[attr-defined]
-        connection.cursor().close()  # by which the server knows whom it works for, whatever fails in the pipeline
+        connection.cursor().close()  # sets the owner first: a pipeline skips statements after an error
         with connection.connection.pipeline():
             yield
 
@@ -76,9 +76,9 @@ class _PlannedOnceCursor(ServerBindingCursor):
 class PendingQuery:
     """A query that has been sent; reading its rows, which is possible once, waits for them.
 
-    Values arrive in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline, reading
-    waits for every statement sent so far. With `keeps_plan` the connection plans the statement once and not for each
-    search: where one plan is best whatever the values are.
+    Values arrive in binary form: bytes and arrays cost a fraction of their text form. In a pipeline, reading waits for
+    every statement sent so far. With `keeps_plan` the connection plans the statement once instead of for each search,
+    for statements whose best plan does not depend on the values.
     """
 
     def __init__(self, statement: str, parameters: Mapping[str, Any], *, keeps_plan: bool = False) -> None:
@@ -95,8 +95,9 @@ class PendingQuery:
 
 
 def _as_sent(value: Any) -> Any:
-    """Return a list of integers, or of booleans, as the text of an array: psycopg would convert it item by item, at
-    many times the cost.
+    """Return a list of integers, or of booleans, as the text of an array.
+
+    psycopg would convert it item by item, at many times the cost.
     """
     if isinstance(value, list) and {type(item) for item in value} in ({int}, {bool}):
         return f"{{{str(value)[1:-1]}}}"

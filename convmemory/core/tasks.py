@@ -6,5 +6,5 @@ from convmemory.core import fair_queue
 
 
 def work() -> dict[str, Any]:
-    """Do something for somebody."""
+    """Run the task that the fair queue chooses."""
     return fair_queue.work()

@@ -1,4 +1,4 @@
-"""Small helpers for untrusted text: what PostgreSQL refuses, cutting, hashing."""
+"""Small helpers for untrusted text: storable text, cutting, hashing."""
 
 import hashlib
 import math
@@ -10,7 +10,7 @@ _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """Return `text` without what PostgreSQL cannot store: NUL characters and lone surrogates."""
+    """Return `text` without the characters that PostgreSQL cannot store: NUL and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     if text.isascii():
@@ -40,9 +40,10 @@ def cut(text: str, max_chars: int) -> str:
 
 def one_line(text: str, max_chars: int) -> str:
     """Return `text` with white space folded, cut to `max_chars` characters."""
+    # Only the beginning is split, so that a text of many megabytes costs no more than a short one.
     return cut(" ".join(text[: max_chars * 4].split()), max_chars)
 
 
 def content_hash(text: str) -> bytes:
-    """Return SHA-256 of the text, 32 bytes."""
+    """Return the SHA-256 of the text, 32 bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""Runs database work for asynchronous code."""
+"""Runs database work for asynchronous code in threads."""
 
 import asyncio
 import logging
@@ -22,12 +22,15 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENCE_S = 0.5  # how long a call lets those go first for which somebody has not seen anything yet
+PATIENCE_S = 0.5  # max seconds a background call yields to requests without a first byte
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Call:
-    """Calls are served in the order of `due`, then of `number`, so that a patient call waits but not for ever."""
+    """A call in the queue.
+
+    Calls run in the order of `due`, then of `number`, so that a patient call does not wait for ever.
+    """
 
     due: float
     number: int
@@ -35,13 +38,15 @@ class _Call:
     future: Future[Any] = field(compare=False)
 
     def run(self) -> Callable[[], None]:
-        """Run the function; the returned callable delivers the outcome to whoever waits. After an error the
-        connection is not reused."""
+        """Run the function; the returned callable delivers the outcome to the waiting caller.
+
+        After an error the connection is not reused.
+        """
         if not self.future.set_running_or_notify_cancel():
             return lambda: None
         try:
             return partial(self.future.set_result, self.function())
-        except BaseException as error:  # the boundary of the thread: whoever waits gets it
+        except BaseException as error:  # the boundary of the thread: the waiting caller gets it
             _close_connections()
             return partial(self.future.set_exception, error)
 
@@ -58,7 +63,9 @@ class DatabaseThreads:
         self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
     async def run(self, function: Callable[[], T], *, patience_s: float = 0.0) -> T:
-        """What `function` returns or raises, in the caller's context; calls with less patience may go first."""
+        """Return or raise the outcome of `function`, run in the caller's context; calls with less patience may run
+        first.
+        """
         future: Future[T] = Future()
         call = partial(copy_context().run, function)
         self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), call, future))
@@ -85,26 +92,29 @@ class DatabaseThreads:
 def _close_connections() -> None:
     try:
         connections.close_all()
-    except Exception:  # or the thread would end, and with it whoever waits for it
+    except Exception:  # an error here would end the thread, and its callers would wait for ever
         logger.exception("A database connection could not be given back")
 
 
-# Together fewer than the pool has connections, so that pages never wait for agents. Tools are apart: slow ones wait
-# for each other, and never keep a heartbeat or the end of a reply from the database.
+# Together fewer than the pool's connections, so that pages never wait for agents. Tools have threads of their own: slow
+# tools wait for each other, and never keep a heartbeat or the end of a reply from the database.
 _threads = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 2), "database")
 _tools = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 4), "tools")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns, run in a thread that returns its database connection."""
+    """Return the result of `function`, run in a thread that returns its database connection."""
     return await _threads.run(lambda: function(*args, **kwargs), patience_s=PATIENCE_S)
 
 
 async def first_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Like `in_thread`, ahead of other waiting calls: for a request that has not produced any output yet."""
+    """Return the result of `function` like `in_thread`, ahead of other waiting calls.
+
+    For a request that has not sent any output yet.
+    """
     return await _threads.run(lambda: function(*args, **kwargs))
 
 
 async def in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Like `in_thread`, in one of the few threads that run tools."""
+    """Return the result of `function` like `in_thread`, in one of the few threads that run tools."""
     return await _tools.run(lambda: function(*args, **kwargs))

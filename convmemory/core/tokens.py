@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ESTIMATE = "estimate"
-"""The encoding name that always estimates and never asks the network."""
+"""The encoding name that always estimates, without a download."""
 
 DEFAULT_ENCODING = "o200k_base"
 DOWNLOAD_TIME_LIMIT_S = 5.0
@@ -45,13 +45,13 @@ def encoding_for(model: str, *, default: str = ESTIMATE) -> str:
 
 
 def count_tokens(text: str, *, encoding: str = DEFAULT_ENCODING) -> int:
-    """How many tokens `text` has; an estimate if the vocabulary is not available."""
+    """Return the number of tokens of `text`; an estimate if the vocabulary is not available."""
     vocabulary = _vocabulary(encoding)
     return len(vocabulary.encode_ordinary(text)) if vocabulary else _estimate(text)
 
 
 def token_spans(text: str, *, encoding: str = DEFAULT_ENCODING) -> list[Span]:
-    """Start and end, in characters, of each token of `text`, in order.
+    """Return the start and end, in characters, of each token of `text`, in order.
 
     A character that takes several tokens yields as many spans, the later ones possibly empty.
     """
@@ -105,7 +105,7 @@ def _fetch(encoding: str, outcome: "list[Encoding | str]") -> None:
         import tiktoken
 
         outcome.append(tiktoken.get_encoding(encoding))
-    except Exception as error:  # a thread's boundary: whatever went wrong, the answer is to estimate
+    except Exception as error:  # a thread's boundary: any failure means to estimate
         outcome.append(f"{type(error).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""The request or task that the running code works for, so that every log line can name it."""
+"""The ids of the request or task that the running code works for, so that every log line can name it."""
 
 import re
 import secrets

@@ -1,4 +1,6 @@
-"""Receives uploads too large for memory into files without a name, which vanish with the process, however it ends."""
+"""Receives uploads too large for memory into files without a name, which disappear with the process,
+however it ends.
+"""
 
 from tempfile import TemporaryFile
 from typing import Any
@@ -8,12 +10,12 @@ from django.core.files.uploadhandler import FileUploadHandler
 
 
 class NamelessFileUploadHandler(FileUploadHandler):
-    """Stands in for Django's handler, whose temporary files have names and stay if the process is killed."""
+    """Replaces Django's handler, whose temporary files have names and remain if the process is killed."""
 
     file: "UploadedFile[bytes] | None" = None
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
-        """See `FileUploadHandler.new_file`."""
+        """Open a nameless file for the next upload."""
         super().new_file(*args, **kwargs)
         self.file = UploadedFile(
             TemporaryFile(),  # noqa: SIM115 - it is closed with the request
@@ -25,18 +27,18 @@ class NamelessFileUploadHandler(FileUploadHandler):
         )
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
-        """See `FileUploadHandler.receive_data_chunk`."""
+        """Append a chunk to the file."""
         assert self.file is not None
         self.file.write(raw_data)
 
     def file_complete(self, file_size: int) -> "UploadedFile[bytes] | None":
-        """See `FileUploadHandler.file_complete`."""
+        """Return the uploaded file, positioned at its beginning."""
         assert self.file is not None
         self.file.seek(0)
         self.file.size = file_size
         return self.file
 
     def upload_interrupted(self) -> None:
-        """See `FileUploadHandler.upload_interrupted`."""
+        """Close the file, which deletes it."""
         if self.file is not None:
             self.file.close()

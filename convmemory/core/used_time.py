@@ -1,7 +1,7 @@
-"""How much time each caller's requests took lately, and how long those who took much pause before the next.
+"""Each caller's recently used time, and the pauses of callers that used much before their next request.
 
-Somebody who waits for each answer and reads it uses time, too, and on a slow machine much of it. What tells a flood
-from a person is that it hardly ever goes without a request: so what counts is the time spent waiting in line as well.
+A person who waits for each answer and reads it also uses time, on a slow machine much of it. A flood differs in that it
+has a request running or waiting almost always, so the time in line counts as well.
 """
 
 import math
@@ -9,16 +9,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-SPAN_S = 10.0  # what was used so long ago counts for a third
-FREE_SHARE = 0.2  # of the time; nobody who uses less is held up
-REQUESTED_SHARE = 0.6  # of the time; nobody whose requests are worked on or wait for less of it is held up
-PAUSE_BY_REQUEST = 4.0  # so many times as long as the request took
+# The shares were measured: with 0.2 alone, a person whose searches came every third of a second on a slow machine was
+# paused like the flood next to it. See docs/adr/0024-fair-queue.md.
+SPAN_S = 10.0  # seconds used this long ago count for a third (1/e)
+FREE_SHARE = 0.2  # of the time; callers that use less never pause
+REQUESTED_SHARE = 0.6  # of the time with a request running or waiting; callers with less never pause
+PAUSE_BY_REQUEST = 4.0  # the pause as a multiple of the request's time
 LONGEST_PAUSE_S = 4.0
-FORGOTTEN_S = 5 * SPAN_S  # after the last request, when less than a hundredth of it counts
+FORGOTTEN_S = 5 * SPAN_S  # since the last request; less than a hundredth of it counts then
 
 
 class FadingSums:
-    """A sum of seconds for each name; older ones count less and less (exponentially, over `SPAN_S`)."""
+    """A sum of seconds for each name, in which older seconds decay exponentially, over `SPAN_S`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -31,7 +33,7 @@ class FadingSums:
             self._sums.popitem(last=False)
 
     def of(self, name: str) -> float:
-        """Return the seconds that count now: one second in every second comes to `SPAN_S`."""
+        """Return the exponentially decayed seconds; one second in every second converges to `SPAN_S`."""
         seconds, since = self._sums.get(name, (0.0, 0.0))
         return seconds * math.exp((since - self._clock()) / SPAN_S)
 
@@ -50,19 +52,24 @@ class UsedTime:
         self._requested.add(name, seconds + waited_s)
 
     def of(self, name: str) -> float:
-        """Return the seconds of work that count now: somebody who always has one request under way comes to `SPAN_S`."""
+        """Return the exponentially decayed seconds of work; a caller with one request running at all times converges to
+        `SPAN_S`.
+        """
         return self._used.of(name)
 
     def is_much(self, name: str) -> bool:
-        """Return whether a caller uses more than the share that is free to everybody and hardly goes without a request."""
+        """Return whether a caller exceeds the free share of work time and has almost always a request running or
+        waiting.
+        """
         is_requesting = self._requested.of(name) > REQUESTED_SHARE * SPAN_S
         return is_requesting and self.of(name) > FREE_SHARE * SPAN_S
 
     def pause_after(self, name: str, seconds: float, *, beside: Iterable[str]) -> float:
-        """How long a caller waits after a request of so many seconds, so that those who are `beside` come first.
+        """Return the seconds that a caller pauses after a request of `seconds`, so that the other active callers come
+        first.
 
-        Everybody for whom `is_much` holds waits for somebody for whom it does not; where it holds for all of them, only
-        the one who has used the most does, and the process has always something to do.
+        Callers for whom `is_much` is true pause if it is false for one of the others; if it is true for all, only the
+        one that has used the most pauses, so the process never idles.
         """
         if not self.is_much(name):
             return 0.0

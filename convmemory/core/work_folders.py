@@ -1,9 +1,9 @@
-"""Temporary folders for what people wrote: under one private folder of the installation, deleted with their work.
+"""Temporary folders for texts of people: under one private folder of the installation, deleted with their work.
 
-`TEMPORARY_FOLDER/<host>/<kind>-<owner>-<claim>-<random>/` holds `work/` and `lock`, a file that the process which does
-the work keeps locked. The kernel releases the lock however the process ends, so that a sweep recognises folders whose
-work is over. The host is part of the path because several machines may share the folder, and not every shared file
-system locks across machines.
+`TEMPORARY_FOLDER/<host>/<kind>-<owner>-<claim>-<random>/` holds `work/` and `lock`, a file that the working process
+keeps locked. The kernel releases the lock however the process ends, so that a sweep recognises folders whose work is
+over. The host is part of the path because several machines may share the folder, and not every shared file system locks
+across machines.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from convmemory.core.options import WorkOptions
 from convmemory.core.private_files import new_private_file, private_folder
 
 LOCK, WORK = "lock", "work"
-UNLOCKED_S = 60  # how long a folder may exist before its lock is expected
+UNLOCKED_S = 60  # the age from which a folder is expected to have a lock
 MARGIN_S = 300
 
 logger = logging.getLogger(__name__)
@@ -30,9 +30,9 @@ NO_OWNER = 0
 
 @contextmanager
 def work_folder(kind: str, *, owner_id: int = NO_OWNER, claim: object = "") -> Iterator[Path]:
-    """A new empty folder for the block, named by the owner and the claim (a task, import or document) it works for.
+    """Create a new empty folder for the block, named by the owner and the claim (a task, import or document).
 
-    In a child process that `work_inside` was called in, it is made in that process's own folder.
+    In a child process that has called `work_inside`, the folder is in that process's own folder.
     """
     if _own.folder is not None:
         with tempfile.TemporaryDirectory(prefix=f"{kind}-", dir=_own.folder) as inner:
@@ -63,9 +63,9 @@ def is_temporary(path: Path) -> bool:
 
 
 def sweep_work_folders() -> int:
-    """Delete the folders whose work is over, because its process was killed; returns how many.
+    """Delete the folders of killed processes; returns how many.
 
-    One that cannot be deleted is logged.
+    A folder that cannot be deleted is logged.
     """
     gone = 0
     for folder in list(_root().glob("*/*")):
@@ -91,8 +91,7 @@ def drop_work_folders(owner_id: int) -> int:
 
 
 def _is_over(folder: Path) -> bool:
-    """Return whether no process holds the folder's lock; for another host's also whether no work takes as long as it is
-    old.
+    """Return whether no process holds the folder's lock; on another host, the folder must also exceed the longest work.
 
     Raises: FileNotFoundError.
     """
@@ -105,7 +104,7 @@ def _is_over(folder: Path) -> bool:
         with (folder / LOCK).open("rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
-        return True  # killed before it was made
+        return True  # the process was killed before it created the lock
     except BlockingIOError:
         return False
     return True

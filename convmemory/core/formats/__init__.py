@@ -1,1 +1,1 @@
-"""How pages write dates in each language; what is not said here is as Django has it."""
+"""Date formats of pages in each language; anything not defined here is as in Django."""

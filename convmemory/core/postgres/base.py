@@ -115,7 +115,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super()._configure_connection(connection)  # type: ignore[misc]  # of Django, not in its stubs
         if self.alias != NO_DB_ALIAS:
             note_layout(connection)
-        return True  # where a transaction has begun, it ends
+        return True  # Django then ends the transaction that the query above began
 
     def init_connection_state(self) -> None:
         super().init_connection_state()
@@ -129,7 +129,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     # --- the identity of the session ----------------------------------------------------------------
 
     def ensure_connection(self) -> None:
-        """Run before each cursor and each transaction, so that a transaction begins with the current identity."""
+        """Connect as the current identity. Runs before each cursor and each transaction."""
         wanted = self._wanted_place()
         if wanted != self._place:
             if self.connection is not None:
@@ -137,7 +137,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 self.close()
             self._place = wanted
         super().ensure_connection()
-        if self.connection.autocommit:  # not while a transaction ends: that would begin another
+        if self.connection.autocommit:  # not at the end of a transaction: SET would begin another
             self._assume_role()
 
     def _wanted_place(self) -> Place:
@@ -162,7 +162,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._session = replace(self._session, role=role) if self._session else _SessionState(role, settings=None)
 
     def create_cursor(self, name: str | None = None) -> Any:
-        if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
+        # After an error, the server accepts nothing but a rollback.
+        if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:
             self._assume_role()
             self.set_owner(acting.current())
         return super().create_cursor(name)
@@ -241,7 +242,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:
-        """Fails at once and with the reason, whereas a pool would keep trying and then report a timeout."""
+        """Connect once without the pool: it fails at once with the reason, whereas a pool retries and then reports a
+        timeout.
+        """
         psycopg.connect(**conn_params).close()
 
     def _revive(self) -> bool:
@@ -249,18 +252,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return bool(folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")))
 
     def _connect_again(self, conn_params: dict[str, Any], error: psycopg.OperationalError) -> Any:
-        """Try a second time if the embedded server was dead and was restarted; otherwise raise the clear message."""
+        """Connect again if the embedded server was dead and was restarted; otherwise raise an error that says what to
+        do.
+        """
         try:
             if self._revive():
                 return super().get_new_connection(conn_params)
             self._probe(conn_params)
         except psycopg.OperationalError as reason:
             raise DatabaseUnreachable(unreachable_message(conn_params, reason)) from reason
-        raise error  # it does answer: all connections of the pool were in use
+        raise error  # the server answers: all connections of the pool were in use
 
 
 def _forget_owner(connection: psycopg.Connection) -> None:
-    """Clears the owner of a connection before it returns to its pool, which discards closed connections."""
+    """Clear the owner of a connection before it returns to its pool, which discards closed connections."""
     try:
         connection.rollback()
         connection.autocommit = True

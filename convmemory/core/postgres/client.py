@@ -1,4 +1,4 @@
-"""`manage.py dbshell` on the embedded server, with the `psql` that comes with it."""
+"""`manage.py dbshell` on the embedded server, with its own `psql`."""
 
 from collections.abc import Iterable
 from pathlib import Path

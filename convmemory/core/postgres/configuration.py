@@ -11,8 +11,8 @@ from convmemory.core.memory_size import memory_size
 SUPERUSER = "postgres"
 PORT = 5432  # names the socket file; no port is opened
 MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
-BUFFER_SHARE = 1 / 8  # of the memory, for PostgreSQL's own cache: the rest is the kernel's, and the processes'
-LEAST_BUFFERS_MB, MOST_BUFFERS_MB = 256, 8192  # more would take long to set up
+BUFFER_SHARE = 1 / 8  # of the memory for PostgreSQL's cache; the kernel's cache and the processes get the rest
+LEAST_BUFFERS_MB, MOST_BUFFERS_MB = 256, 8192  # more takes long to allocate at start
 ACCESS_MAP = "convmemory"
 DISCREET = {
     "log_min_messages": "log",
@@ -23,8 +23,8 @@ DISCREET = {
     "log_parameter_max_length": "0",
     "log_parameter_max_length_on_error": "0",
 }
-"""Keeps texts of people out of the server's log: an error's message can quote a value, its detail a whole row, and what
-a crashed process was doing is a statement with its values. Whoever sent the statement gets the error all the same."""
+"""Keeps texts of people out of the server's log: an error's message can quote a value, its detail a whole row, and the
+report of a crashed process its statement with values. The client still gets the error."""
 
 
 def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str]) -> None:
@@ -44,10 +44,10 @@ def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str])
 
 
 def write_access(folder: Path) -> None:
-    """Let the folder's owner and root log in with every role. The kernel vouches for them, so that no password is sent.
+    """Let the folder's owner and root log in with every role, authenticated by the kernel without a password.
 
     Separate system users per role would gain nothing: any process of these users could read the data without the
-    server. The parts of the program stay apart because a connection cannot switch to another role.
+    server. The log-ins of the program stay separate because a connection cannot switch to another role.
     """
     names = set()
     for user_id in (folder.stat().st_uid, os.geteuid(), 0):
@@ -73,7 +73,7 @@ def _tuning() -> dict[str, str]:
         "jit": "off",
         "max_parallel_workers_per_gather": str(
             max(1, (os.cpu_count() or 2) // 2)
-        ),  # two that search leave no core free
+        ),  # two parallel searches would leave no core free
         "max_connections": str(max(60, 40 + 2 * (os.cpu_count() or 1))),
         "fsync": "on",
         "synchronous_commit": "on",

@@ -1,4 +1,4 @@
-"""What can go wrong with a connection to the database, as errors that say what to do."""
+"""Failures of a connection to the database, as errors that say what to do."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""How owners are spread over the schemas of a database, as read when a connection is opened.
+"""The distribution of owners over the schemas of a database, as read when a connection is opened.
 
 With one group, the usual case, the tables of owners are in the same schema as all others. With several, each group has
-a schema with all tables of owners, and the schema `every_group` has one table over each of them, which reads, changes
-and deletes rows of all groups and accepts no inserts. Accounts and other shared tables stay where they were. Reasons:
+a schema with all tables of owners, and the schema `every_group` has a view over each of them, which reads, changes and
+deletes rows of all groups and accepts no inserts. Accounts and other shared tables stay where they were. Reasons:
 docs/adr/0072-owner-groups.md.
 """
 
@@ -23,7 +23,7 @@ class Layout:
     """The numbers of the groups, none with a single group; the schema of shared tables; and the search path to it.
 
     `has_nodes` says that this server is a coordinator whose nodes hold the groups, see `ops/groups/nodes.py`. `known`
-    caches the groups of owners that this connection has looked up: nobody is moved while anybody is connected.
+    caches the groups of owners that this connection has looked up: no owner is moved while connections are open.
     """
 
     groups: tuple[int, ...] = ()

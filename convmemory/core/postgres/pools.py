@@ -9,12 +9,12 @@ from django.db import connections
 from convmemory.core import embedded
 from convmemory.core.acting import Login
 
-CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before the server is given up
+CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves the embedded server
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a connection is connected to: the log-in, and the replica, "" for the primary."""
+    """The target of a connection: the log-in, and the replica, "" for the primary."""
 
     login: Login = Login.SCHEMA
     replica: str = ""
@@ -35,7 +35,7 @@ _inherited: list[object] = []
 
 
 def _leave_pools_to_the_parent() -> None:
-    """Abandon the pools in a forked child: it must not use its parent's sockets."""
+    """Abandon the pools in a forked child, which must not use its parent's sockets."""
     for pools in list(POOLS.values()):
         _inherited.extend(pools.values())  # kept: collecting a pool would wait for threads that a child does not have
         pools.clear()

@@ -106,7 +106,7 @@ def run_program(command: list[str], *, folder: Path, account: Account | None) ->
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         # A file, not a pipe: the server inherits it, and a pipe would stay open as long as the server runs.
-        # A stop that came between the start of the program and the next line would leave it behind.
+        # Signals are blocked because a stop between the start of the program and the next line would leave it running.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             process = _start(command, output, folder=folder, account=account, environment=environment)

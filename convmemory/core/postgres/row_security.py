@@ -1,7 +1,7 @@
 """Row-level security: policies in the database keep owners apart even if the application omits a filter.
 
 `apply_policies` runs after every `migrate` and after a restore, so that no new table is left without its policy. The
-owner of the tables is exempt; who else is depends on the log-ins (`core/acting.py`).
+owner of the tables is exempt, and so is the maintenance log-in (`core/acting.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from convmemory.core.sql import load_sql
 
 
 def apply_policies() -> None:
-    """Create what is missing. Requires the owner of the tables."""
+    """Create missing policies. Requires the owner of the tables."""
     connection.ensure_connection()
     with transaction.atomic():
         embedded.apply_policies(connection.connection)
@@ -57,8 +57,9 @@ def application_bypasses_row_security() -> bool:
 
 
 def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
-    """Yield the statements that create the roles on an external server with these passwords, sent only as their
-    verifiers.
+    """Yield the statements that create the roles on an external server with these passwords.
+
+    Passwords are sent only as their verifiers.
     """
     yield load_sql("convmemory.core", "create_roles")
     connection.ensure_connection()

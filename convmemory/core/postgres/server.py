@@ -93,7 +93,7 @@ def _launch(folder: Path, account: Account | None) -> Postmaster:
         reason = _tail(log, seen) or result.stdout.strip()
         if "pre-existing shared memory block" not in reason:
             break
-        time.sleep(0.2 * attempt)  # processes of a killed server are about to notice that it is gone
+        time.sleep(0.2 * attempt)  # processes of a killed server end as soon as they notice
     raise DatabaseUnavailable(f"The embedded PostgreSQL on {folder} did not start.\n{reason}\nThe whole log is {log}.")
 
 
@@ -128,10 +128,8 @@ def stop(folder: Path, *, timeout_s: int = STOP_TIMEOUT_S) -> None:
 
 
 def socket_dir(folder: Path, account: Account | None) -> Path:
-    """Return the folder for the socket: the data folder, or a private folder in /tmp if that path is too long for a
-    socket.
-    """
-    # Clients take a comma for the end of a host.
+    """Return the folder for the socket: the data folder, or a private folder in /tmp if that path is too long."""
+    # Clients split a host at commas.
     if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}.lock") <= MAX_SOCKET_PATH and "," not in str(folder):
         return folder
     short = Path("/tmp") / f"convmemory-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"  # noqa: S108
@@ -221,8 +219,9 @@ def _rotated_log(folder: Path) -> Path:
 
 
 def clear_log(folder: Path) -> int:
-    """Empty the server's current log, which stays open, and delete the previous one; returns how many were not
-    empty."""
+    """Empty the server's current log, which stays open, and delete the previous one; returns how many were
+    not empty.
+    """
     log, older = folder / LOG, folder / OLDER_LOG
     cleared = 0
     with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Checks what convmemory requires of a PostgreSQL server: system checks run by `migrate` and `up`.
+"""Checks convmemory's requirements on a PostgreSQL server: system checks run by `migrate` and `up`.
 
 Ids: convmemory.E001 not reachable, E002 too old, E003 pgvector missing, E004 pgvector too old.
 """
@@ -33,8 +33,10 @@ class DatabaseValidation(BaseDatabaseValidation):
 
 
 def server_problems(server: int, installed: str | None, available: str | None) -> list[CheckMessage]:
-    """What is wrong with a server of that version, given the pgvector versions installed in and available to the
-    database."""
+    """Return the problems of a server of that version.
+
+    `installed` and `available` are the versions of pgvector in the database and on the server.
+    """
     problems: list[CheckMessage] = []
     if server < MIN_SERVER:
         hint = "Use a newer server, or leave DATABASE_URL empty for the embedded PostgreSQL."

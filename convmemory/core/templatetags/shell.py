@@ -1,6 +1,6 @@
 """The rail of the page: the product's areas, and the one that the current page belongs to.
 
-Knows pages by the names of their addresses alone; a destination whose address does not exist is left out.
+Identifies pages by the names of their addresses alone; a destination whose address does not exist is left out.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ DESTINATIONS = (
 
 @register.simple_tag
 def script_words() -> dict[str, str]:
-    """What the page's scripts say, in its language."""
+    """Return the texts of the page's scripts, in its language."""
     return translated_words()
 
 

@@ -1,5 +1,4 @@
-"""Foreign texts inside sentences of a page: each keeps its own writing direction and leaves the sentence's
-unchanged."""
+"""Foreign texts inside sentences of a page: each keeps its own writing direction without changing the sentence's."""
 
 from django import template
 from django.utils.html import format_html
@@ -10,5 +9,5 @@ register = template.Library()
 
 @register.filter
 def isolated(text: object) -> SafeString:
-    """Return the text, escaped, as one that may run in another direction than the page."""
+    """Return the text, escaped, isolated from the writing direction of the page."""
     return format_html("<bdi>{}</bdi>", text)
