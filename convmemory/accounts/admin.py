@@ -1,4 +1,6 @@
-"""Accounts in the admin: users, their API keys, their use of the model, and the record of who read whose content."""
+"""Accounts in the admin: users, their API keys, their use of the model, and the record of readings of
+foreign content.
+"""
 
 from collections.abc import Sequence
 
@@ -19,7 +21,7 @@ admin.site.unregister(User)
 
 @admin.register(User)
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
-    """Users. They are deactivated here and erased, with all that is theirs, by `manage.py erase_user`."""
+    """Users. They are deactivated here and erased, with all their data, by `manage.py erase_user`."""
 
     form = ChangeUserForm
     show_full_result_count = False
@@ -37,7 +39,7 @@ def _revoke(keys: Sequence[ApiKey]) -> None:
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(MetadataAdmin):
-    """Shows no names of keys: their owners wrote them."""
+    """API keys without their names, which are text of their owners."""
 
     list_display = ("id", "prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_select_related = ("owner",)

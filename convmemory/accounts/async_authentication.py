@@ -18,7 +18,7 @@ from convmemory.core.threads import first_in_thread
 
 
 class BearerKey(HttpBearer):
-    """`Authorization: Bearer KEY`; unsafe methods refuse a read-only key."""
+    """Accepts `Authorization: Bearer KEY`; unsafe methods refuse a read-only key."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> User | None:
         user = await first_in_thread(user_of_key, token, writes=request.method not in SAFE_METHODS)
@@ -29,11 +29,11 @@ class BearerKey(HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """The browser's session, with CSRF protection, for requests without an Authorization header."""
+    """Accepts the browser's session, with CSRF protection, for requests without an Authorization header."""
 
     async def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or await user_of_session(request) is None:
-            return None  # before the CSRF check: who is not signed in needs a key, and is told so
+            return None  # before the CSRF check: without a session, the error asks for a key
         checked: Any = super().__call__(request)
         user: User | None = await checked
         return user

@@ -1,8 +1,8 @@
 """Authenticates the caller of the API: by a bearer key, or by the browser's session (with CSRF protection).
 
 If a request has an Authorization header, that alone decides: a wrong key never falls back to the session, which would
-fail the CSRF check or act as somebody whom the key does not name. A read-only key is refused by every route with an
-unsafe method, unless the route declares `READING`.
+fail the CSRF check or act for another user than the key's. A read-only key is refused by every route with an unsafe
+method, unless the route declares `READING`.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BearerKey(security.HttpBearer):
-    """`Authorization: Bearer KEY`. `reads` says that the route changes nothing, whatever its method."""
+    """Accepts `Authorization: Bearer KEY`. `reads` says that the route changes nothing, whatever its method."""
 
     def __init__(self, *, reads: bool = False) -> None:
         self.reads = reads
@@ -33,18 +33,18 @@ class BearerKey(security.HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """The session cookie, for requests without an Authorization header."""
+    """Accepts the session cookie, for requests without an Authorization header."""
 
     def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or not request.user.is_authenticated:
-            return None  # before the CSRF check: who is not signed in needs a key, and is told so
+            return None  # before the CSRF check: without a session, the error asks for a key
         user: User | None = super().__call__(request)
         return user
 
 
 AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]
 READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
-"""For a route that changes nothing though its method is unsafe: keys that only read may use it."""
+"""For a route that changes nothing though its method is unsafe: it admits read-only keys."""
 
 
 def caller_of(request: HttpRequest) -> User:

@@ -1,6 +1,6 @@
-"""Who may read other people's content, in the admin alone, and the record of each reading.
+"""The permission to read other people's content, in the admin alone, and the record of each reading.
 
-Everybody may read their own. Reading other people's requires the permission `accounts.read_content`, granted to the
+Users may read their own content. Reading other people's requires the permission `accounts.read_content`, granted to the
 reader or to one of their groups: being a superuser is not enough. Each reading is stored as a row of `ContentAccess`.
 """
 
@@ -13,7 +13,7 @@ CODENAME = "read_content"
 
 
 def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int) -> bool:
-    """Return whether `reader` may read what `owner_id` wrote, in the admin."""
+    """Return whether `reader` may read the content of `owner_id` in the admin."""
     if not getattr(reader, "is_staff", False) or not reader.is_active:
         return False
     return reader.pk == owner_id or has_read_content(reader)
@@ -25,14 +25,15 @@ def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
 
 
 def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codename: str) -> bool:
-    """Return whether a permission was granted to the user or one of their groups. One query; being a superuser does not
-    count.
+    """Return whether a permission was granted to the user or one of their groups.
+
+    One query; being a superuser does not count, because the first account of every installation is one.
     """
     granted = Permission.objects.filter(content_type__app_label=app_label, codename=codename)
     return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 
 
 def record_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
-    """Record that `reader` reads something of somebody else; called before it is shown."""
+    """Record that `reader` reads content of another owner; called before it is shown."""
     if reader.pk != owner_id:
         ContentAccess.objects.create(reader_id=reader.pk, owner_id=owner_id, what=what[:200])

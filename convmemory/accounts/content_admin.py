@@ -1,7 +1,7 @@
 """Admin pages with content: separate from the metadata, with their own permission, and every reading is recorded.
 
 The owner sees the content at once. Others have to confirm (GET) before they see it (POST), so that nothing is read by
-accident and every recorded reading was a decision. Those without permission are told which one they need.
+accident and every recorded reading was a decision. The page names the missing permission to users without it.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def content_page(
 ) -> HttpResponse:
     """Return the page with the content that `content` loads.
 
-    `what` is its name in the record; `frame` is what the page shows around it.
+    `what` is its name in the record; `frame` is the context of the rest of the page.
     """
     context = {**site.each_context(request), **frame, "what": what, "owner_name": owner_name}
     if not may_read_content(reader=request.user, owner_id=owner_id):
@@ -51,11 +51,11 @@ class ContentAdmin(MetadataAdmin):
     content_template = ""
 
     def content_of(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """What the content page shows for the object."""
+        """Return the context of the object's content page."""
         raise NotImplementedError
 
     def content_name(self, request: HttpRequest, obj: Any) -> str:
-        """How the record names what was read."""
+        """Return the name of the object in the record of readings."""
         return str(obj)
 
     def owner_of(self, obj: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page that shows every component of the pages in every state, for developers."""
+"""A page with every component of the pages in every state, for developers."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -16,6 +16,6 @@ SPACES = ("s1", "s2", "s3", "s4", "s5", "s6")
 @require_safe
 @signed_in
 def components(request: PageRequest) -> HttpResponse:
-    """Return tokens and components; reads no data."""
+    """Render tokens and components; reads no data."""
     context = {"surfaces": SURFACES, "texts": TEXTS, "fills": FILLS, "sizes": SIZES, "spaces": SPACES}
     return render(request, "shell/components.html", context)

@@ -15,7 +15,7 @@ LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("A year")), (
 
 
 class NewKeyForm(forms.Form):
-    """What a new API key is for, how long it is valid, and whether it may write."""
+    """The purpose of a new API key, its lifetime, and whether it may write."""
 
     name = forms.CharField(
         max_length=100,
@@ -27,7 +27,7 @@ class NewKeyForm(forms.Form):
     read_only = forms.BooleanField(required=False, label=_("Read only"))
 
     def values(self) -> dict[str, Any]:
-        """Return the arguments for `keys.create_key` besides the owner."""
+        """Return the arguments of `keys.create_key` except the owner."""
         days = self.cleaned_data["expires"]
         return {
             "name": self.cleaned_data["name"],
@@ -37,7 +37,7 @@ class NewKeyForm(forms.Form):
 
 
 class EndsKeys(forms.Form):
-    """Asks whether changing a password also revokes the API keys."""
+    """A choice whether changing a password also revokes the API keys."""
 
     end_keys = forms.BooleanField(
         required=False, label=_("End all API keys"), help_text=_("Programs that use one are refused from now on.")
@@ -55,7 +55,10 @@ class ChangePasswordForm(EndsKeys, CheckedPasswordForm):
 
 
 class ChangeUserForm(UserChangeForm):  # type: ignore[type-arg]
-    """The admin's form for an account; Django's refuses taken names in other letter case only for new ones."""
+    """The admin's form for an account.
+
+    Django's own form refuses a name taken in other letter case only for new accounts.
+    """
 
     def clean_username(self) -> str:
         name: str = self.cleaned_data["username"]
@@ -65,7 +68,7 @@ class ChangeUserForm(UserChangeForm):  # type: ignore[type-arg]
 
 
 class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignore[type-arg]
-    """The admin's form for anybody's password."""
+    """The admin's form for another user's password."""
 
     def save(self, commit: bool = True) -> Any:
         user = super().save(commit=commit)

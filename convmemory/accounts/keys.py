@@ -1,4 +1,4 @@
-"""Creates, revokes and checks API keys. A read-only key is refused by everything not declared as reading.
+"""Creates, revokes and checks API keys. Routes and tools refuse a read-only key unless they are declared as reading.
 
 A key has 256 random bits, so a plain SHA-256 is enough to store it: it cannot be guessed.
 """
@@ -17,12 +17,12 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
 KEY_PREFIX = "cvm_"
-USE_RECORDED_EVERY = timedelta(minutes=1)
+USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write a minute
 MAX_DAYS = 36_500
 
 
 def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
-    """Return a new key of `owner`, valid for `days` days (None: for ever); it can be read only now.
+    """Return a new key of `owner`, valid for `days` days (None: without end); only its hash is stored.
 
     Raises: InvalidInput.
     """
@@ -59,7 +59,7 @@ def active_key(*, owner: AbstractBaseUser, key_id: int) -> ApiKey:
 
 
 def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
-    """Raises: NotFound."""
+    """Revoke a key of `owner`. Raises: NotFound."""
     keys = ApiKey.objects.filter(owner_id=owner.pk, pk=key_id, revoked_at=None)
     if not keys.update(revoked_at=timezone.now()):
         raise NotFound(f"There is no active API key {key_id}.")
@@ -71,8 +71,9 @@ def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
 
 
 def user_of_key(key: str, *, writes: bool = True) -> User | None:
-    """Return the active user to whom the key belongs, or None if it is wrong, revoked or expired. Records its use. One
-    query.
+    """Return the active user to whom the key belongs, or None if it is wrong, revoked or expired.
+
+    Records its use. One query.
 
     Raises: ReadOnlyKey if the key is read-only and the request `writes`.
     """

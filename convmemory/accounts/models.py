@@ -1,6 +1,6 @@
 """API keys, readings of other people's content, and each person's use of the operator's model.
 
-A key tells the server whose archive a program reads; only its hash is stored.
+A key identifies the owner whose archive a program reads; only its hash is stored.
 """
 
 from django.conf import settings
@@ -9,7 +9,7 @@ from django.utils import timezone
 
 
 class ApiKey(models.Model):
-    """A bearer key of one user. The key itself is shown once, when it is made."""
+    """A bearer key of one user. The key itself is shown once, when it is created."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100, blank=True, default="")
@@ -25,7 +25,7 @@ class ApiKey(models.Model):
         verbose_name = "API key"
 
     def __str__(self) -> str:
-        return f"key {self.prefix}…"  # the admin shows it, and a name is the owner's own text
+        return f"key {self.prefix}…"  # not the name: the admin shows this, and the name is the owner's text
 
     @property
     def is_expired(self) -> bool:
@@ -33,7 +33,7 @@ class ApiKey(models.Model):
 
 
 class ContentAccess(models.Model):
-    """One reading of somebody's content by somebody else, in the admin."""
+    """One reading of a person's content by another user, in the admin."""
 
     reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -7,6 +7,6 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class QuotaOptions(FromSettings):
-    """How much of the server's model a person may use per day; 0 is unlimited."""
+    """The daily quota of tokens per person for the server's model; 0 is unlimited."""
 
     chat_daily_tokens: int

@@ -1,4 +1,4 @@
-"""The quota of the operator's model that each person may use per day, CHAT_DAILY_TOKENS, and what they have used.
+"""The daily quota of the operator's model per person, CHAT_DAILY_TOKENS, and its use.
 
 A request first reserves its maximum cost in one conditional statement, so that any number of processes count together
 and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost. The
@@ -34,7 +34,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class UseToday:
-    """What a person has used and reserved today; `limit` is 0 if there is none."""
+    """Tokens and requests that a person has used and reserved today; `limit` is 0 without a quota."""
 
     tokens: int
     requests: int
@@ -60,7 +60,10 @@ def use_today(*, owner_id: int) -> UseToday:
 
 
 def require_quota(*, owner_id: int) -> None:
-    """Raises: QuotaUsedUp. For refusing a request before anything is stored; it reserves nothing."""
+    """Raise QuotaUsedUp if today's quota is used up; reserves nothing.
+
+    For refusing a request before anything is stored.
+    """
     if _tokens_a_day() and use_today(owner_id=owner_id).is_used_up:
         raise _used_up()
 
@@ -86,8 +89,9 @@ def settle(reservation: Reservation, *, tokens: int) -> None:
 
 @contextmanager
 def metered(*, owner_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
-    """Wraps one request that may cost `tokens`. Call the yielded function with the actual cost; otherwise the cost is
-    zero.
+    """Reserve `tokens` for one request, and settle its cost after the block.
+
+    The block passes the actual cost to the yielded function; otherwise the cost is zero.
 
     Raises: QuotaUsedUp.
     """
@@ -121,5 +125,5 @@ def _span(seconds: float) -> str:
 
 
 def _tokens_a_day() -> int:
-    """How many tokens a person may use; 0 for any number."""
+    """Return the number of tokens that a person may use per day; 0 for any number."""
     return QuotaOptions.from_settings().chat_daily_tokens

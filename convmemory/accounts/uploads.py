@@ -20,7 +20,7 @@ _uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
 
 
 class SessionAuth(async_authentication.SessionAuth):
-    """The browser's session. Its CSRF check needs the form, which was read before in a thread that may wait."""
+    """Accepts the browser's session. Its CSRF check needs the form, which a thread has read before."""
 
     async def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
@@ -34,7 +34,7 @@ UPLOAD_AUTHENTICATION: list[Any] = [async_authentication.BearerKey(), SessionAut
 
 
 async def in_upload_thread(function: Callable[[], T]) -> T:
-    """What `function` returns, run in one of the few threads that read forms and store files."""
+    """Return the result of `function`, run in one of the few threads that read forms and store files."""
     return await asyncio.get_running_loop().run_in_executor(_uploads, copy_context().run, function)
 
 

@@ -1,4 +1,4 @@
-"""Addresses of the account pages. Those for logging in and out are in `convmemory/urls.py`."""
+"""Addresses of the account pages; logging in and out is in `convmemory/urls.py`."""
 
 from django.urls import path
 

@@ -10,7 +10,7 @@ SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
 
 
 def user_named(username: str) -> User:
-    """Raises: NotFound, which says how to create the user."""
+    """Return the active user with this name. Raises: NotFound, which says how to create the user."""
     try:
         return User.objects.get(username=username, is_active=True)
     except User.DoesNotExist:
@@ -20,7 +20,7 @@ def user_named(username: str) -> User:
 
 
 def create_user(*, username: str, password: str | None, is_admin: bool = False) -> User:
-    """Return a new user; without a password they cannot sign in on the pages.
+    """Return a new user; without a password the user cannot sign in on the pages.
 
     Raises: InvalidInput for a name that is invalid or taken, also in other letter case, and for a weak password.
     """
@@ -39,7 +39,7 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
 
 
 def _require_free(username: str) -> None:
-    """Raises: InvalidInput if the name is taken."""
+    """Raise InvalidInput if the name is taken."""
     taken = User.objects.filter(username__iexact=username).values_list("username", flat=True).first()
     if taken == username:
         how = SIGN_IN_REMEDY.format(name=username)

@@ -29,7 +29,7 @@ NEW_KEY_S = 60  # the redirect follows at once
 @require_safe
 @signed_in
 def account(request: PageRequest) -> HttpResponse:
-    """Who the caller is, and how much of the server's model they have used today."""
+    """Render the caller's account and today's use of the server's model."""
     context = {"use": use_today(owner_id=request.user.pk), "has_model": endpoint_from_settings() is not None}
     return render(request, "accounts/account.html", context)
 
@@ -37,7 +37,7 @@ def account(request: PageRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def appearance(request: PageRequest) -> HttpResponse:
-    """Light, dark or the system's choice, the density of pages, and their language."""
+    """Render or store the choices of theme, density and language."""
     if request.method != "POST":
         context = {"themes": THEMES, "densities": DENSITIES, "languages": languages()}
         return render(request, "accounts/appearance.html", context)
@@ -54,7 +54,7 @@ def appearance(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def key_use(request: PageRequest, key_id: int) -> HttpResponse:
-    """Return whether a key was used yet: the line below a new key polls every two seconds until it was."""
+    """Render whether a key has been used yet: the line below a new key polls every two seconds until it was."""
     found = ApiKey.objects.filter(owner_id=request.user.pk, pk=key_id).first()
     if found is None:
         raise NotFound(f"There is no API key {key_id}.")
@@ -64,7 +64,10 @@ def key_use(request: PageRequest, key_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def keys(request: PageRequest) -> HttpResponse:
-    """Return the caller's keys, and a form for a new one. A new key is shown once, on the page that follows its POST."""
+    """Render the caller's keys, and a form for a new one.
+
+    A new key is shown once, on the page that follows its POST.
+    """
     form = NewKeyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         return redirect_with_new_key(request, create_key(owner=request.user, **form.values()))
@@ -79,9 +82,10 @@ def keys(request: PageRequest) -> HttpResponse:
 
 
 def redirect_with_new_key(request: PageRequest, key: str) -> HttpResponse:
-    """Return a redirect to the same page, which shows the new key, so that loading the page again makes no other.
+    """Return a redirect to the same page, which shows the new key, so that reloading the page creates no other.
 
-    The key travels in a signed cookie of that page alone, which is deleted when the key is shown: the server has none.
+    The key travels in a signed cookie of that page alone, which is deleted when the key is shown: the server stores
+    none.
     """
     response = redirect(request.path)
     response.set_signed_cookie(
@@ -93,13 +97,13 @@ def redirect_with_new_key(request: PageRequest, key: str) -> HttpResponse:
 
 
 def new_key_of(request: PageRequest) -> str:
-    """Return the key that was made by the POST before this request, "" if there was none."""
+    """Return the key that the POST before this request created, "" if there was none."""
     key = request.get_signed_cookie(NEW_KEY_COOKIE, default=None, salt=_salt_of(request), max_age=NEW_KEY_S)
     return key or ""
 
 
 def showing_new_key(request: PageRequest, response: HttpResponse) -> HttpResponse:
-    """Return the page's response, after which no key is shown again."""
+    """Return the page's response, which deletes the cookie of the new key."""
     if NEW_KEY_COOKIE in request.COOKIES and request.method != "HEAD":
         response.delete_cookie(NEW_KEY_COOKIE, path=request.path, samesite="Strict")
     response.headers["Cache-Control"] = "private, no-store"
@@ -107,7 +111,7 @@ def showing_new_key(request: PageRequest, response: HttpResponse) -> HttpRespons
 
 
 def _salt_of(request: PageRequest) -> str:
-    return f"convmemory.accounts.new_key.{request.user.pk}"  # another user of the browser is not shown it
+    return f"convmemory.accounts.new_key.{request.user.pk}"  # the next user of the same browser must not see it
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
         user = User.normalize_username(user)
         try:
-            with transaction.atomic():  # a key that cannot be leaves no user behind
+            with transaction.atomic():  # a failure to create the key must not leave a new user
                 if create and not User.objects.filter(username=user).exists():
                     create_user(username=user, password=None)
                     self.stdout.write(f"Made the user {user!r}.")

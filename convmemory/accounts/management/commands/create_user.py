@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
 
 def _ask_for_password() -> str:
-    """Raises: CommandError if the second entry differs."""
+    """Prompt for the password twice. Raises: CommandError if the second entry differs."""
     password = getpass.getpass("Password: ")
     if getpass.getpass("Password, again: ") != password:
         raise CommandError("The two passwords differ: nobody was made.")
