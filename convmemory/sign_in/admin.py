@@ -1,4 +1,4 @@
-"""The administration's sign-in, with the same pauses."""
+"""The administration's sign-in form, with the same pauses."""
 
 from django.contrib import admin
 

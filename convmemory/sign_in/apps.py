@@ -16,5 +16,5 @@ class SignInConfig(AppConfig):
 
 
 def act_for_whoever_signed_in(sender: Any, user: Any, **kwargs: Any) -> None:
-    """The rest of the request acts for the user who signed in."""
+    """Let the rest of the request act for the user who signed in."""
     acting.authenticated(user.pk)

@@ -3,8 +3,8 @@
 An attempt is counted before its password is checked, so that many parallel attempts get no further than successive
 ones. There are three counts, each with some free attempts and then pauses that double: for a name from an address, for
 a name, and for an address. For an address from which the name's owner has signed in before, only the first count
-applies: strangers cannot lock the owner out there, and elsewhere only for minutes at a time. Unknown names are counted
-like others.
+applies: an attacker cannot lock the owner out there, and elsewhere only for minutes at a time. Unknown names are
+counted like others.
 """
 
 from contextlib import AbstractContextManager
@@ -24,7 +24,7 @@ from convmemory.core.sql import load_sql
 
 FORGET_FAILURES = timedelta(days=1)
 FORGET_ADDRESSES = timedelta(days=180)
-LEAK_S = 600  # one failure is forgiven for so many seconds without another
+LEAK_S = 600  # one failure is forgiven after this many seconds without another
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PasswordsPaused(ConvMemoryError):
 
 
 class Attempt(AbstractContextManager["Attempt"]):
-    """One password to be checked. It counts as wrong from the start of the block.
+    """One check of a password. It counts as wrong from the start of the block.
 
     In the block, `succeeded` reports that it was right. An error other than a wrong password reverts the count.
     """
@@ -63,11 +63,12 @@ class Attempt(AbstractContextManager["Attempt"]):
         network = network_of(address)
         self._username, self._wrong = username, wrong
         self._address = _key("address", network)
+        # In the order of `RULES`.
         self._keys = [_key("pair", f"{network} {username}"), _key("name", username), self._address]
         self._is_known = False
 
     def __enter__(self) -> "Attempt":
-        """Raises: PasswordsPaused."""
+        """Count the attempt. Raises: PasswordsPaused."""
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.sign_in", "begin_attempt"), self._parameters())
             may_be_judged, self._is_known, wait_s = cursor.fetchone()
@@ -82,7 +83,7 @@ class Attempt(AbstractContextManager["Attempt"]):
             self._take_back(cleared=[])
 
     def succeeded(self, user: AbstractBaseUser) -> None:
-        """The password was right: clear the wrong ones before it, and remember the address."""
+        """Report that the password was right: clear the wrong ones before it, and remember the address."""
         self._take_back(cleared=self._keys[:1])
         values = {"owner": user.pk, "address": self._address, "forget": FORGET_ADDRESSES}
         with acting_for(user.pk), connection.cursor() as cursor:

@@ -10,7 +10,7 @@ from convmemory.sign_in.attempts import Attempt, is_password_of
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password. Raises PasswordsPaused and HashingBusy, which the middleware handles."""
+    """Name and password. Raises PasswordsPaused and HashingBusy, which `page_errors` answers."""
 
     def clean(self) -> dict[str, Any]:
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
@@ -26,11 +26,11 @@ class SignInForm(AuthenticationForm):
 
 
 class AdminSignInForm(SignInForm, AdminAuthenticationForm):
-    """The same for the administration, which admits staff only."""
+    """The same form for the administration, which admits staff only."""
 
 
 class ChangePasswordForm(PasswordChangeForm):
-    """The old password and a new one; `address` is where the request came from."""
+    """The old password and a new one; `address` is the client's."""
 
     def __init__(self, *args: Any, address: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

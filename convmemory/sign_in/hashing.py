@@ -1,7 +1,8 @@
 """One thread that hashes passwords at a low priority, with a short queue.
 
-Hashing deliberately takes a core for a third of a second. Without a bound, many wrong passwords at once would take
-every core away from searches. `hashlib` releases the interpreter lock while it hashes, so one extra thread is enough.
+A hash deliberately takes a core for a third of a second. Without a limit, many wrong passwords at once would take every
+core and database connection away from searches, which then waited up to 19 s (docs/adr/0022-limits-before-django.md).
+`hashlib` releases the interpreter lock while it hashes, so one extra thread is enough.
 """
 
 import os
@@ -20,13 +21,13 @@ from convmemory.core.errors import ConvMemoryError
 T = TypeVar("T")
 
 THREADS = 1
-PLACES = 8  # being hashed and waiting; more would wait longer than people do
+PLACES = 8  # running and waiting hashes; at a third of a second each, more would wait too long
 NICENESS = 10
 RETRY_AFTER_S = 5
 
 
 class HashingBusy(ConvMemoryError):
-    """More passwords are waiting than can be checked soon; `retry_after_s` is when to try again, in seconds."""
+    """More passwords wait than can be checked soon; `retry_after_s` is the pause before a retry, in seconds."""
 
     retry_after_s = RETRY_AFTER_S
 
@@ -42,7 +43,7 @@ class HashingPool:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hashing", initializer=_step_back)
 
     def run(self, function: Callable[[], T]) -> T:
-        """What the function returns. Raises: HashingBusy at once if all places are taken."""
+        """Return the result of the function. Raises: HashingBusy at once if all places are taken."""
         if not self._places.acquire(blocking=False):
             raise HashingBusy
         try:
@@ -60,20 +61,22 @@ def hashing_pool() -> HashingPool:
     return HashingPool(threads=THREADS, places=PLACES)
 
 
-os.register_at_fork(after_in_child=hashing_pool.cache_clear)  # a child has the pool, but none of its threads
+os.register_at_fork(after_in_child=hashing_pool.cache_clear)  # a forked child inherits the pool without its threads
 
 
 class PooledHasher(PBKDF2PasswordHasher):
     """Django's hasher, run in the pool; the hashes are the same."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        """Raises: HashingBusy."""
+        """Hash the password in the pool. Raises: HashingBusy."""
         return hashing_pool().run(partial(super().encode, password, salt, iterations))
 
 
 def _step_back() -> None:
-    """Lower the thread's priority, so that searches go first. Linux has one per thread, and presents it as one per
-    process."""
+    """Lower the thread's priority, so that searches run first.
+
+    Linux has one priority per thread, although the call names a process.
+    """
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -20,7 +20,7 @@ class PasswordFailures(models.Model):
 
 
 class KnownAddress(models.Model):
-    """An address from which a person has given the right password: others cannot lock them out there."""
+    """An address from which a person has given the right password: wrong passwords of others do not pause it."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     address_hash = models.BinaryField(max_length=32)
