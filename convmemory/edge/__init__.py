@@ -1,1 +1,1 @@
-"""Between the network and the application: limits on connections and bodies, and headers of responses."""
+"""Wrappers between the network and the application: limits on connections and bodies, and response headers."""

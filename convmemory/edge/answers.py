@@ -1,6 +1,6 @@
 """Headers of every response to a program: no cache stores it, and no browser guesses its type.
 
-This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures alike.
+This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures.
 """
 
 import logging
@@ -20,7 +20,7 @@ PROBES = frozenset({"/health", "/ready", "/metrics"})
 
 
 class PrivateAnswers:
-    """The application, with `no-store` and `nosniff` on responses to programs, and a response to every failure."""
+    """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -39,7 +39,7 @@ class PrivateAnswers:
 
         try:
             await self._application(scope, receive, send_private)
-        except Exception as error:  # the boundary of the request: a server's own answer would lack the headers
+        except Exception as error:  # the boundary of the request: uvicorn's own answer would lack the headers
             if started:
                 raise
             logger.exception("A request could not be answered")

@@ -1,8 +1,8 @@
-"""Counts the bodies of requests before anything stores them.
+"""Limits the size and the slowness of request bodies before anything stores them.
 
 Django writes a whole body to memory or disk before its first middleware runs, so its own limits come too late. This
-ASGI wrapper looks at Content-Length first and counts what really arrives after that. Who sends is asked of the
-database only where a body passes the limit of strangers; a smaller one costs a comparison.
+ASGI wrapper checks Content-Length first and counts the bytes that arrive after that. It looks up the sender in the
+database only if a body exceeds the limit of anonymous senders; a smaller body costs a comparison.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ MB = 1024 * KB
 IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
 DOCUMENT_PATHS = frozenset({"/api/v1/documents", "/documents"})
 MCP_PATH = "/mcp"
-MAX_MCP_REQUEST_MB = 1  # kept in memory until it is whole; arguments of the tools, which only read, are short
-FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
+MAX_MCP_REQUEST_MB = 1  # the body stays in memory, and the tools' arguments are short
+FORM_OVERHEAD = MB  # for an upload's other fields and boundaries; the view checks the file's own size
 LINGER_BYTES = 8 * MB
 LINGER_S = 2.0
-LINGER_PAUSE_S = 0.05  # between two pieces of a body that is thrown away: a flood of refused ones costs next to nothing
+LINGER_PAUSE_S = 0.05  # between pieces of a discarded body, so that a flood costs almost no time
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How slowly a body may come: seconds between two pieces, and bytes a second once `idle_s` are over."""
+    """The slowest accepted body: seconds between two pieces, and bytes per second after the first `idle_s`."""
 
     idle_s: float
     min_rate: int
@@ -41,7 +41,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How large a body may be, in bytes, and what is said where it is larger."""
+    """The largest accepted body in bytes, and the message for a larger one."""
 
     size: int
     detail: str
@@ -57,7 +57,7 @@ def limit_of_strangers() -> Limit:
 
 
 def limit_of_users(path: str, method: str) -> Limit:
-    """Return the limit at this address for somebody who is signed in."""
+    """Return the limit at this address for a signed-in user."""
     options = EdgeOptions.from_settings()
     if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
         return Limit(
@@ -85,7 +85,7 @@ def limit_of_users(path: str, method: str) -> Limit:
 
 
 class BoundedBodies:
-    """The application, with bodies that are neither larger nor slower than they may be."""
+    """Runs the application with bodies within the limits of size and pace."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class BoundedBodies:
 
 
 def _declared_size(scope: Scope) -> int:
-    """Content-Length, 0 where it is missing or no number: what arrives is counted in any case."""
+    """Return Content-Length, 0 if it is missing or invalid: received bytes are counted in any case."""
     given = header(scope, b"content-length")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
 
@@ -142,14 +142,15 @@ class _Body:
     ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._pace, self._knows_sender = pace, knows_sender
-        self._limit: Limit | None = None  # not asked for yet: the body is smaller than what anybody may send
+        self._limit: Limit | None = None  # None until the body exceeds the anonymous limit
         self._size = 0
         self._started: float | None = None
         self._complete = self._refused = False
 
     async def receive(self) -> Message:
-        """Return the next piece. A body that may not go on is refused here, and the application told that its client
-        left.
+        """Return the next piece of the body.
+
+        A body over a limit is refused here, and the application receives a disconnect.
         """
         if self._refused:
             return DISCONNECT
@@ -182,7 +183,7 @@ class _Body:
         await self._send(message)
 
     async def may_be_as_large_as(self, size: int) -> bool:
-        """Return whether a body of so many bytes is accepted; where it is not, the request is answered."""
+        """Return whether a body of this size is accepted; if not, send the refusal."""
         if size <= EdgeOptions.from_settings().max_anonymous_request_kb * KB:
             return True
         try:
@@ -201,7 +202,7 @@ class _Body:
         return limit_of_strangers()
 
     async def _next_piece(self) -> Message:
-        """Raises: TimeoutError where the client is silent for too long or sends too little."""
+        """Receive the next piece. Raises: TimeoutError if the client is silent for too long or too slow on average."""
         now = asyncio.get_running_loop().time()
         self._started = now if self._started is None else self._started
         left = self._started + self._pace.idle_s + self._size / self._pace.min_rate - now
@@ -224,7 +225,7 @@ class _Body:
         await end_refusal(self._send)
 
     async def _linger(self) -> None:
-        """Throw a little more of the body away: closed at once, the connection is reset, and the answer with it."""
+        """Read and discard a little more of the body: closed at once, the connection is reset, and the answer lost."""
         thrown = 0
         try:
             async with asyncio.timeout(LINGER_S):

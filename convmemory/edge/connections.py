@@ -1,11 +1,11 @@
 """uvicorn's HTTP protocol, extended so that clients that send no request are disconnected.
 
-uvicorn closes a connection that is idle after a response, but waits for ever for the first request, and for the rest
-of a request's head. Here a head must arrive within `REQUEST_IDLE_S` seconds of its first byte and have at most
+uvicorn closes a connection that is idle after a response, but waits without limit for the first request, and for the
+rest of a request's head. Here a head must arrive within `REQUEST_IDLE_S` seconds of its first byte and have at most
 `MAX_HEAD_BYTES`; at most `MAX_WAITING` connections may be waiting (the one that has waited longest is closed); and a
-client that stops reading its response is disconnected after `UNREAD_S` seconds. A stream is never ended for being
-slow. `manage.py up` starts uvicorn with `--http convmemory.edge.connections:GuardedConnection`; behind another server
-a proxy has to do the same.
+client that stops reading its response is disconnected after `UNREAD_S` seconds. A stream is never ended for being slow.
+`manage.py up` starts uvicorn with `--http convmemory.edge.connections:GuardedConnection`; in front of another server a
+proxy has to do the same.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._heads = 0
-        self._head_bytes = 0  # of the head that is arriving
+        self._head_bytes = 0  # of the arriving head
         self._in_head = True
 
     # --- heads ----------------------------------------------------------------------------------------
@@ -85,11 +85,11 @@ class GuardedConnection(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         self._head_timer = None
-        if self.cycle is None or self.cycle.response_complete:  # else it is the next request's, and the answer goes on
+        if self.cycle is None or self.cycle.response_complete:  # else a response is still being sent
             self._turn_away(b"408 Request Timeout" if self._head_bytes else b"")
 
     def _turn_away(self, status: bytes) -> None:
-        """Close the connection, with a status where that can still be sent."""
+        """Close the connection, with a status if that can still be sent."""
         if self.transport.is_closing():
             return
         if status and (self.cycle is None or self.cycle.response_complete):
@@ -104,7 +104,7 @@ class GuardedConnection(HttpToolsProtocol):
             del self.waiting[longest]
             longest.transport.close()
 
-    # --- answers that nobody reads --------------------------------------------------------------------
+    # --- unread responses --------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -1,9 +1,9 @@
-"""Limits how many requests are handled at once: in all, of one caller, and of those that check a password.
+"""Limits the number of concurrent requests: in total, of one caller, and of those that check a password.
 
 A request takes a place when its body has arrived; until then it counts among the requests that are being received,
 which have a limit of their own, because each keeps a part of its body in memory. Excess requests are refused before
-they take a thread or a database connection. A server's own limit on connections would count idle ones too, so that
-one client could shut out all others by opening connections.
+they take a thread or a database connection. uvicorn's own limit on connections counts idle ones too, so that one client
+could shut out all others by opening connections.
 """
 
 import re
@@ -26,9 +26,9 @@ from convmemory.edge.wire import DISCONNECT, has_body
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 PASSWORDS_AT_ONCE = 8
 PASSWORDS_AT_ONCE_PER_ADDRESS = 4
-SHARE = 4  # one caller takes at most a quarter of the places, and unknown callers never the last quarter
+SHARE = 4  # a caller gets at most 1/4 of the places, unknown callers never the last 1/4
 SMALLEST_SHARE = 8  # a browser opens six connections to one server
-BUSY = 4  # requests of one address at once from which on unknown keys and sessions are looked up
+BUSY = 4  # concurrent requests of an address from which its credentials are looked up
 LOOKUPS_AT_ONCE = 8
 RETRY_AFTER_S = 2
 ALIVE = "/health"  # a busy process must not be restarted
@@ -57,7 +57,7 @@ _TOO_MANY_FROM_THERE = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How many requests may be under way in all and by one name, and how a further one is refused."""
+    """The most requests at a time, in total and by one name, and the refusals of further ones."""
 
     in_all: int
     by_name: int
@@ -66,14 +66,14 @@ class Bound:
 
 
 class UnderWay:
-    """Counts the requests that are under way, in all and by name."""
+    """Counts the requests in progress, in total and by name."""
 
     def __init__(self) -> None:
         self.total = 0
         self.by_name: Counter[str] = Counter()
 
     def refusal(self, name: str, bound: Bound) -> Refusal | None:
-        """Return why a further request of this name is refused, None if it may be taken."""
+        """Return the refusal of a further request of this name, None if there is room."""
         if self.by_name[name] >= bound.by_name:
             return bound.full_of_name
         return bound.full if self.total >= bound.in_all else None
@@ -92,9 +92,9 @@ class UnderWay:
 
 
 class BoundedCrowds:
-    """The application, asked by no more requests at once than this process can serve well.
+    """Runs the application with no more concurrent requests than this process can serve well.
 
-    `knows_sender` looks a request's key or session up; it is asked only where the request would otherwise share the
+    `knows_sender` looks up a request's key or session; it is called only if the request would otherwise share the
     places of its address with others.
     """
 
@@ -113,7 +113,7 @@ class BoundedCrowds:
         await _Request(self, scope, receive, send, caller=await self._caller_of(scope)).run()
 
     def enter_receiving(self, stack: ExitStack, caller: str) -> Refusal | None:
-        """Count a request whose body is still arriving until `stack` ends, or return why it is refused."""
+        """Count a request whose body is still arriving until `stack` ends, or return its refusal."""
         bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests // 2)
         refusal = self._receiving.refusal(caller, bound)
         if refusal is None:
@@ -121,7 +121,7 @@ class BoundedCrowds:
         return refusal
 
     def enter_running(self, stack: ExitStack, caller: str, scope: Scope) -> Refusal | None:
-        """Give the request a place until `stack` ends, or return why it is refused."""
+        """Give the request a place until `stack` ends, or return its refusal."""
         bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests)
         refusal = self._running.refusal(caller, bound)
         if refusal is None and scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
@@ -134,7 +134,7 @@ class BoundedCrowds:
         return refusal
 
     async def _caller_of(self, scope: Scope) -> str:
-        """Name the caller. A credential that this process has not seen yet is looked up where its address is busy."""
+        """Return the caller's name. A credential that is new to this process is looked up if its address is busy."""
         caller = caller_of(scope)
         if is_user(caller) or not self._is_busy(caller) or self._lookups >= LOOKUPS_AT_ONCE:
             return caller
@@ -142,13 +142,13 @@ class BoundedCrowds:
         try:
             await self._knows_sender(scope)
         except (OperationalError, InterfaceError, DatabaseUnavailable):
-            return caller  # counted by its address; if it needs the database, its answer says what is wrong
+            return caller  # counted by its address; the response reports the database's failure
         finally:
             self._lookups -= 1
         return caller_of(scope)
 
     def _is_busy(self, caller: str) -> bool:
-        """Return whether the caller has several requests under way, or would not get a place."""
+        """Return whether the caller has several requests in progress, or would not get a place."""
         places = EdgeOptions.from_settings().max_concurrent_requests
         return any(
             under_way.by_name[caller] >= BUSY or under_way.refusal(caller, _bound_of(caller, most)) is not None
@@ -166,7 +166,7 @@ def _password_bound() -> Bound:
 
 
 class _Request:
-    """One request: counted as received until its body is whole, then as running."""
+    """One request: counted as being received until its body is complete, then as running."""
 
     def __init__(self, crowds: BoundedCrowds, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
         self._crowds, self._caller = crowds, caller

@@ -1,4 +1,4 @@
-"""HTTPS for what stands beside Django, whose own middleware does it for the rest."""
+"""HTTPS for the applications next to Django, whose own middleware enforces it for the rest."""
 
 from http import HTTPStatus
 
@@ -15,7 +15,7 @@ _PLAIN = Refusal(
 
 
 class HttpsOnly:
-    """The application, not asked over plain HTTP where settings say so: programs follow no redirect of a POST."""
+    """Refuses requests over plain HTTP if the settings say so: programs follow no redirect of a POST."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -28,7 +28,9 @@ class HttpsOnly:
 
 
 def _is_secure(scope: Scope) -> bool:
-    """As Django sees it: by the proxy's header where there is one, else by the connection."""
+    """Return whether the request is secure by Django's rules: by the proxy's header if it is trusted, else by the
+    connection.
+    """
     forwarded = header(scope, b"x-forwarded-proto") if SiteOptions.from_settings().secure_proxy_ssl_header else ""
     scheme: str = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
     return scheme == "https"

@@ -1,7 +1,7 @@
 """Refuses the character NUL in addresses, queries and forms, in one place for all of them.
 
-PostgreSQL stores no NUL, so that any filter over one would fail in the database. Bodies of JSON are not looked at here:
-what people wrote may hold one, which is left out where it is stored.
+PostgreSQL stores no NUL, so that any filter over one would fail in the database. JSON bodies are not checked here:
+texts of people may contain one, which is removed before they are stored.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 
 
 class NulMiddleware:
-    """Answers 400 to a request with a NUL. Stands after the check of forms, which has read the form already."""
+    """Answers 400 to a request with a NUL. It follows the CSRF check, which has read the form already."""
 
     sync_capable = True
     async_capable = True
@@ -48,7 +48,7 @@ class NulMiddleware:
 
 
 def _place_in_address(request: HttpRequest) -> str:
-    """Where the address holds a NUL, empty where it holds none."""
+    """Return the part of the address that contains a NUL, empty if none does."""
     if NUL in request.path:
         return "The address"
     query = request.META.get("QUERY_STRING", "")

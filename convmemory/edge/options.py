@@ -7,7 +7,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class EdgeOptions(FromSettings):
-    """How large, how slow and how many requests may be."""
+    """Limits on the size, the pace and the number of requests."""
 
     max_upload_mb: int
     max_document_mb: int
@@ -20,7 +20,7 @@ class EdgeOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class CallerOptions(FromSettings):
-    """How many requests of one caller are worked on at once."""
+    """Limits on the concurrent requests of one caller."""
 
     requests_per_user: int
     requests_beside_others: int

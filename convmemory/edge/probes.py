@@ -11,7 +11,7 @@ PROBES = {"/health", "/ready", "/api/v1/health", "/api/v1/ready"}
 
 
 class AnsweredProbes:
-    """The application, whose health is told whatever name it is asked by."""
+    """Lets health checks bypass ALLOWED_HOSTS."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

@@ -15,7 +15,7 @@ from convmemory.problems import problem
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is refused, in a sentence that says what to do; `retry_after_s` is a number of whole seconds."""
+    """A refusal's status and its reason, a sentence that says what to do; `retry_after_s` is in whole seconds."""
 
     status: HTTPStatus
     detail: str
@@ -23,7 +23,7 @@ class Refusal:
 
 
 def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
-    """Return the answer. Touches no database."""
+    """Return the response. Uses no database."""
     response = _document(path, refusal) if is_for_programs(path) else _page(refusal)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -34,7 +34,10 @@ def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
 
 
 async def start_refusal(scope: Scope, send: Send, refusal: Refusal) -> None:
-    """Send the whole answer, which is the connection's last, but do not end it: the client may still be sending."""
+    """Send the whole response without ending it: the client may still be sending.
+
+    The connection closes after it.
+    """
     response = refusal_response(scope["path"], refusal)
     response.headers["Connection"] = "close"
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
@@ -47,14 +50,14 @@ async def end_refusal(send: Send) -> None:
 
 
 async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
-    """Send the answer; the server closes the connection."""
+    """Send the refusal; the server closes the connection."""
     await start_refusal(scope, send, refusal)
     await end_refusal(send)
 
 
 def _document(path: str, refusal: Refusal) -> HttpResponse:
     extra = {}
-    if path.startswith("/v1/"):  # clients of OpenAI's API look here
+    if path.startswith("/v1/"):  # clients of OpenAI's API read this field
         extra["error"] = {"message": refusal.detail, "type": "invalid_request_error", "param": None, "code": None}
     return problem(refusal.status, refusal.detail, **extra)
 
@@ -66,5 +69,5 @@ def _page(refusal: Refusal) -> HttpResponse:
 
 @lru_cache(maxsize=64)
 def _page_text(refusal: Refusal) -> str:
-    """Kept, because what is refused in crowds has to cost little."""
+    """Return the page's HTML, cached because refusals of a flood have to cost little."""
     return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})

@@ -1,6 +1,6 @@
 """Identifies the sender of a request, by a key, a session or an address, for the limits on requests and bodies.
 
-Nothing else depends on it. Permissions are checked where the request is handled.
+Nothing else depends on it. The application checks permissions itself.
 """
 
 from importlib import import_module
@@ -29,7 +29,7 @@ def is_user(caller: str) -> bool:
 
 
 async def is_signed_in(scope: Scope) -> bool:
-    """Return whether the request has a valid key or session, which `caller_of` knows then.
+    """Return whether the request has a valid key or session, which `caller_of` then recognises.
 
     Takes at most one thread and two queries.
     """

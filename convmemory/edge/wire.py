@@ -1,4 +1,4 @@
-"""Reading the headers and the path of an ASGI request."""
+"""Readers of the headers and the path of an ASGI request."""
 
 from convmemory.core.asgi_types import Message, Scope
 
@@ -6,7 +6,7 @@ DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """Return the first header of that name (in lower case), empty where there is none."""
+    """Return the first header of that name (in lower case), empty if there is none."""
     return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
 
 
