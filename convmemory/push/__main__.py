@@ -20,8 +20,10 @@ OFFLINE_EXIT, ERROR_EXIT = 3, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command. Exit code: 0 if everything was sent, 3 if the server does not answer, 2 if a person has to
-    act."""
+    """Run the command and return its exit code.
+
+    0: everything was sent; 3: the server does not answer; 2: a person has to act.
+    """
     options = _parser().parse_args(arguments)
     while True:
         code = _run(options)
@@ -69,7 +71,7 @@ def _send_all(waiting: list[Item], server: Server, ledger: Ledger) -> int:
         batch = todo.pop()
         answer = _send_batch(batch, server)
         if not answer.taken and len(batch) > 1:
-            half = len(batch) // 2  # one file must not cost the others
+            half = len(batch) // 2  # halves isolate the file that fails
             todo += [batch[half:], batch[:half]]
             continue
         counts[answer.outcome] += len(batch)
@@ -93,7 +95,7 @@ def _send_batch(batch: list[Item], server: Server) -> Answer:
 
 
 def _key() -> str:
-    """Raises: PushError if there is none."""
+    """Return the key. Raises: PushError if there is none."""
     path = os.environ.get("CONVMEMORY_KEY_FILE")
     try:
         key = Path(path).read_text(encoding="utf-8").strip() if path else os.environ.get("CONVMEMORY_KEY", "")

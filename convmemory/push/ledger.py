@@ -1,4 +1,4 @@
-"""What this machine has sent to which server: a small database, so that nothing is sent twice.
+"""The record of files sent to each server: a small database, so that nothing is sent twice.
 
 A file is known by the digest of its bytes; while its size and modification time are unchanged, the digest is not
 recomputed.
@@ -51,7 +51,7 @@ class Ledger:
             return cursor.fetchone() is not None
 
     def record_sent(self, server: str, digests: Iterable[str], *, outcome: str) -> None:
-        """The server has these, or has refused them for good."""
+        """Record files that the server has imported, or has refused for good."""
         rows = [(server, digest, outcome, time.time()) for digest in digests]
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?)", rows)

@@ -1,7 +1,7 @@
 """Packs files into archives that the server reads like the folders they come from.
 
-Each file keeps the folders that its format needs, and is packed with the small files beside it that say where it
-belongs. A database is copied consistently through SQLite, even while its program has it open.
+Each file keeps the folders that its format needs, and is packed with the small neighbouring files that name its
+project. A database is copied consistently through SQLite, even while its program has it open.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from .ledger import Ledger
 from .places import Place, is_of_chats
 
 MAX_FILES = 50
-MAX_BYTES = 64 * 1024**2
+MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
 CHUNK_BYTES = 1024**2
 _DATABASES = (".db", ".vscdb")
 _COMPANIONS = {
@@ -55,7 +55,7 @@ def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[
             try:
                 item = _item(place, path, ledger)
             except OSError:
-                continue  # it is gone, or being replaced: the next run looks again
+                continue  # deleted, or being replaced: the next run reads it
             if not ledger.was_sent(server, item.digest):
                 yield item
 
@@ -129,5 +129,6 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
         with closing(source), closing(sqlite3.connect(copy)) as target:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
-        os.utime(copy, (path.stat().st_atime, path.stat().st_mtime))  # the same database makes the same archive
+        # The same database gives the same archive, whose digest the server compares.
+        os.utime(copy, (path.stat().st_atime, path.stat().st_mtime))
         archive.write(copy, name)

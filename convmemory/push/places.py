@@ -1,4 +1,4 @@
-"""Where coding agents keep their conversations on a machine. Reads the environment and which folders exist.
+"""The folders in which coding agents keep their conversations. Reads the environment and which folders exist.
 
 Source: the agents' documentation and code, as the importers name them.
 """
@@ -89,7 +89,7 @@ def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) 
 
 
 def is_of_chats(place: Place, path: Path) -> bool:
-    """Return whether the file is a conversation, judging by its folder: editors store much else beside them."""
+    """Return whether the file is a conversation, by its folder: editors store many other files next to them."""
     if place.agent == "vscode-copilot":
         return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
     if place.agent == "gemini-cli":
@@ -114,6 +114,8 @@ def _config_folder(home: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _unix_data(home: Path, environment: Mapping[str, str], name: str) -> list[Path]:
-    """Folders of programs that use the Unix layout on every system, and on some systems a native one as well."""
+    """Return the folders of a program that uses the Unix layout on every system, and on some systems a native one as
+    well.
+    """
     unix = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / name
     return list(dict.fromkeys([unix, _data_folder(home, environment) / name]))

@@ -1,4 +1,4 @@
-"""Sends archives to a server's `POST /api/v1/imports`, and waits for as long as the server asks it to."""
+"""Sends archives to a server's `POST /api/v1/imports`, and pauses while the server is busy."""
 
 import hashlib
 import http.client
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 CHUNK_BYTES = 256 * 1024
 TIMEOUT_S = 120
-WAIT_S = 60  # for the server to have imported it, before it is looked for again
+WAIT_S = 60  # the longest that the server delays its response for the import's end
 LONGEST_PAUSE_S = 60.0
-TAKEN_STATES = ("queued", "running", "done")  # of an import
+TAKEN_STATES = ("queued", "running", "done")  # states of an import
 
 
 class PushError(Exception):
@@ -41,7 +41,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an archive: accepted, refused for good, or postponed; and why."""
+    """The outcome for an archive: accepted, refused for good, or postponed; and the reason."""
 
     taken: bool
     detail: str = ""
@@ -52,6 +52,7 @@ def send(archive: Path, *, server: Server) -> Answer:
     """Send one archive, repeatedly while the server is busy, until it has answered.
 
     An archive that the server already has, because the client was killed before it recorded that, is not sent again.
+
     Raises: Offline if it does not answer, PushError if the key is refused.
     """
     if _is_there(archive, server):
@@ -70,7 +71,7 @@ def send(archive: Path, *, server: Server) -> Answer:
 
 
 def _is_there(archive: Path, server: Server) -> bool:
-    """Return whether the server already has exactly these bytes. A server that cannot tell is sent them."""
+    """Return whether the server already has exactly these bytes; False if the server cannot say."""
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     status, body = _request(server, "GET", f"/imports?limit=1&digest={digest}")
@@ -100,7 +101,7 @@ def _post(archive: Path, server: Server) -> tuple[int, bytes]:
 def _request(
     server: Server, method: str, path: str, body: Iterable[bytes] = (), headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Status and body of the response. Raises: Offline."""
+    """Return the status and body of the response. Raises: Offline."""
     address = urlsplit(server.address)
     connection = _connection(address.scheme, address.netloc.rpartition("@")[2])
     try:
