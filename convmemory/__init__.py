@@ -4,6 +4,6 @@ import os
 
 __version__ = "0.1.0"
 
-# Read by NumPy's matrix library when it loads. The matrices here are small: a second thread waits more
+# NumPy's matrix library reads this when it loads. The matrices here are small: a second thread waits more
 # than it computes, and takes the core that PostgreSQL needs.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,4 +1,4 @@
-"""Turns every error under /api/ into problem JSON, including those outside of routes: unknown paths, methods, bad ids.
+"""Converts every error under /api/ to problem JSON, including those outside of routes: unknown paths, methods, bad ids.
 
 Django and django-ninja answer these with a page or a line of text; the status and its headers stay unchanged.
 """

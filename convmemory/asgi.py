@@ -1,4 +1,4 @@
-"""The ASGI application: Django and MCP for HTTP behind the limits of `edge`, and the server's start and end (lifespan).
+"""The ASGI application: Django and MCP for HTTP within the limits of `edge`, and the server's start and end (lifespan).
 
 Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it releases
 conversations of dead processes. At the end it stores replies in progress and measurements, closes the database pools
@@ -15,7 +15,7 @@ from django.core.asgi import get_asgi_application
 
 from convmemory.core.asgi_types import Receive, Scope, Send
 
-THREAD_TURN_S = 0.001  # a search waits for the interpreter a dozen times; a fifth of Python's own turn for each
+THREAD_TURN_S = 0.001  # a search waits a dozen times for the interpreter lock; Python's default is 5 ms
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
@@ -55,7 +55,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     sys.setswitchinterval(THREAD_TURN_S)
     async with chat_is_running():
         gc.collect()
-        gc.freeze()  # what was loaded stays for good: to look through it again takes a tenth of a second each time
+        gc.freeze()  # loaded modules stay for good; a full collection of them takes 0.1 s
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
     await asyncio.to_thread(_leave_database)

@@ -1,7 +1,7 @@
-"""Whether this process lives, and whether it can serve. Neither needs a key nor tells anything private.
+"""Health and readiness of this process. Neither needs a key nor contains anything private.
 
-`/health` asks nothing of anybody: a process that answers it need not be restarted. `/ready` looks at what
-serving needs; a balancer sends requests elsewhere while it answers 503.
+`/health` checks nothing: a process that answers it need not be restarted. `/ready` checks the database, its migrations,
+the queue and the disk; a balancer sends requests elsewhere while it answers 503.
 """
 
 import logging
@@ -25,7 +25,7 @@ router = Router(tags=["health"], auth=None)
 logger = logging.getLogger(__name__)
 
 QUEUE_TIMEOUT_S = 2.0
-MIN_FREE_BYTES = 64 * 1024**2  # a few segments of PostgreSQL's log, without which it ends
+MIN_FREE_BYTES = 64 * 1024**2  # a few segments of PostgreSQL's log; it stops if it cannot write one
 PROBE_BYTES = 64 * 1024
 _migrated = threading.Event()
 
@@ -56,7 +56,7 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    """Looked at until they are complete once: they do not go back."""
+    """Return whether migrations are missing, checked until they are complete once: they do not go back."""
     if _migrated.is_set():
         return ""
     try:
@@ -72,7 +72,7 @@ def _migrations() -> str:
 def _queue() -> str:
     options = QueueOptions.from_settings()
     if not options.redis_url:
-        return ""  # it is the database
+        return ""  # the queue is in the database
     timeouts = {"socket_timeout": QUEUE_TIMEOUT_S, "socket_connect_timeout": QUEUE_TIMEOUT_S}
     try:
         with Redis.from_url(options.redis_url, **timeouts) as redis:
@@ -83,7 +83,7 @@ def _queue() -> str:
 
 
 def _disk() -> str:
-    """Return whether a small file can be written to the data folder: a quota does not show in the free space."""
+    """Return why a small file cannot be written to the data folder: a quota does not show in the free space."""
     folder = PathOptions.from_settings().var_dir
     try:
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:

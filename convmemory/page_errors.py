@@ -1,4 +1,4 @@
-"""Makes pages of the errors that views raise, with the statuses and sentences of `problems`.
+"""Answers errors that views raise with pages, with the statuses and sentences of `problems`.
 
 The views may be synchronous or not, for a whole page or a part of one. Programs get a problem document: routes of the
 API answer with theirs before an error arrives here.
@@ -21,7 +21,7 @@ TEMPLATES = {HTTPStatus.NOT_FOUND: "404.html"}
 
 
 class PageErrorMiddleware(EitherMiddleware):
-    """Answers with a page, or a problem document, what a view raised and `problems.told` knows."""
+    """Answers a view's error that `problems.told` knows with a page, or a problem document."""
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         return response_to(request, error)
@@ -51,7 +51,7 @@ def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 def _page(request: HttpRequest, said: problems.Told) -> HttpResponse:
     if said.detail == problems.DATABASE_SILENT:
-        return render(None, "503.html", status=said.status)  # with a request it would ask for the user
+        return render(None, "503.html", status=said.status)  # with a request, context processors would query the user
     if said.retry_after_s is not None:
         context = {"title": "Not now", "reason": said.detail, "again": request.path}
         return render(None, "refused.html", context, status=said.status)

@@ -1,6 +1,6 @@
-"""The only place where errors become HTTP codes: one table for the API, the pages, the proxy and the forms.
+"""The only module that converts errors to HTTP codes: one table for the API, the pages, the proxy and the forms.
 
-The API answers with problem JSON (RFC 9457); `page_errors` makes pages of the same statuses and sentences.
+The API answers with problem JSON (RFC 9457); `page_errors` renders pages with the same statuses and sentences.
 """
 
 import errno
@@ -32,7 +32,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,
     errors.QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    errors.StorageFull: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # no 5xx: clients try those again
+    errors.StorageFull: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # no 5xx: clients retry those
     errors.TooManyAtOnce: HTTPStatus.TOO_MANY_REQUESTS,
     errors.EmbeddingError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -40,7 +40,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointError: HTTPStatus.BAD_GATEWAY,
     PasswordsPaused: HTTPStatus.TOO_MANY_REQUESTS,
-    # Every other one is about the state of the server, and says what its operator has to do.
+    # All other errors concern the state of the server, and say what its operator has to do.
     HashingBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ConvMemoryError: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -61,7 +61,7 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a caller is told of an error: the status, a sentence, and in how many seconds to try again, if known."""
+    """The response to an error: the status, a sentence, and the seconds before a retry, if known."""
 
     status: HTTPStatus
     detail: str
@@ -105,7 +105,7 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
 
 
 def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
-    """Return the problem document for a domain error; it says when to try again if that is known."""
+    """Return the problem document for a domain error; it has Retry-After if the error says so."""
     return _problem_told(Told(status_of(error), str(error), getattr(error, "retry_after_s", None)), **error.details)
 
 
@@ -117,7 +117,7 @@ def _problem_told(said: Told, **extra: Any) -> JsonResponse:
 
 
 def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Return the problem document for any error that has a sentence; raises the others again."""
+    """Return the problem document for any error that has a sentence; raise the others again."""
     said = told(error)
     if said is None:
         raise error
@@ -126,7 +126,7 @@ def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def log(route: str, error: Exception) -> None:
-    """Log an error that is not the caller's; the route stands for the path, which may hold texts."""
+    """Log an error that is not the caller's; it names the route, because the path may contain private text."""
     if isinstance(error, errors.ConvMemoryError):
         return
     if isinstance(error, DataError):

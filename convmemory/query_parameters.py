@@ -1,4 +1,4 @@
-"""Refuses unknown query parameters by name: a misspelt filter would change what is found.
+"""Refuses unknown query parameters by name: a misspelt filter would change the results.
 
 django-ninja reads the parameters that a route declares and ignores the rest; here the readers of every route check all
 of them. This happens after authentication, with the other checks.
@@ -16,7 +16,7 @@ SHOWN_CHARS = 60
 
 
 def refuse_unknown_parameters(router: Router) -> None:
-    """Make every route of the router that reads refuse query parameters that it does not have."""
+    """Let every reading route of the router refuse query parameters that it does not declare."""
     for view in router.path_operations.values():
         for operation in view.operations:
             models = [_strict(model) if issubclass(model, QueryModel) else model for model in operation.models]
@@ -37,7 +37,7 @@ def _strict(model: type[QueryModel]) -> type[ParamModel]:
 
 
 class _NoParameters(QueryModel):
-    """For a route without parameters."""
+    """The query model of a route without parameters."""
 
     __ninja_param_source__ = "query"  # type: ignore[assignment]
     __ninja_flatten_map__: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class _NoParameters(QueryModel):
 
 
 def _require_known(request: HttpRequest, known: dict[str, Any]) -> None:
-    """Raises: InvalidInput."""
+    """Raise InvalidInput if the request has an unknown query parameter."""
     unknown = sorted(set(request.GET) - set(known))
     if unknown:
         there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"

@@ -10,12 +10,12 @@ from convmemory.edge.senders import caller_of, is_user
 from convmemory.edge.wire import has_body
 
 WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
-WAITING_FOR_A_WORKER = "/api/v1/imports"  # answered when the import has ended, if its sender wants to wait
+WAITING_FOR_A_WORKER = "/api/v1/imports"  # with `wait`, it answers when the import has ended
 HEALTH = "/health"
 
 
 def limited(application: Application) -> FairRequests:
-    """Return the application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
+    """Return the application with the limits of `REQUESTS_PER_USER` and the related settings."""
     options = CallerOptions.from_settings()
     limits = Limits(
         at_once=options.requests_per_user,

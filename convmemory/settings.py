@@ -27,7 +27,7 @@ SESSION_COOKIE_NAME = "convmemory_session"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
 FORWARDED_ALLOW_IPS = conf.env_proxies("FORWARDED_ALLOW_IPS")
 SECURE_SSL_REDIRECT = HTTPS_ONLY
-SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
+SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # health checks from inside the network follow no redirect
 HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0, maximum=157_680_000)
 SECURE_HSTS_SECONDS = HSTS_SECONDS if HTTPS_ONLY else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = conf.env_bool("HSTS_SUBDOMAINS", default=False)
@@ -83,7 +83,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.StaticFilesMiddleware",
 ]
 
-# They look for three of Django's middlewares by name; `core/checks.py` also sees what derives from them.
+# These look for three of Django's middlewares by name; `core/checks.py` also finds subclasses.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 ROOT_URLCONF = "convmemory.urls"
@@ -194,7 +194,7 @@ MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1, maximum=1_024)
 MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16, maximum=1_048_576)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
-FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to disk while they arrive
+FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of each file; larger ones are written to disk while they arrive
 FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "convmemory.core.uploads.NamelessFileUploadHandler",
@@ -225,14 +225,15 @@ REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=
 # At least three: one that no long task takes, and places for the long tasks of two people.
 WORKERS = conf.env_int("WORKERS", max(3, os.cpu_count() or 1), minimum=1, maximum=1_024)
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10, maximum=86_400)
-LONGEST_TASK_S = max(TASK_TIMEOUT_S, IMPORT_TIMEOUT_S + 60)  # a child process of an import ends by itself before
+# The child process of an import ends before its task's limit.
+LONGEST_TASK_S = max(TASK_TIMEOUT_S, IMPORT_TIMEOUT_S + 60)
 TASK_SLICE_S = conf.env_seconds("TASK_SLICE_S", 3.0)
 REDIS_URL = conf.checked_address("REDIS_URL", conf.env_secret("REDIS_URL"))
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
 Q_CLUSTER = {
     "name": "convmemory",
     "workers": WORKERS,
-    "queue_limit": 1,  # what a worker process holds ready is taken from the others, and waits for this one
+    "queue_limit": 1,  # a task prefetched by a busy worker would wait although others are idle
     "timeout": TASK_TIMEOUT_S,
     "retry": TASK_TIMEOUT_S + 60,
     "max_attempts": 5,

@@ -1,4 +1,4 @@
-"""Every address of the product."""
+"""All addresses of the product."""
 
 from django.contrib import admin
 from django.contrib.auth import views as auth_views
@@ -33,6 +33,7 @@ urlpatterns = [
     path("ready", ready),
     path("api/v1/", api.urls),
     path("admin/dashboard/", include("convmemory.ops.observability.dashboard_views")),
-    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),  # one form, with its pauses
+    # The admin's own form has no pauses after wrong passwords.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
 ]
