@@ -15,7 +15,7 @@ from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 
 @admin.register(EmbeddingSpace)
 class EmbeddingSpaceAdmin(MetadataAdmin):
-    """`manage.py reembed` creates, activates and prunes spaces."""
+    """Embedding spaces, read-only: `manage.py reembed` creates, activates and prunes them."""
 
     list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "retired_at")
     list_filter = ("is_active", "is_building", UptoFilter)
@@ -27,7 +27,7 @@ class EmbeddingSpaceAdmin(MetadataAdmin):
 
 @admin.register(CachedVector)
 class CachedVectorAdmin(DeletableAdmin):
-    """Deleted vectors are computed again when they are needed."""
+    """Cached vectors. Deleted ones are computed again when they are needed."""
 
     list_display = ("id", "owner", "space", "hash")
     list_select_related = ("owner", "space")

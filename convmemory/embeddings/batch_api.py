@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from openai import OpenAI, OpenAIError
 
 MAX_REQUESTS = 50_000
-MAX_BYTES = 100 * 1024**2  # of 200 MB that are allowed
+MAX_BYTES = 100 * 1024**2  # the API allows 200 MB
 ENDPOINT: Literal["/v1/embeddings"] = "/v1/embeddings"
-MARK = "convmemory"  # the metadata that tells which of our rows a batch belongs to
+MARK = "convmemory"  # the metadata field with the row that a batch belongs to
 LISTED = 100
-MAX_LINE_BYTES = 1024**2  # a vector of 4,000 numbers takes a tenth
+MAX_LINE_BYTES = 1024**2  # a vector of 4,000 numbers takes a tenth of it
 
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})
 _NOT_OFFERED = frozenset({404, 405, 501})
@@ -46,7 +46,7 @@ class RemoteBatch:
 
 
 class BatchApi:
-    """The batches of one model. Every method raises BatchesNotOffered, and EmbedderUnavailable with what to do."""
+    """The batches of one model. Every method raises BatchesNotOffered, and EmbedderUnavailable with its remedy."""
 
     def __init__(
         self,
@@ -57,7 +57,9 @@ class BatchApi:
         sendable: Callable[[str], str],
         where: str,
     ) -> None:
-        """`values` are sent with every text: the model, and dimensions if they are requested."""
+        """Bind the client to a model; `values` are sent with every text: the model, and dimensions if they are
+        requested.
+        """
         self._client = client
         self._values = values
         self._dimensions = dimensions
@@ -90,7 +92,7 @@ class BatchApi:
         return RemoteBatch(batch.id, batch.status in _OVER, batch.status, batch.output_file_id or "")
 
     def vectors(self, batch: RemoteBatch) -> Iterator[tuple[str, Vector]]:
-        """Yield names of texts with their vectors, unit length, without failures."""
+        """Yield names of texts with their vectors of unit length; texts that failed are left out."""
         if not batch.output_file:
             return
         # Up to a gigabyte, so it is read line by line.
@@ -111,7 +113,7 @@ class BatchApi:
                 yield found
 
     def _read(self, line: bytes) -> tuple[str, Vector] | None:
-        """Return a line of the output file; None if it contains no vector of this model."""
+        """Return the name and the vector in a line of the output file; None if it contains no vector of this model."""
         try:
             value = json.loads(line)
             vector = np.asarray(value["response"]["body"]["data"][0]["embedding"], dtype=np.float32)

@@ -9,7 +9,7 @@ from convmemory.embeddings.model_folder import model_file, read_json
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """The parameters of its graph. `positions` is the longest sequence, special tokens included."""
+    """The parameters of a BERT's graph. `positions` is the longest sequence, special tokens included."""
 
     layers: int
     heads: int
@@ -19,7 +19,7 @@ class BertConfig:
 
 
 def read_bert_config(folder: Path) -> BertConfig:
-    """What `config.json` says.
+    """Read the shape of the model from `config.json`.
 
     Raises:
         EmbedderUnavailable: the file is missing or broken.

@@ -1,7 +1,7 @@
 """Matrix products of bits with 8-bit integers, on ONNX Runtime.
 
-It uses the processor's instructions for 8-bit integers, and NumPy does not: a product takes less than half the time
-that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
+ONNX Runtime uses the processor's instructions for 8-bit integers, which NumPy does not: a product takes less than half
+the time that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray
 
 @lru_cache(maxsize=1)
 def _session() -> Any:
-    """Return the graph that computes this product. On one thread: a second one made no search faster."""
+    """Return the graph of this product, on one thread: a second one made no search faster."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(

@@ -24,7 +24,7 @@ STORED_DTYPE = np.dtype("<f2")
 STORE_BATCH = 512
 QUESTIONS_PER_OWNER = 16
 QUESTIONS = 256
-"""Of all owners, in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
+"""For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
 
 SpaceKey = tuple[str, str, int, int, str]
 
@@ -46,7 +46,7 @@ class EmbeddedBatch:
 
 
 def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> EmbeddedBatch:
-    """Return the vectors of the owner's `texts`: one query finds the known ones, each distinct other text is computed
+    """Return the vectors of the owner's `texts`: one query finds the known ones, each other distinct text is computed
     once.
 
     Results are stored in batches, so that an interrupted run loses at most one.
@@ -77,14 +77,14 @@ def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int)
 
 
 def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> list[str]:
-    """Return the distinct texts of the owner's that are not cached, in order. One query."""
+    """Return the owner's distinct texts that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
     known = _look_up(space, owner_id, set(digests))
     return [text for digest, text in digests.items() if digest not in known]
 
 
 def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, owner_id: int) -> None:
-    """Cache vectors of the owner's texts by the hashes of these; existing ones stay."""
+    """Cache vectors of the owner's texts by the hashes of the texts; existing ones stay."""
     CachedVector.objects.bulk_create(
         [
             CachedVector(
@@ -106,7 +106,7 @@ def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
 
 
 def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
-    """Return the question's vector with its token vectors, if the model provides them; read-only and cached likewise.
+    """Return the question's vector with its token vectors, if the model provides them; read-only and cached too.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.
@@ -168,5 +168,5 @@ def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:
     else:
         embedding = TokenEmbedding.of_vector(embedder.embed_query(text))
     for array in (embedding.vector, embedding.token_ids, embedding.token_vectors):
-        array.flags.writeable = False  # it is shared by all searches for the same
+        array.flags.writeable = False  # the cache returns the same array to every search
     return embedding

@@ -1,4 +1,4 @@
-"""System checks: whether the settings name a usable model, and whether it is the active one.
+"""System checks: the settings name a usable model, and it is the active one.
 
 They query the database, so Django runs them only with `migrate` and with `check --database default`.
 """
@@ -19,7 +19,7 @@ from convmemory.embeddings.spaces import default_embedder, space_key
 def check_active_space(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """embeddings.E001: invalid settings; W001: `manage.py reembed` is needed; W002: no model."""
+    """Return E001 for invalid settings, W001 if `manage.py reembed` is needed, W002 without a model."""
     if "default" not in (databases or ()):
         return []
     try:

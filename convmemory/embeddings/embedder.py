@@ -1,6 +1,6 @@
-"""What an embedder is: the protocols, the card that describes one, and how a refused text is reported.
+"""The interface of embedders: the protocols, the card that describes one, and the report of a refused text.
 
-Everything that turns text into vectors implements `Embedder`. Models that run here also implement `TokenEmbedder`,
+Every class that turns text into vectors implements `Embedder`. Models that run here also implement `TokenEmbedder`,
 whose token vectors come from the same forward pass. Vectors are float32 arrays of unit length, so that a dot product is
 the cosine.
 """
@@ -19,12 +19,12 @@ TokenIds = NDArray[np.int32]
 Span = tuple[int, int]
 
 MAX_DIMENSIONS = 4_000
-"""What an HNSW index over halfvec holds at most."""
+"""The most dimensions of pgvector's HNSW index over halfvec."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known about a model without loading it.
+    """Facts about a model that are known without loading it.
 
     `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read in full, a longer one is
     cut off. `licence` is empty if it is not known.
@@ -56,7 +56,7 @@ class TokenEmbedding:
 
     @classmethod
     def of_vector(cls, vector: Vector) -> "TokenEmbedding":
-        """Return a vector alone, from a model without token vectors."""
+        """Return an embedding without token vectors, for a model that has none."""
         return cls(vector, np.zeros(0, dtype=np.int32), np.zeros((0, len(vector)), dtype=np.float32))
 
 
@@ -82,7 +82,7 @@ class Embedder(Protocol):
         """Return the number of tokens of each text, comparable with `card.max_tokens`."""
 
     def token_spans(self, text: str) -> list[Span]:
-        """Return the span of each token of `text`, for cutting it to a token budget."""
+        """Return the character span of each token of `text`, for cutting it to a token budget."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
         """Return vectors (n, dim) in the order of `texts`.
@@ -98,19 +98,21 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
-    """An embedder that also yields its token vectors."""
+    """An embedder that also provides token vectors."""
 
     def tokenize(self, text: str) -> Tokens:
         """Return all tokens of the passage `text` with their offsets."""
 
     def tokenize_query(self, text: str) -> Tokens:
-        """Return all tokens of a question with their offsets, those of which `embed_query_tokens` gives vectors first."""
+        """Return all tokens of a question with their offsets; those with vectors from `embed_query_tokens`
+        come first.
+        """
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
-        """Which of these tokens (t,) are a word or a piece of one; the others are punctuation and symbols."""
+        """Return for each token (t,) whether it is a word or a piece of one; the others are punctuation and symbols."""
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
-        """Yield one embedding per text, in order; some 65,000 token vectors are in memory at a time."""
+        """Yield one embedding per text, in order; about 65,000 token vectors are in memory at a time."""
 
     def embed_query_tokens(self, text: str) -> TokenEmbedding:
         """Return a question's vector with its token vectors."""

@@ -1,4 +1,5 @@
-"""An ONNX graph of a sentence model, run on ONNX Runtime: which inputs it needs, and which of its outputs is used.
+"""An ONNX graph of a sentence model, run on ONNX Runtime: its inputs are filled and its useful output is chosen by
+name.
 
 Exporters agree on few names. Every input is filled by its name and type; an unsupported one is refused with the reason
 when the model is opened, not at the first text.
@@ -15,7 +16,7 @@ from convmemory.embeddings.embedder import TokenIds, Vector
 
 STATES = ("last_hidden_state", "token_embeddings", "hidden_states", "hidden", "colbert_vecs")
 SENTENCES = ("sentence_embedding", "dense_vecs", "text_embeds", "embeddings")
-"""Names of outputs: the states of all tokens (b, t, dim), and vectors of whole texts (b, dim), ready but for length."""
+"""Names of outputs: the states of all tokens (b, t, dim), and vectors of whole texts (b, dim), not of unit length."""
 
 _IDS, _MASK, _TYPES, _POSITIONS = "input_ids", ("attention_mask", "mask"), "token_type_ids", "position_ids"
 _PAST = "past_key_values"
@@ -34,10 +35,10 @@ class GraphSession:
     """A loaded graph. Thread-safe."""
 
     def __init__(self, session: Any, *, where: str) -> None:
-        """`where` names the file in messages.
+        """Check the graph's inputs and choose its outputs; `where` names the file in messages.
 
         Raises:
-            EmbedderUnavailable: the graph wants an input or gives an output that is not a sentence model's.
+            EmbedderUnavailable: an input or the outputs are not those of a sentence model.
         """
         self._session = session
         self._where = where
@@ -57,13 +58,13 @@ class GraphSession:
         return not isinstance(self._inputs[_IDS].shape[0], int)
 
     def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
-        """Return one forward pass over padded sequences, both (b, t)."""
+        """Run one forward pass over padded sequences, both (b, t)."""
         feed = {name: self._value(given, ids, mask) for name, given in self._inputs.items()}
         found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
         return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
 
     def _value(self, given: Any, ids: TokenIds, mask: TokenIds) -> NDArray[Any]:
-        if given.name.startswith(_PAST):  # a text begins: nothing stands before it
+        if given.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
             heads, width = given.shape[1], given.shape[3]
             return np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
         kind = _INTEGERS[given.type]
@@ -113,7 +114,7 @@ def open_session(graph: Path | bytes, *, threads: int) -> Any:
     """Return an ONNX Runtime session on the CPU, for a graph in a file or in memory.
 
     Raises:
-        Exception: whatever the runtime raises; its errors have no common root.
+        Exception: any error of the runtime; its errors have no common root.
     """
     import onnxruntime
 
@@ -121,8 +122,8 @@ def open_session(graph: Path | bytes, *, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    options.enable_cpu_mem_arena = False  # else the memory of the longest batch is kept for good
-    # Waiting threads sleep: spinning takes a fifth of the rate when two processes embed at once.
+    options.enable_cpu_mem_arena = False  # the arena would keep the memory of the longest batch
+    # Waiting threads sleep: spinning costs a fifth of the rate when two processes embed at once.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     model = graph if isinstance(graph, bytes) else str(graph)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

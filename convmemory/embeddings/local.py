@@ -20,12 +20,13 @@ from convmemory.embeddings.sentence_model import ModelOptions, SentenceModel
 from convmemory.embeddings.sentence_recipe import SentenceRecipe, read_recipe
 from convmemory.embeddings.token_reader import TokenSequence
 
+# Texts are sorted by length within a window, so that runs pad little; a window also limits the memory.
 _WINDOW = 2048
 _WINDOW_TOKENS = 65_536  # 100 MB of token vectors of 384 dimensions
 
 
 class LocalSentenceEmbedder:
-    """A model that provides vectors of texts only. Loaded at the first text; thread-safe."""
+    """A local model that provides only vectors of whole texts. Loaded at the first text; thread-safe."""
 
     def __init__(self, model: SentenceModel, *, name: str, licence: str = "") -> None:
         self.model = model
@@ -60,7 +61,7 @@ class LocalSentenceEmbedder:
 
 
 class LocalEmbedder(LocalSentenceEmbedder):
-    """A model that also provides its token vectors."""
+    """A local model that also provides token vectors."""
 
     def tokenize(self, text: str) -> Tokens:
         return self.model.reader.tokens(text, self.model.recipe.passage_prompt)
@@ -88,7 +89,7 @@ class LocalEmbedder(LocalSentenceEmbedder):
             yield from (found.pop(row) for row in range(len(sequences)))
 
     def _token_windows(self, texts: Sequence[str], prompt: str) -> Iterator[list[TokenSequence]]:
-        """Yield the texts' sequences in runs of at most `_WINDOW` texts and some `_WINDOW_TOKENS` tokens."""
+        """Yield the texts' sequences in windows of at most `_WINDOW` texts and about `_WINDOW_TOKENS` tokens."""
         for start in range(0, len(texts), _WINDOW):
             window: list[TokenSequence] = []
             held = 0
@@ -146,6 +147,6 @@ def _open_folder(files: ModelFiles, options: EmbeddingOptions) -> LocalSentenceE
 
 
 def _token_embedding(vector: Vector, token_vectors: Vector, sequence: TokenSequence) -> TokenEmbedding:
-    """Copies without the special tokens, so that the batch's arrays are not kept."""
+    """Return an embedding without the special tokens, copied so that the batch's arrays are freed."""
     own = slice(sequence.start, sequence.stop)
     return TokenEmbedding(vector.copy(), np.array(sequence.ids[own], dtype=np.int32), token_vectors[own].copy())

@@ -1,7 +1,7 @@
-"""A folder with a sentence model: which of its files is run, the digest of its weights, and the bundled model.
+"""A folder with a sentence model: the file to run, the digest of its weights, and the bundled model.
 
 Two kinds can be run: a BERT's `model.safetensors`, from which a graph is written here, and an ONNX graph of any
-architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.json` and `config.json` beside them.
+architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.json` and `config.json` in the folder.
 """
 
 import glob
@@ -25,7 +25,7 @@ BERT_WEIGHTS = "model.safetensors"
 GRAPH_SUFFIX = ".onnx"
 GRAPH_FOLDER = "onnx"
 GRAPH_NAMES = ("model", "model_quantized", "model_int8", "model_uint8", "model_fp16", "model_q8", "model_q4")
-"""What exporters call a graph, most exact first; the first that is there is taken unless the path names another."""
+"""Exporters' names of a graph, most exact first; the first existing one is used unless the path names another."""
 
 BERT_KEYS = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 _ASSUMED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
@@ -47,7 +47,7 @@ class ModelFiles:
         return self.weights.suffix == GRAPH_SUFFIX
 
     def all_weights(self) -> list[Path]:
-        """Return the weights, with the files beside a graph that contain its larger tensors (`model.onnx_data`, …)."""
+        """Return the weights, including a graph's files with its larger tensors (`model.onnx_data`, …)."""
         if not self.is_graph:
             return [self.weights]
         beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
@@ -113,7 +113,7 @@ def model_file(folder: Path, name: str) -> Path:
 
 
 def bert_problems(folder: Path) -> list[str]:
-    """What prevents the weights of a folder from being run as a BERT's; nothing for a folder without weights.
+    """Return the reasons why the weights of a folder cannot be run as a BERT's.
 
     Raises:
         EmbedderUnavailable: `config.json` is missing or broken.
@@ -124,7 +124,7 @@ def bert_problems(folder: Path) -> list[str]:
 
 
 def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
-    """Return SHA-256 of the weights in hex; read from the cache while the files are unchanged.
+    """Return the SHA-256 of the weights in hex, from the cache while the files are unchanged.
 
     Raises:
         EmbedderUnavailable: a file is missing or cannot be read.
@@ -135,7 +135,7 @@ def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
 
 
 def fresh_digest(paths: Sequence[Path]) -> str:
-    """Return SHA-256 of a file in hex; for several, of their digests. Reads every byte."""
+    """Return the SHA-256 of a file in hex; for several files, of their digests. Reads every byte."""
     digests = []
     for path in paths:
         with path.open("rb") as file:
@@ -149,7 +149,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file; empty if the file is missing.
 
     Raises:
-        EmbedderUnavailable: the file cannot be read, or holds something else.
+        EmbedderUnavailable: the file cannot be read, or contains another value.
     """
     value = read_any_json(path, {})
     if not isinstance(value, dict):
@@ -171,7 +171,7 @@ def _graphs(folder: Path) -> list[Path]:
     """Return the graphs in a folder, the preferred one first.
 
     Raises:
-        EmbedderUnavailable: there are several, and none has a name that exporters give.
+        EmbedderUnavailable: there are several, and none has a name that exporters use.
     """
     found = [path for place in (folder, folder / GRAPH_FOLDER) for path in sorted(place.glob(f"*{GRAPH_SUFFIX}"))]
     known = sorted((path for path in found if path.stem in GRAPH_NAMES), key=lambda path: GRAPH_NAMES.index(path.stem))

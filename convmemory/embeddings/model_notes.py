@@ -1,7 +1,7 @@
 """Caches facts found by reading a model's large files, so that each is read once and not at every start.
 
-The notes are JSON files beside the built graphs. A note names its files with their sizes and times, and is valid as
-long as these stay the same; a damaged note is written again.
+The notes are JSON files in the folder of the built graphs. A note names its files with their sizes and times, and is
+valid as long as these stay the same; a damaged note is written again.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    """What identifies a file without reading it."""
+    """Return the path, size and time of a file, which identify it without reading it."""
     stat = path.stat()
     return {"path": str(path), "size": stat.st_size, "modified_ns": stat.st_mtime_ns}
 
 
 def _read(place: Path, about: Note) -> Note | None:
-    """None if there is no note, or it is about other files, or it is damaged."""
+    """Return the note; None if it is missing, damaged or about other files."""
     try:
         value = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -6,7 +6,7 @@ from django.db.models import Q
 
 
 class EmbeddingSpace(models.Model):
-    """Vectors that may be compared with each other: one model, one length, one way to write texts for it.
+    """Vectors that may be compared with each other: one model, one number of dimensions, one text recipe.
 
     The active space is searched. One other may be building: new content is embedded in both, until the switch makes it
     the active one. A retired space keeps its rows until it is pruned.
@@ -66,7 +66,7 @@ class CachedVector(models.Model):
 class EmbeddingBatch(models.Model):
     """Texts of one owner that a provider embeds asynchronously. It contains no text and no hash.
 
-    `remote_id` is empty until the provider has accepted it, `ended_at` until its vectors were stored.
+    `remote_id` is empty until the provider has accepted it, `ended_at` is null until its vectors are stored.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -1,8 +1,8 @@
-"""Writes a BERT encoder as a graph of fused ONNX Runtime operators, straight from its safetensors.
+"""Writes a BERT encoder as a graph of fused ONNX Runtime operators, from its safetensors.
 
-The graph reads `input_ids` and `mask` (b, t) int32 and gives `hidden` (b, t, dim) float32, the last
-hidden states. It is built once for given weights and kept as `<cache>/<sha256>/model-v1.onnx` with
-its weights beside it, where the processes of a machine share them by memory mapping.
+The graph reads `input_ids` and `mask` (b, t) int32 and returns `hidden` (b, t, dim) float32, the last hidden states. It
+is built once for given weights and stored as `<cache>/<sha256>/model-v1.onnx` with its weights in a second file, which
+the processes of a machine share by memory mapping.
 
 Source: com.microsoft operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 GRAPH_FILE = "model-v1.onnx"
 WEIGHTS_FILE = "model-v1.weights"
 SIZES_FILE = "model-v1.sizes.json"
-"""The sizes in bytes of the other two, written last: a graph that does not have them is built again."""
+"""The sizes in bytes of the other two, written last: a graph of other sizes is built again."""
 
 _MICROSOFT = "com.microsoft"
 _ONNX_OPSET = 17
 _ONNX_IR = 10
-_STALE_BUILD_S = 3600.0
+_STALE_BUILD_S = 3600.0  # another process may still be building in a younger folder
 
 
 def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
     """Return the graph of a BERT's weights, built now if these weights were never built before.
 
-    Several processes may ask at once: each builds in a folder of its own and moves the result into place.
+    Several processes may build at once: each builds in a folder of its own and moves the result into place.
 
     Raises:
-        EmbedderUnavailable: files are missing, are not what they should be, or cannot be written.
+        EmbedderUnavailable: files are missing, are not the expected ones, or cannot be written.
     """
     model_file(files.folder, BERT_WEIGHTS)
     digest = weights_digest(files, cache_folder)
@@ -74,7 +74,7 @@ def build_graph(weights: dict[str, "NDArray[Any]"], config: BertConfig) -> "Mode
 
 
 class _Graph:
-    """Collects nodes and weights."""
+    """Collects the nodes and weights of a graph."""
 
     def __init__(self, weights: dict[str, "NDArray[Any]"], config: BertConfig) -> None:
         self._tensors = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
@@ -83,7 +83,7 @@ class _Graph:
         self._initializers: list[Any] = []
 
     def embed(self) -> str:
-        """Word, position and token type embeddings, summed and normalised.
+        """Add word, position and token type embeddings, summed and normalised; return the output's name.
 
         Only token type 0 occurs, so its embedding is added to the words' and one look-up is saved.
         """
@@ -103,7 +103,7 @@ class _Graph:
         return "embedded"
 
     def encode(self, layer: int, hidden: str, *, output: str) -> str:
-        """Return one transformer layer: attention and feed-forward, each added to its input and normalised."""
+        """Add one transformer layer: attention and feed-forward, each added to its input and normalised."""
         block = f"encoder.layer.{layer}."
         parts = [f"{block}attention.self.{name}" for name in ("query", "key", "value")]
         weights = np.concatenate([self._tensors[f"{part}.weight"].T for part in parts], axis=1)
@@ -175,7 +175,7 @@ def _build_into(target: Path, folder: Path) -> None:
 
 
 def _is_whole(target: Path) -> bool:
-    """Return whether the folder holds a graph and its weights, each as long as it was built."""
+    """Return whether the folder contains a graph and its weights in the sizes with which they were built."""
     try:
         sizes = json.loads((target / SIZES_FILE).read_bytes())
         return all((target / name).stat().st_size == sizes[name] for name in (WEIGHTS_FILE, GRAPH_FILE))
@@ -207,7 +207,7 @@ def _write_model(build: Path, folder: Path) -> None:
 
 
 def _remove_stale_builds(cache_folder: Path) -> None:
-    """Delete what builds left behind that were killed."""
+    """Delete the folders of killed builds."""
     for build in cache_folder.glob("build-*"):
         try:
             stale = time.time() - build.stat().st_mtime > _STALE_BUILD_S

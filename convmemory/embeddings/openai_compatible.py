@@ -32,7 +32,7 @@ MAX_RETRIES = 4
 QUERY_RETRIES = 1
 QUERY_TIMEOUT_S = 15.0
 
-# OpenAI takes 2,048 texts and 300,000 tokens a request; common servers take 32 texts unless told otherwise.
+# OpenAI accepts 2,048 texts and 300,000 tokens per request; common servers accept 32 texts by default.
 _KNOWN_BATCH = 1024
 _OTHER_BATCH = 32
 _BATCH_TOKENS = 250_000
@@ -47,14 +47,14 @@ _SETTINGS = SettingNames.with_prefix("EMBEDDING")
 
 
 class _Refusal(Exception):
-    """The server does not accept this request as it is; repeating it would not help."""
+    """The server does not accept this request; repeating it would not help."""
 
 
 class OpenAIEmbedder:
     """A model behind an OpenAI-compatible endpoint. Thread-safe."""
 
     def __init__(self, options: EmbeddingOptions, *, max_retries: int = MAX_RETRIES) -> None:
-        """Nothing is sent yet.
+        """Read the options without sending anything.
 
         Raises:
             SettingError: the model's dimensions are not known, or are not possible.
@@ -89,7 +89,7 @@ class OpenAIEmbedder:
         return _stack(results, self.card.dimensions)
 
     def embed_query(self, text: str) -> Vector:
-        """As in the protocol; it gives up sooner than `embed_passages`, because a person is waiting."""
+        """Return the vector (dim,) of a question; fails sooner than `embed_passages`, because a person is waiting."""
         client = self._client().with_options(
             timeout=min(QUERY_TIMEOUT_S, self._options.timeout_s), max_retries=min(QUERY_RETRIES, self._max_retries)
         )
@@ -140,7 +140,8 @@ class OpenAIEmbedder:
             return self._embed_batch(client, texts[:half]) + self._embed_batch(client, texts[half:])
 
     def _shorten(self, client: "OpenAI", text: str, reason: str) -> Vector | str:
-        """Try the halves of a refused text if its length may be the cause: token counts can be estimates.
+        """Try the first half of a refused text, repeatedly, if its length may be the cause: token counts can be
+        estimates.
 
         Raises:
             EmbedderUnavailable: the endpoint has accepted no text yet and does not accept a plain sentence either.
@@ -162,10 +163,10 @@ class OpenAIEmbedder:
         return f"The embedding endpoint refused the text: {quoted(reason)}"
 
     def _request(self, client: "OpenAI", texts: list[str]) -> Vector:
-        """Return vectors (n, dim) as the server gives them."""
+        """Return the vectors (n, dim) as the server sends them."""
         vectors = self._post(client, texts)
         if vectors.shape[1] != self.card.dimensions and not self._known and not self._sends_dimensions:
-            self._sends_dimensions = True  # the model may be one that shortens its vectors when asked to
+            self._sends_dimensions = True  # the model may be able to shorten its vectors on request
             vectors = self._post(client, texts)
         if vectors.shape[1] != self.card.dimensions:
             raise EmbedderUnavailable(
@@ -183,6 +184,7 @@ class OpenAIEmbedder:
                 input=texts,
                 model=self._options.model,
                 dimensions=self.card.dimensions if self._sends_dimensions else omit,
+                # base64 is smaller, but servers other than OpenAI's may not offer it.
                 encoding_format="base64" if self._known else "float",
             )
         except APIError as error:
@@ -191,7 +193,7 @@ class OpenAIEmbedder:
             raise EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS)) from error
         except ResponseRefused as error:
             raise EmbedderUnavailable(f"{self._where()} cannot be used: {error}") from error
-        except (ValueError, RecursionError):  # a body that is no JSON, though its type says so
+        except (ValueError, RecursionError):  # the content type says JSON, the body is none
             response = None
         vectors = _parse(response, len(texts))
         if vectors is None:
@@ -202,7 +204,7 @@ class OpenAIEmbedder:
         return vectors
 
     def _translated(self, error: "APIError") -> Exception:
-        """Return the error to raise: about the text, or about the endpoint with what to do."""
+        """Return the exception to raise: about the text, or about the endpoint with its remedy."""
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
@@ -231,7 +233,7 @@ class OpenAIEmbedder:
         if not self._options.api_key and "api.openai.com" in self._options.base_url:
             raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
         return OpenAI(
-            # Never None, or the client would send the key from OPENAI_API_KEY to whatever server this is.
+            # Never None, or the client would send the key from OPENAI_API_KEY to any configured server.
             api_key=self._options.api_key or _NO_KEY,
             base_url=self._options.base_url,
             timeout=self._options.timeout_s,
@@ -242,14 +244,14 @@ class OpenAIEmbedder:
 
 def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:
     if status_code == 500:
-        return any(words in said.lower() for words in _TOO_LONG)  # llama.cpp's server says it with a 500
+        return any(words in said.lower() for words in _TOO_LONG)  # llama.cpp's server answers a long text with 500
     return failure_kind(status_code) is FailureKind.OF_THE_REQUEST and parameter not in _REQUEST_PARAMETERS
 
 
 def _parse(response: Any, count: int) -> Vector | None:
     """Return vectors (count, dim) in the order of the texts, or None if the answer has another form.
 
-    The client checks no types, and a server may send floats where base64 was asked for.
+    The client checks no types, and a server may send floats although base64 was requested.
     """
     try:
         rows = sorted(response.data, key=lambda row: row.index)
@@ -269,7 +271,7 @@ def _stack(results: list[Vector | str], dimensions: int) -> Vector:
     """Return the vectors as (n, dim), unit length.
 
     Raises:
-        TextsRefused: some results are reasons, or vectors without a direction.
+        TextsRefused: some results are refusals, or vectors of length zero.
     """
     vectors = np.zeros((len(results), dimensions), dtype=np.float32)
     errors: dict[int, str] = {}

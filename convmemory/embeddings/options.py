@@ -12,7 +12,7 @@ PROVIDERS = (LOCAL, OPENAI)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """Which model, from where, and how. 0 means "not set" for dimensions, max_tokens and threads.
+    """The model, its source, and the limits of its use. 0 means "not set" for dimensions, max_tokens and threads.
 
     `without_prompts` opens a folder's model as releases without prompts did, for the spaces that they built.
     """

@@ -1,4 +1,4 @@
-"""What endpoints charge for embeddings, for estimates only.
+"""Endpoints' prices of embeddings, for estimates only.
 
 Source: https://developers.openai.com/api/docs/pricing, as of `AS_OF`. The provider's bill decides.
 """

@@ -47,7 +47,8 @@ def write_int8(files: ModelFiles, target: Path, *, cache_folder: Path) -> None:
             str(target / "model.onnx"),
             weight_type=QuantType.QInt8,
             per_channel=True,
-            extra_options={"DefaultTensorType": TensorProto.FLOAT},  # of tensors between operators of our own graph
+            # Our graph does not declare the types of inner tensors.
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )
     except OSError as error:
         raise EmbedderUnavailable(f"{error.filename or target}: {error.strerror}.") from error

@@ -27,21 +27,25 @@ from convmemory.embeddings.token_reader import PROBE, TokenReader, TokenSequence
 
 BERT_MAX_SEQUENCE = 256
 GRAPH_MAX_SEQUENCE = 512
-"""Where nothing is said. A graph's memory grows with the square of it; longer texts are embedded in windows."""
+"""The default. A graph's memory grows with its square; longer texts are embedded in windows."""
 
 BATCH_SIZE = 32
 BATCH_TOKENS = 8_192
 RUN_TOKENS = 24
-"""What a run of the model costs beside its tokens, in tokens: padding less than this is no reason for another run."""
+"""The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
 
 BERT_SPECIAL_TOKENS = 2
 _LEARNERS_SEQUENCE = 64
+# These models number positions from after the padding's id, so that fewer are usable.
 _POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`dimensions` before they are cut; `overhead_tokens` are those of special tokens and the longer prompt."""
+    """Facts that a run of the model reveals.
+
+    `dimensions` are those before cutting; `overhead_tokens` are special tokens and the longer prompt.
+    """
 
     dimensions: int
     has_token_vectors: bool
@@ -50,7 +54,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How a model is run. 0 means as its files say, and for `threads` one per core."""
+    """Options for running a model. 0 means the value in its files, and for `threads` one per core."""
 
     cache_folder: Path
     threads: int = 0
@@ -60,7 +64,7 @@ class ModelOptions:
 
 
 class Forwarded(NamedTuple):
-    """One pass: `rows` (b,) places of its texts, their `vectors` (b, dim), `states` (b, t, dim) of the tokens."""
+    """One pass: `rows` (b,) of its texts, their `vectors` (b, dim), `states` (b, t, dim) of the tokens."""
 
     rows: NDArray[np.intp]
     vectors: Vector
@@ -78,7 +82,7 @@ class SentenceModel:
     """Runs a model over texts. Thread-safe."""
 
     def __init__(self, files: ModelFiles, recipe: SentenceRecipe, options: ModelOptions) -> None:
-        """Read small files; of a graph that is new here it runs one text.
+        """Read small files, and run one text through a graph that is new to this installation.
 
         Raises:
             EmbedderUnavailable: a file is missing, or the model is of a kind that cannot be run.
@@ -102,7 +106,7 @@ class SentenceModel:
         return self._runtime().reader
 
     def forward(self, sequences: Sequence[TokenSequence]) -> Iterator[Forwarded]:
-        """Run the model over all sequences, grouping those of similar length so that little is padded."""
+        """Run the model over all sequences, grouped by similar length so that little is padded."""
         session = self._runtime().session
         lengths = np.array([len(sequence.ids) for sequence in sequences])
         order = np.argsort(lengths, kind="stable")
@@ -121,7 +125,7 @@ class SentenceModel:
         return Forwarded(rows, runtime.finish.apply(self._texts(encoded, sequences, mask)), encoded.states)
 
     def _texts(self, encoded: Encoded, sequences: list[TokenSequence], mask: TokenIds) -> Vector:
-        """Return one vector a text, before the Dense layers."""
+        """Return one vector per text, before the Dense layers."""
         if encoded.sentences is not None:
             return encoded.sentences
         assert encoded.states is not None
@@ -232,6 +236,8 @@ def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) ->
 
     A run has at most `at_most` texts and `BATCH_TOKENS` tokens with the padding, but always one text.
     """
+    # Dynamic programming: `costs[end]` is the least cost of the texts before `end`, `starts[end]` where its last run
+    # begins.
     costs, starts = [0], [0]
     for end, longest in enumerate(lengths, 1):
         texts = max(1, min(at_most, BATCH_TOKENS // max(longest, 1)))
@@ -248,7 +254,7 @@ def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) ->
 
 
 def _padded(sequences: list[TokenSequence], pad_id: int) -> tuple[TokenIds, TokenIds]:
-    """Ids and mask, (b, longest) each."""
+    """Return ids and mask, (b, longest) each."""
     longest = max(len(sequence.ids) for sequence in sequences)
     ids = np.full((len(sequences), longest), pad_id, dtype=np.int32)
     mask = np.zeros_like(ids)
@@ -272,7 +278,7 @@ def _read_dense(file: DenseFile) -> DenseLayer:
 
 
 def _positions(folder: Path) -> int:
-    """Return the longest sequence for which a model has positions; 0 where `config.json` does not say."""
+    """Return the longest sequence for which a model has positions; 0 if `config.json` does not say."""
     config = read_json(folder / "config.json")
     positions = config.get("max_position_embeddings") or config.get("n_positions")
     if not isinstance(positions, int):
@@ -283,7 +289,7 @@ def _positions(folder: Path) -> int:
 
 
 def _usable_cores() -> int:
-    """Return the cores this process may run on."""
+    """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

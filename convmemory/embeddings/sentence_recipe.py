@@ -1,8 +1,9 @@
-"""How a sentence model's folder says to get from a text to its vector, around the network itself.
+"""The steps from a text to its vector around the network itself, as a sentence model's folder describes them.
 
 Reads the files of sentence-transformers: `modules.json`, the folders of its Pooling and Dense modules,
-`config_sentence_transformers.json` (prompts) and `sentence_bert_config.json` (length). Source:
-https://sbert.net/docs/sentence_transformer/usage/custom_models.html
+`config_sentence_transformers.json` (prompts) and `sentence_bert_config.json` (length).
+
+Source: https://sbert.net/docs/sentence_transformer/usage/custom_models.html
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ class DenseFile:
 
 @dataclass(frozen=True, slots=True)
 class SentenceRecipe:
-    """How texts become vectors. `pooling` is None if no file says it, `max_sequence` 0 likewise.
+    """The steps from a text to its vector. `pooling` is None and `max_sequence` 0 if no file names them.
 
     `max_sequence` includes special tokens and prompts. If `pools_prompt` is False the mean excludes the tokens of the
     prompt.
@@ -52,14 +53,14 @@ class SentenceRecipe:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether there is no prompt before the texts, and nothing after the pooling."""
+        """True without a prompt before the texts and without a step after the pooling."""
         return not (self.dense or self.query_prompt or self.passage_prompt)
 
     def without_prompts(self) -> "SentenceRecipe":
         return replace(self, query_prompt="", passage_prompt="")
 
     def digest(self) -> str:
-        """Return SHA-256 in hex of everything that affects a vector, except the length at which texts are cut."""
+        """Return the SHA-256 in hex of all that affects a vector, except the length at which texts are cut."""
         dense = [(fresh_digest([layer.weights]), layer.activation) for layer in self.dense]
         said = (self.pooling, self.pools_prompt, dense, self.query_prompt, self.passage_prompt)
         return sha256(repr(said).encode()).hexdigest()
@@ -102,7 +103,7 @@ def _modules(folder: Path) -> dict[str, list[str]]:
 
 
 def _pooling(folder: Path) -> tuple[Pooling | None, bool]:
-    """Return the pooling, None if nothing is said, and whether the prompt's tokens take part."""
+    """Return the pooling, None if no file names it, and whether it includes the prompt's tokens."""
     config = read_json(folder / "config.json")
     chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
     modes = [name for name in chosen if f"pooling_mode_{name}" in config]
@@ -131,7 +132,9 @@ def _dense(folder: Path) -> DenseFile:
 
 
 def _prompts(folder: Path) -> tuple[str, str]:
-    """Return the prompts for queries and for passages, chosen as `encode_query` and `encode_document` choose."""
+    """Return the prompts for queries and for passages, chosen like `encode_query` and `encode_document` of
+    the library.
+    """
     path = folder / "config_sentence_transformers.json"
     config = read_json(path)
     prompts = config.get("prompts") or {}

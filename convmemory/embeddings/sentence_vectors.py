@@ -1,4 +1,4 @@
-"""From the states of a text's tokens to its vector: pooling, Dense layers, cutting to the wanted dimensions.
+"""Steps from the states of a text's tokens to its vector: pooling, Dense layers, cutting to the wanted dimensions.
 
 Pure NumPy. Every step except pooling works on the last axis, so that token vectors are processed like the pooled vector
 and can be compared with it.
@@ -21,21 +21,22 @@ class DenseLayer:
     activation: str
 
     def apply(self, vectors: Vector) -> Vector:
-        """Return vectors (..., in) to (..., out)."""
+        """Return the layer's output (..., out) for vectors (..., in)."""
         sums: Vector = np.matmul(vectors, self.weight.T) + self.bias
         return np.tanh(sums) if self.activation == "Tanh" else sums
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The steps applied to pooled vectors and token vectors alike. `dimensions` 0 keeps all."""
+    """The steps applied to both pooled vectors and token vectors. `dimensions` 0 keeps all."""
 
     dense: tuple[DenseLayer, ...]
     dimensions: int
 
     def apply(self, vectors: Vector) -> Vector:
-        """Return vectors (..., in) to unit length (..., dim). Cutting is what Matryoshka training allows:
-        arXiv:2205.13147.
+        """Return the finished vectors (..., dim) of unit length for vectors (..., in).
+
+        Cutting is possible for models with Matryoshka training: arXiv:2205.13147.
         """
         for layer in self.dense:
             vectors = layer.apply(vectors)

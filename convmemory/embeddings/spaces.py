@@ -1,4 +1,4 @@
-"""Which embedding spaces are active and building, and the embedder that belongs to a space.
+"""The active and the building embedding space, and the embedder of a space.
 
 The table of spaces decides, not the settings: those name the model of a new database, the model that `manage.py
 reembed` builds by default, and how models are reached. An embedder is opened once in each process and kept; it has
@@ -24,7 +24,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, OPENAI, PROVIDERS, EmbeddingOptions
 
 RECIPE_VERSION = 1
-"""Raised whenever the text that is made of a turn or passage changes, so that everything is embedded again."""
+"""Raised whenever the text built from a turn or passage changes, so that everything is embedded again."""
 
 
 class _Opened:
@@ -60,7 +60,7 @@ def open_embedder(options: EmbeddingOptions) -> Embedder:
 
 
 def embedder_for(space: EmbeddingSpace) -> Embedder:
-    """Return the embedder of a space, which need not be the one that the settings name.
+    """Return the embedder of a space, which may be another than the one that the settings name.
 
     Raises:
         EmbedderUnavailable: the space's model is unavailable with the current settings.
@@ -96,7 +96,7 @@ def active_space() -> EmbeddingSpace:
             space = configured_space()
             EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=True)
     except IntegrityError:
-        pass  # another process, with other settings, was first
+        pass  # another process with other settings created it first
     return EmbeddingSpace.objects.get(is_active=True)
 
 
@@ -111,7 +111,9 @@ def read_space(pending: PendingQuery) -> EmbeddingSpace | None:
 
 
 def building_space() -> EmbeddingSpace | None:
-    """Return the space being built beside the active one: new content is embedded in both."""
+    """Return the space that is being built for a switch, if any: new content is embedded in it and in the
+    active one.
+    """
     return EmbeddingSpace.objects.filter(is_building=True).first()
 
 
@@ -133,7 +135,7 @@ def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
 
 
 def start_building(space: EmbeddingSpace) -> None:
-    """From now on, new content is embedded in `space` too.
+    """Embed new content in `space` too from now on.
 
     Raises:
         InvalidInput: it is the active one, or another one is being built.
@@ -154,7 +156,7 @@ def start_building(space: EmbeddingSpace) -> None:
 
 
 def stop_building(space: EmbeddingSpace) -> None:
-    """New content is no longer embedded in `space`; its rows stay until it is pruned."""
+    """Stop embedding new content in `space`; its rows stay until it is pruned."""
     EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).update(is_building=False, retired_at=timezone.now())
     space.is_building = False
 
@@ -191,7 +193,7 @@ def _make(options: EmbeddingOptions) -> Embedder:
 
 
 def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
-    """Yield the settings adapted to the model of `space`, then the place that the space was built from.
+    """Yield the settings adapted to the model of `space`, and the location from which the space was built.
 
     A key is sent only to the address that it was configured with.
     """

@@ -1,7 +1,8 @@
-"""Vectors after binary quantization, one bit per dimension, and asymmetric comparison: of a query that is not.
+"""Vectors after binary quantization, one bit per dimension, compared asymmetrically with a query that keeps its
+precision.
 
 A vector of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
-values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md for tokens,
+values, each with the sign of the bit. The effect on the ranking: docs/adr/0008-late-interaction.md for tokens,
 0010-exact-scan-or-index.md for passages.
 
 Source: Gordo et al., Asymmetric Distances for Binary Embeddings, 2014.
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 from convmemory.embeddings.bit_products import bit_products
 from convmemory.embeddings.embedder import Vector
 
-AT_ONCE = 4_096  # vectors whose decoded bits stay in the processor's cache
-_LARGEST = 127  # of 8-bit integers with a sign
-_FINE_STEPS = 2 * _LARGEST  # in one coarse step
+AT_ONCE = 4_096  # decoded bits of so many vectors fit into the processor's cache
+_LARGEST = 127  # the largest signed 8-bit integer
+_FINE_STEPS = 2 * _LARGEST  # fine steps in one coarse step
 
 
 class _Rounded(NamedTuple):
@@ -31,7 +32,9 @@ class _Rounded(NamedTuple):
 
     @classmethod
     def of(cls, vectors: Vector) -> "_Rounded":
-        """Return each value is off by at most half a step: 1/64,516 of the largest value of its vector."""
+        """Return the rounded vectors; a value differs by at most half a step: 1/64,516 of its vector's
+        largest value.
+        """
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         coarse_step = np.maximum(largest, np.finfo(np.float32).tiny) / _LARGEST
         scaled = vectors / coarse_step
@@ -41,7 +44,9 @@ class _Rounded(NamedTuple):
 
 
 def encode_vectors(vectors: Vector) -> bytes:
-    """Binary codes of `vectors` (t, dim), a bit 1 where positive: `dim / 8` bytes per vector, padded to whole bytes."""
+    """Return binary codes of `vectors` (t, dim), a bit 1 if positive: `dim / 8` bytes per vector, padded to whole
+    bytes.
+    """
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 
@@ -57,11 +62,10 @@ def similarities(question: Vector, codes: NDArray[np.uint8]) -> Vector:
 
 
 def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) -> Vector:
-    """Return the approximate cosines (q, p) of the question's token vectors (q, dim) to the most similar token of each
-    text.
+    """Return the approximate cosines (q, p) of the question's token vectors (q, dim) to each text's most similar token.
 
-    `data` are the coded tokens of all texts, joined; `starts` (p,) are the places of each text's first token among all
-    tokens. Every text has at least one.
+    `data` are the coded tokens of all texts, joined; `starts` (p,) are the positions of each text's first token among
+    all tokens. Every text has at least one.
     """
     codes = np.frombuffer(data, np.uint8).reshape(-1, question.shape[1] // 8)
     rounded = _Rounded.of(question)
@@ -69,7 +73,7 @@ def best_similarities(question: Vector, data: bytes, starts: NDArray[np.int64]) 
 
 
 def _sums(codes: NDArray[np.uint8], rounded: _Rounded) -> NDArray[np.int32]:
-    """For each coded vector (n, bytes), the sums (n, q) of the rounded values whose bits are 1, in steps."""
+    """Return for each coded vector (n, bytes) the sums (n, q) of the rounded values whose bits are 1, in steps."""
     dimensions, count = len(rounded.parts), len(rounded.step)
     sums = np.empty((len(codes), count), np.int32)
     for start in range(0, len(codes), AT_ONCE):

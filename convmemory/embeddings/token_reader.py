@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROBE = "a"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PIECE_OF_WORD = re.compile("\\w|\ufffd")  # of a letter's bytes some tokens hold a part, which is no text by itself
+_PIECE_OF_WORD = re.compile("\\w|\ufffd")  # some tokens are part of a letter's bytes: U+FFFD
 
 
 class TokenSequence(NamedTuple):
@@ -33,7 +33,7 @@ class TokenReader:
     """Tokenizes texts for one model. Thread-safe."""
 
     def __init__(self, tokenizer: "Tokenizer", *, max_sequence: int) -> None:
-        """`max_sequence` includes special tokens and prompts."""
+        """Configure `tokenizer`; `max_sequence` includes special tokens and prompts."""
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
@@ -45,15 +45,15 @@ class TokenReader:
 
     @property
     def special_tokens(self) -> int:
-        """How many special tokens surround each text."""
+        """The number of special tokens around each text."""
         return self._before + self._after
 
     def prompt_tokens(self, prompt: str) -> int:
-        """How many tokens a prompt takes before an ordinary text."""
+        """Return the number of tokens that a prompt takes before an ordinary text."""
         return self._own_start(self._tokenizer.encode(prompt + PROBE), prompt) - self._before
 
     def sequences(self, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
-        """Return each text after the prompt with its special tokens."""
+        """Return each text as the sequence after the prompt, with its special tokens."""
         return [self._cut(encoding.ids, self._own_start(encoding, prompt)) for encoding in self._encoded(texts, prompt)]
 
     def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
@@ -62,7 +62,7 @@ class TokenReader:
         return [len(encoding.ids) - self._after - self._own_start(encoding, prompt) for encoding in encodings]
 
     def tokens(self, text: str, prompt: str) -> Tokens:
-        """Return all tokens of a text that follows the prompt, with their places in the text alone."""
+        """Return all tokens of a text that follows the prompt, with their offsets in the text alone."""
         encoding = self._tokenizer.encode(prompt + encodable(text))
         own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
         return Tokens(
@@ -71,24 +71,25 @@ class TokenReader:
         )
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
-        """Which of these tokens (t,) are a word or a piece of one."""
+        """Return for each token (t,) whether it is a word or a piece of one."""
         found: NDArray[np.bool_] = self._words[token_ids]
         return found
 
     @cached_property
     def _words(self) -> NDArray[np.bool_]:
-        """For each token of the vocabulary."""
+        """For each token of the vocabulary, true if it is a word or a piece of one."""
         size = max(self._tokenizer.get_vocab().values()) + 1
         texts = self._tokenizer.decode_batch([[number] for number in range(size)], skip_special_tokens=False)
         return np.array([_PIECE_OF_WORD.search(text) is not None for text in texts], np.bool_)
 
     def _encoded(self, texts: Sequence[str], prompt: str) -> "list[Encoding]":
-        encode = self._tokenizer.encode_batch if prompt else self._tokenizer.encode_batch_fast  # the fast has no places
+        encode = self._tokenizer.encode_batch if prompt else self._tokenizer.encode_batch_fast  # without offsets
         return encode([prompt + encodable(text) for text in texts])
 
     def _own_start(self, encoding: "Encoding", prompt: str) -> int:
         """Return the first token that reaches beyond the prompt."""
         start, last = self._before, len(encoding.ids) - self._after
+        # The prompt is tokenized together with the text, because tokenizers merge across the border.
         if prompt:
             while start < last and _end(encoding, start) <= len(prompt):
                 start += 1
@@ -124,7 +125,7 @@ def encodable(text: str) -> str:
 
 
 def _end(encoding: Any, token: int) -> int:
-    """Where a token ends in the text; 0 for one that stands nowhere."""
+    """Return the end of a token in the text; 0 for a token without a span."""
     span = encoding.token_to_chars(token)
     return span[1] if span else 0
 
