@@ -34,7 +34,7 @@ PART_CHARS = 5_000
 
 @admin.register(Conversation)
 class ConversationAdmin(ContentAdmin, DeletableAdmin):
-    """Shows no titles, projects or agents: people name them after what they talk about."""
+    """Conversations without titles, projects and agents: people name these after the content."""
 
     list_display = (
         "id", "owner", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
@@ -106,7 +106,7 @@ class MessageAdmin(ContentAdmin):
         return bool(obj.content_metadata["has_tool_calls"])
 
     def characters(self, obj: Message) -> str:
-        """Of each kind of part, `text 450, thinking 1,250`."""
+        """Return the characters of each kind of part: `text 450, thinking 1,250`."""
         kinds: dict[str, int] = obj.content_metadata["characters"]
         return ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in kinds.items())
 
@@ -157,7 +157,7 @@ class DayFilter(InputFilter):
 
 @admin.register(Event)
 class EventAdmin(ContentAdmin):
-    """Types, tools and levels are an agent's own names; what it logged is content and cannot be searched for here."""
+    """Events. Types, tools and levels are an agent's own names; the payload is content and cannot be searched here."""
 
     list_display = ("id", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
     list_select_related = ("conversation",)
@@ -219,8 +219,9 @@ def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_re
 
 
 def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: bool) -> str:
-    """Return a link to the turn: for its owner the product's page, for an authorised reader the admin's, otherwise its
-    name alone.
+    """Return a link to the turn.
+
+    Its owner gets the product's page, an authorised reader the admin's, other staff its name alone.
     """
     if is_own:
         return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
@@ -237,7 +238,7 @@ def content_link(conversation_id: int, turn: int) -> str:
 
 
 def related_links(conversation: Conversation) -> list[tuple[str, str]]:
-    """Return changelists of the conversation's related rows, whichever apps registered them."""
+    """Return changelists of the conversation's related rows, from all apps that registered them."""
     links = []
     for related, page in admin.site._registry.items():
         filters = page.list_filter if isinstance(page, MetadataAdmin) else ()

@@ -11,6 +11,7 @@ from html import escape
 
 from django.utils.safestring import SafeString, mark_safe
 
+# Every repeat is bounded, so that hostile output costs linear time.
 _SEQUENCE = re.compile(
     r"\x1b(?:\[([0-9;:]{0,60})m"  # colours and weight
     r"|\[[0-9;:<=>?!]{0,60}[ -/]{0,4}[@-~]"  # the cursor, erasing
@@ -29,7 +30,7 @@ _OFF = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}, 27: {"inverse"},
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the text that follows is shown; colours are numbers of the palette."""
+    """The style of the text that follows; colours are numbers of the palette."""
 
     colour: int | None = None
     background: int | None = None

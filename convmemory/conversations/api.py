@@ -33,7 +33,7 @@ from convmemory.conversations.schemas import (
 )
 
 router = Router(tags=["conversations"])
-SOURCE = "api"  # of conversations that are stored through these routes
+SOURCE = "api"  # the source of conversations stored through these routes
 EXPORT_FORMATS = "markdown, json or html"
 EXPORT_ANSWER: dict[str, Any] = {
     "responses": {
@@ -110,7 +110,7 @@ def export_conversations(
     before: datetime | None = None,
     archived: bool = False,
 ) -> StreamingHttpResponse:
-    """Return keys stand masked in every format; the JSON can be imported again, with the same turns."""
+    """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     filters = reading.Filters(
         agent=agent, project=project, source=source, after=after, before=before, archived=archived
     )
@@ -126,7 +126,7 @@ def export_conversation(
     conversation_id: int,
     format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
 ) -> StreamingHttpResponse:
-    """Return keys stand masked in every format; the JSON can be imported again, with the same turns."""
+    """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = Selection(ids=(conversation_id,))
     return export_response(request, owner=caller_of(request), selection=selection, format=format)
 

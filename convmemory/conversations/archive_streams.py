@@ -1,4 +1,4 @@
-"""Reads the bytes of tar archives, compressed or not, with a bound on what a hostile archive can demand."""
+"""Reads the bytes of tar archives, compressed or not, with limits on the work that a hostile archive can cause."""
 
 import bz2
 import gzip
@@ -37,7 +37,7 @@ def is_tar(file: IO[bytes]) -> bool:
 
 
 def tar_bytes(file: IO[bytes]) -> IO[bytes]:
-    """Return the archive's bytes, decompressed while they are read."""
+    """Return the archive's bytes, decompressed during reading."""
     file.seek(0)
     start = file.read(6)
     file.seek(0)
@@ -67,7 +67,7 @@ class _Unclosed:
 
 
 class GuardedStream(_Unclosed):
-    """Refuses what only a hostile archive demands: giant headers, and skipping over endless entries."""
+    """Refuses giant headers, and skipping over endless entries, which only a hostile archive contains."""
 
     def __init__(self, stream: IO[bytes], max_bytes: int) -> None:
         super().__init__(stream)

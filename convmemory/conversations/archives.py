@@ -1,7 +1,7 @@
 """Unpacks an uploaded file or archive into a folder, together with the archives inside it.
 
-Entries cannot leave the folder; links and devices are skipped. Actual bytes, files and folders are counted while they
-are written, over all levels together, so that a small archive cannot fill the disk.
+Entries cannot leave the folder; links and devices are skipped. Bytes, files and folders are counted as they are
+written, over all levels together, so that a small archive cannot fill the disk.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from convmemory.core.decoding import DecodedBytes, DecodeLimits
 from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
-MAX_NAME_CHARS = 60  # that may take four bytes each
+MAX_NAME_CHARS = 60  # of up to four bytes: file systems allow 255 bytes
 MAX_ASCII_NAME_CHARS = 200
 MAX_DEPTH = 40
 MAX_NOTES = 50
@@ -30,15 +30,15 @@ _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", "
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits(DecodeLimits):
-    """How far an archive may expand, how many files it may hold and how deep."""
+    """Limits on an archive's size, its number of files and its depth."""
 
     max_files: int = 50_000  # and as many folders
-    max_depth: int = 3  # an archive in an archive lies two deep
+    max_depth: int = 3  # an archive in an archive has depth two
 
 
 @dataclass(slots=True)
 class Unpacked:
-    """Where the files are now, and what was skipped."""
+    """The folder of the unpacked files, and notes about skipped ones."""
 
     root: Path
     files: int = 0
@@ -59,10 +59,11 @@ def size_of(file: IO[bytes]) -> int:
 def unpack_upload(
     file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits, decoded: DecodedBytes | None = None
 ) -> Unpacked:
-    """Write the file, or what the zip, tar or gzip holds, into a folder in `target_dir` named after it.
+    """Write the file, or the content of the zip, tar or gzip, into a folder in `target_dir` named after it.
 
-    `decoded` counts what archives expand to, together with other decoders. Raises: TooLarge with the limit,
-    InvalidInput if an archive is damaged from the start.
+    `decoded` counts the expanded bytes, together with other decoders.
+
+    Raises: TooLarge with the limit, InvalidInput if an archive is damaged from the start.
     """
     safe_name = _safe_parts(name)[-1:] or ["upload"]
     size = size_of(file)
@@ -85,7 +86,7 @@ def unpack_upload(
 
 
 def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
-    """Write what the archive contains; False, with the file rewound to its start, if it is no archive."""
+    """Write the content of the archive; False, with the file rewound to its start, if it is no archive."""
     if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
         _unzip(file, writer)
     elif is_tar(file):
@@ -101,7 +102,7 @@ def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
 
 
 def _unpack_inner(writer: "_Writer") -> None:
-    """Unpack the archives among the files into folders beside them, level by level. Raises: TooLarge."""
+    """Unpack the archives among the files into folders next to them, level by level. Raises: TooLarge."""
     for depth in range(2, writer.limits.max_depth + 2):
         inner, writer.inner = writer.inner, []
         for path in inner:
@@ -127,7 +128,7 @@ def _unpack_one(path: Path, label: str, writer: "_Writer") -> bool:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes entries under `folder` and keeps count; `inner` are the archives among them."""
+    """Writes entries under `folder` and counts them; `inner` are the archives among them."""
 
     unpacked: Unpacked
     limits: UnpackLimits
@@ -140,7 +141,7 @@ class _Writer:
     def write(
         self, name: str, stream: IO[bytes], written_at: datetime | None = None, *, is_decoded: bool = True
     ) -> None:
-        """Write one entry; an entry without a valid place is noted and skipped. Raises: TooLarge."""
+        """Write one entry; an entry with an unsafe path is noted and skipped. Raises: TooLarge."""
         parts = _safe_parts(name)
         if not parts or ".." in PurePosixPath(name.replace("\\", "/")).parts:
             self.unpacked.note(f"{name[:200]!r} was passed over: its name leads out of the archive")
@@ -157,7 +158,7 @@ class _Writer:
             raise
         except OSError as error:
             if error.errno in DISK_FULL:
-                raise  # it says nothing about this entry, and the rest of the archive would be missing, too
+                raise  # not this entry's fault, and the rest of the archive would fail too
             self.unpacked.note(f"{name[:200]!r} was passed over: {error.strerror or error}")
             return
         self.unpacked.files += 1
@@ -180,7 +181,7 @@ class _Writer:
                     self.decoded.add(len(chunk))
                 target.write(chunk)
         except BaseException:
-            path.unlink()  # half an entry is none
+            path.unlink()  # a partial entry must not be imported
             raise
 
 
@@ -205,7 +206,7 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
-    """When the entry was last written, by a clock whose time zone is unknown; None if it is not a date."""
+    """Return the time at which the entry was last written, in an unknown time zone; None if it is not a date."""
     try:
         return time_of(datetime(*entry.date_time, tzinfo=UTC))
     except ValueError:
@@ -229,8 +230,8 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Return whether an unpacked file has to be unpacked too: it is named like an archive, or an importer would read it
-    as one.
+    """Return whether an unpacked file is an archive to unpack, by its name or because an importer would
+    read it as one.
     """
     if path.name.lower().endswith(_ENDINGS):
         return True
@@ -239,7 +240,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _safe_parts(name: str) -> list[str]:
-    """Return the path of an entry as names that any file system accepts; None for a path that is too deep."""
+    """Return the path of an entry as names that any file system accepts; empty for a path that is too deep."""
     parts = [_safe_part(part) for part in name.replace("\\", "/").split("/")]
     parts = [part for part in parts if part not in ("", ".", "..")]
     return parts if len(parts) <= MAX_DEPTH else []

@@ -27,7 +27,7 @@ PINNED = gettext_lazy("Pinned")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which conversations are listed; "" and False mean any. `project` includes the folders below it."""
+    """Filters of the list; "" and False mean any. `project` includes the folders below it."""
 
     agent: str = ""
     project: str = ""
@@ -44,7 +44,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A conversation in the list, with those that it started."""
+    """A conversation in the list, with the conversations that it started."""
 
     conversation: Conversation
     tags: tuple[str, ...] = ()
@@ -89,8 +89,9 @@ def page_of_shelves(
 
 
 def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
-    """Return the chosen conversations; if everything is chosen, those started by others appear in the row of their
-    parent only.
+    """Return the chosen conversations.
+
+    Without a filter, a conversation that was started by another appears only in the row of that one.
     """
     rows = visible_conversations(owner, Filters(agent=choice.agent, archived=choice.archived))
     if is_pinned:
@@ -110,7 +111,7 @@ def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False)
 
 
 def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[Row]:
-    """Return the conversations with their tags and with those that they started; two queries."""
+    """Return the conversations with their tags and with the conversations that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
         own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
@@ -132,12 +133,12 @@ def shelf_label(day: date, today: date) -> str:
     return gettext("Yesterday") if day == today - timedelta(days=1) else date_format(day, "YEAR_MONTH_FORMAT")
 
 
-# --- what to choose by ------------------------------------------------------------------------------
+# --- choices ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Folder:
-    """A folder of the project tree: `path` selects it, `count` includes what is below."""
+    """A folder of the project tree: `path` selects it, `count` includes its subfolders."""
 
     name: str
     path: str
@@ -162,7 +163,7 @@ def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
 
 
 def _put(root: Folder, project: str, count: int) -> None:
-    """Add the project at its place; whatever precedes its first folder becomes part of that folder's name."""
+    """Add the project to the tree; a prefix before its first folder becomes part of that folder's name."""
     at, path = root, ""
     names = project.replace("\\", "/").rstrip("/").split("/")
     for number, name in enumerate(names):
@@ -178,7 +179,7 @@ def _put(root: Folder, project: str, count: int) -> None:
 
 
 def _joined(folder: Folder) -> Folder:
-    """Return the folder, or the one below it if that contains everything in it; its subfolders likewise."""
+    """Return the folder, or its subfolder if that contains everything in it, with subfolders joined in the same way."""
     while len(folder.folders) == 1 and folder.folders[0].count == folder.count:
         folder = folder.folders[0]
     inside = sorted((_joined(below) for below in folder.folders), key=lambda below: below.name.lower())

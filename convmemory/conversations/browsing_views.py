@@ -48,7 +48,7 @@ DONE = {
 @require_safe
 @signed_in
 def library(request: PageRequest) -> HttpResponse:
-    """Return the conversations selected by the address."""
+    """Render the conversations selected by the address."""
     choice, cursor = _choice(request), request.GET.get("cursor", "")
     shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
     context: dict[str, Any] = {
@@ -104,7 +104,7 @@ def change(request: PageRequest) -> HttpResponseBase:
 
 
 def _changed(request: PageRequest, action: str, chosen: list[int], name: str) -> list[int]:
-    """Which conversations the action changed. Raises: InvalidInput."""
+    """Apply the action and return the changed conversations. Raises: InvalidInput."""
     owner = request.user
     if action in ("archive", "unarchive"):
         return curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
@@ -139,7 +139,7 @@ def _chosen(request: PageRequest) -> list[int]:
 
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:
-    """What was just done, according to the address, and the action that reverts it."""
+    """Return the last action, according to the address, and the action that reverts it."""
     action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
     if action not in DONE or not all(word.isdigit() for word in chosen.split(",") if word):
         return None

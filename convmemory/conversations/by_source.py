@@ -27,15 +27,16 @@ class AnotherHistory(InvalidInput):
 def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
     """Return a new conversation, or the existing one with this source id; and whether it is new.
 
-    Messages that follow the stored ones are appended; sending the same ones again changes nothing. Raises:
-    AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
+    Messages that follow the stored ones are appended; sending the same ones again changes nothing.
+
+    Raises: AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
     """
     known = _known_or_none(owner, draft)
     if known is None:
         try:
             with transaction.atomic():
                 return ingest.create_conversation(owner=owner, draft=draft), True
-        except IntegrityError:  # another request has just made it
+        except IntegrityError:  # another request has just created it
             known = _known_or_none(owner, draft)
             if known is None:
                 raise

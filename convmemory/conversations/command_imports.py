@@ -21,7 +21,7 @@ INTERRUPTED = "The command was interrupted: what it had read until then is store
 def import_undoably(
     *, owner: AbstractBaseUser, name: str, run: Callable[[OnStored], ImportReport], format: str = AUTO
 ) -> ImportReport:
-    """Run a command's import. If it brings anything in, it is listed among the owner's imports and can be undone."""
+    """Run a command's import, and list it among the owner's imports for Undo if it stored anything."""
     row = Import.objects.create(
         owner_id=owner.pk, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
         failure=Import.Failure.INTERRUPTED, error=INTERRUPTED, started_at=timezone.now(), ended_at=timezone.now(),

@@ -1,4 +1,4 @@
-"""Stars, pins, tags and archiving: how people mark their conversations, one or many at a time.
+"""Stars, pins, tags and archiving: marks that people give their conversations, one or many at a time.
 
 Every function takes the caller and changes only the caller's rows. Messages and turns are never changed; `ingest`
 announces the changes that concern search.
@@ -24,22 +24,22 @@ TAGS_LISTED = 100
 
 
 def set_star(*, owner: AbstractBaseUser, conversation_id: int, starred: bool) -> None:
-    """Raises: NotFound."""
+    """Star the conversation, or remove its star. Raises: NotFound."""
     _mark(owner, [conversation_id], "starred_at", is_set=starred)
 
 
 def set_pin(*, owner: AbstractBaseUser, conversation_id: int, pinned: bool) -> None:
-    """Raises: NotFound."""
+    """Pin the conversation, or unpin it. Raises: NotFound."""
     _mark(owner, [conversation_id], "pinned_at", is_set=pinned)
 
 
 def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starred: bool) -> list[int]:
-    """Star the caller's among the conversations, or remove their stars; returns those that changed."""
+    """Star the caller's conversations among the ids, or remove their stars; returns their ids."""
     return _mark(owner, own_conversations(owner=owner, conversation_ids=conversation_ids), "starred_at", is_set=starred)
 
 
 def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
-    """Set the moment if it is not set yet, or unset it."""
+    """Set the time if it is not set yet, or unset it."""
     if len(conversation_ids) == 1:
         get_conversation(owner=owner, conversation_id=conversation_ids[0])
     rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
@@ -48,7 +48,7 @@ def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, 
 
 
 def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], archived: bool) -> list[int]:
-    """Archive the caller's among the conversations, or unarchive them; returns those that changed."""
+    """Archive the caller's conversations among the ids, or unarchive them; returns the changed ones."""
     own = own_conversations(owner=owner, conversation_ids=conversation_ids)
     wanted = Conversation.objects.filter(owner_id=owner.pk, pk__in=own, archived_at__isnull=archived)
     changed = list(wanted.order_by("pk").values_list("pk", flat=True))
@@ -59,7 +59,7 @@ def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], arc
 
 
 def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> int:
-    """Delete the caller's among the conversations for good; returns how many."""
+    """Delete the caller's conversations among the ids for good; returns how many."""
     chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
     for number in chosen:
         ingest.delete_conversation(owner=owner, conversation_id=number)
@@ -67,7 +67,10 @@ def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> i
 
 
 def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
-    """Add the tag to the caller's among the conversations; returns those that did not have it. Raises: InvalidInput."""
+    """Add the tag to the caller's conversations among the ids; returns those that did not have it.
+
+    Raises: InvalidInput.
+    """
     word = clean_tag(name)
     if not word:
         raise InvalidInput("A tag cannot be empty: write at least one character.")
@@ -87,7 +90,7 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
 
 
 def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> int:
-    """Remove the tag from the caller's among the conversations; returns from how many."""
+    """Remove the tag from the caller's conversations among the ids; returns from how many."""
     removed, _ = Tag.objects.filter(
         owner_id=owner.pk, conversation_id__in=conversation_ids[:MAX_CHOSEN], name=clean_tag(name)
     ).delete()
@@ -115,7 +118,7 @@ def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
 
 
 def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
-    """Those of the numbers that are the caller's conversations. Raises: InvalidInput if there are too many."""
+    """Return the ids that are the caller's conversations. Raises: InvalidInput if there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
     own = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids).order_by("pk")

@@ -1,6 +1,6 @@
 """Dates for imported conversations and messages without one: taken from their context, never from the clock.
 
-A conversation begins with the first event of its log, or its first dated message, or when its file was last written. An
+A conversation begins with the first event of its log, or its first dated message, or the last change of its file. An
 undated message gets the date of its turn's first event, or of the nearest dated message.
 """
 
@@ -17,10 +17,10 @@ from convmemory.core.sql import execute_without_nested_loops, load_sql
 def date_undated(
     conversation: Conversation, draft: ConversationDraft, *, first_changed: int, last_active: datetime | None
 ) -> None:
-    """Date an imported conversation, whose events are stored, and its messages; some five queries.
+    """Date an imported conversation, whose events are stored, and its messages; about five queries.
 
-    `first_changed` is the first position that is new; `last_active` the conversation's `updated_at` before this
-    import, None if it is new.
+    `first_changed` is the first position that is new; `last_active` the conversation's `updated_at` before this import,
+    None if it is new.
     """
     messages = conversation.messages
     if last_active is None and draft.created_at is None:

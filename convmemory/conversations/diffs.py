@@ -56,7 +56,7 @@ class Diff:
         return sum(line.kind == "removed" for line in self.lines)
 
     def cut(self, max_chars: int) -> tuple["Diff", int]:
-        """Return its first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
+        """Return the first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
         kept: list[DiffLine] = []
         room = max_chars
         for line in self.lines:
@@ -97,7 +97,7 @@ def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
 
 
 def _patch(parameters: Mapping[str, Any]) -> str:
-    """Return a patch among the parameters, however its tool names it."""
+    """Return the patch among the parameters, under any of the names that tools use."""
     for name in _PATCHES:
         value = parameters.get(name)
         for text in value if isinstance(value, list) else [value]:
@@ -130,7 +130,7 @@ def compare(old: str, new: str) -> Iterator[DiffLine]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines at the beginning are the same in both."""
+    """Return the number of equal lines at the beginning of both."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

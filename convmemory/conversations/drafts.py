@@ -1,6 +1,6 @@
-"""What comes in, before it is stored: conversations, messages and events as pure values.
+"""Conversations, messages and events before they are stored, as pure values.
 
-Importers, the API and the chat all hand these to `ingest.py` and `responses.py`.
+Importers, the API and the chat all pass these to `ingest.py` and `responses.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +11,12 @@ from typing import Any
 from convmemory.conversations.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
 
-TITLE_CHARS = 80  # of a title that is made of the first question
+TITLE_CHARS = 80  # of a title taken from the first question
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenKeyDraft:
-    """A key that was taken out of a message: its number there, what it is, and the key itself."""
+    """A key that was removed from a message: its number there, its kind, and the key itself."""
 
     number: int
     kind: str
@@ -27,11 +27,11 @@ class HiddenKeyDraft:
 class MessageDraft:
     """One message.
 
-    `source_key` names the message within its conversation for as long as the source keeps it (a
-    uuid, a line number); importing again finds the message by it. `injected` marks a user message
-    that no person wrote (reminders, command echoes, compaction notices). `superseded` marks a message that
-    its thread went on without (an edited prompt, another answer, a rewind): it belongs to no turn. `raw` holds the
-    source lines as they were read. `hidden_keys` are the keys whose marks stand in the parts.
+    `source_key` names the message within its conversation for as long as the source keeps it (a uuid, a line number);
+    importing again finds the message by it. `injected` marks a user message that no person wrote (reminders, command
+    echoes, compaction notices). `superseded` marks a message that its thread has abandoned (an edited prompt, another
+    answer, a rewind): it belongs to no turn. `raw` holds the unchanged source lines. `hidden_keys` are the keys whose
+    marks are in the parts.
     """
 
     role: Role
@@ -47,12 +47,12 @@ class MessageDraft:
 
     @property
     def weight(self) -> int:
-        """About how many bytes the message takes."""
+        """The approximate size of the message in bytes."""
         return len(self.raw) + sum(map(part_size, self.parts))
 
 
 def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iterator[list[MessageDraft]]:
-    """Yield the messages in lists of at most `count`; one that takes more than `size` bytes is ended."""
+    """Yield the messages in lists of at most `count`; a list of more than `size` bytes ends early."""
     batch: list[MessageDraft] = []
     weight = 0
     for draft in drafts:
@@ -67,7 +67,7 @@ def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class TurnDraft:
-    """One whole turn of a chat that is kept elsewhere. Raises: InvalidInput if a side said nothing."""
+    """One whole turn of a chat that is stored elsewhere. Raises: InvalidInput if one of its texts is empty."""
 
     number: int
     user_text: str
@@ -79,7 +79,7 @@ class TurnDraft:
             raise InvalidInput("A turn has a question and an answer: send both texts.")
 
     def messages(self) -> list[MessageDraft]:
-        """Return its two messages, recognised by the turn's number."""
+        """Return the turn's two messages, whose keys contain the turn's number."""
         texts: tuple[tuple[Role, str], ...] = (("user", self.user_text), ("assistant", self.assistant_text))
         return [
             MessageDraft(role, (TextPart(text),), created_at=self.created_at, source_key=f"turn:{self.number}:{role}")
@@ -91,8 +91,8 @@ class TurnDraft:
 class EventDraft:
     """One entry of an agent's event log; never embedded.
 
-    `prompt_number` counts, from 0, the prompts that the log has seen up to here: the event belongs to the turn that
-    this prompt of the conversation turns out to be in. Without it, `turn_number` is taken as given.
+    `prompt_number` counts, from 0, the prompts in the log so far: the event belongs to the turn that contains this
+    prompt of the conversation. Without it, `turn_number` is used.
     """
 
     line_number: int
@@ -109,13 +109,12 @@ class EventDraft:
 class ConversationDraft:
     """One conversation. `messages` and `events` are consumed once, in source order.
 
-    (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
-    conversation. `parent_source_id` names the conversation of the same source that this one was
-    started from (a subagent's parent). `updated_at` and `archived_at` are given if a conversation
-    comes back as it was; else they follow from the messages and from `archived`. `written_at` is when the source was
-    last written: the date of what has none, if nothing in the conversation has one. `unless_source` is a source
-    whose conversation of the same id holds more: if there is one, this draft is not stored. `is_fork` says that it
-    may begin with a copy of another conversation of its source.
+    (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new conversation.
+    `parent_source_id` names the conversation of the same source that started this one (a subagent's parent).
+    `updated_at` and `archived_at` are given if a conversation comes back from an export; else they follow from the
+    messages and from `archived`. `written_at` is the time of the source's last change, which dates a conversation
+    without any date. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
+    this draft is not. `is_fork` says that the conversation may begin with a copy of another one of its source.
     """
 
     messages: Iterable[MessageDraft]

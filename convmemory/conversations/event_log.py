@@ -1,7 +1,7 @@
 """Stores the event logs of agents: only the lines that are not stored yet, in batches, each with its turn.
 
-An event names the prompt that it followed. The turn of that prompt is known once the turns are numbered, and can change
-until the turn is answered.
+An event names the prompt before it. The turn of that prompt is known once the turns are numbered, and can change until
+the turn is answered.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,10 @@ BATCH = 500
 
 
 def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tuple[int, int]:
-    """Append the event log's new lines, and set the turns of all; returns how many lines, and the bytes that they
-    count. The turns must be numbered."""
+    """Append the event log's new lines, and set the turns of all; the turns must be numbered.
+
+    Returns how many lines were added, and their bytes for the storage quota.
+    """
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
     # The turn of each prompt; an unanswered prompt shares its turn with the next.

@@ -1,4 +1,4 @@
-"""The event log of a conversation as a page: a form with filters, and a table that is continued by a link."""
+"""The event log of a conversation as a page: a form with filters, and a table with a link to more rows."""
 
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
 @require_safe
 @signed_in
 def events(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Return the events of one conversation that pass the filters in the address, oldest first."""
+    """Render the events of one conversation that pass the filters in the address, oldest first."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
     context: dict[str, Any] = {"conversation": found, "given": given, "box": SearchBox(), "rows": [], "next": ""}
@@ -58,7 +58,7 @@ def _filters(request: PageRequest, given: dict[str, str]) -> reading.EventFilter
 
 
 def _moment(name: str, text: str) -> datetime | None:
-    """Return a time as `<input type="datetime-local">` sends it, taken as UTC. Raises: InvalidInput."""
+    """Return a time in the form of `<input type="datetime-local">`, read as UTC. Raises: InvalidInput."""
     if not text:
         return None
     try:

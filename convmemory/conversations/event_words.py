@@ -1,4 +1,4 @@
-"""The words by which an event is found: runs of letters and digits in its type, tool, level and payload. Pure.
+"""The searchable words of an event: runs of letters and digits in its type, tool, level and payload. Pure.
 
 Words are not stemmed, because logs are searched for names. The words of a query may be prefixes.
 """
@@ -20,7 +20,7 @@ def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
 
 
 def words_in(text: str) -> Iterator[str]:
-    """Yield the words of a text, in lower case; only those at the beginning of a long one."""
+    """Yield the words of a text, in lower case, cut to `MAX_WORD_CHARS`."""
     return (match.group()[:MAX_WORD_CHARS].lower() for match in _WORD.finditer(text))
 
 

@@ -16,8 +16,9 @@ from convmemory.core.text import storable
 
 
 def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> ConversationDraft:
-    """Return the draft without the messages that it copied from the conversation it was forked from, if that one is
-    stored.
+    """Return the draft without the messages that it copied from the conversation from which it was forked.
+
+    If that conversation is not stored, the draft is unchanged.
     """
     messages = iter(draft.messages)
     first = next(messages, None)

@@ -1,7 +1,7 @@
-"""Takes keys, tokens and passwords out of a message before it is stored, and shows one to its owner on request.
+"""Removes keys, tokens and passwords from a message before it is stored, and shows one to its owner on request.
 
-What is stored, and therefore what is indexed, shown, recalled and exported, has a placeholder instead of each key.
-The key itself is stored encrypted, beside the message. HIDE_KEYS=0 turns this off for what is stored from then on.
+The stored text, and therefore the index, pages, recall and exports, has a placeholder instead of each key. The key
+itself is stored encrypted, in a row of its own. HIDE_KEYS=0 turns this off for messages stored from then on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ class _Hider:
         return "".join([*pieces, text[end:]])
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """Return the same for every text in a JSON value."""
+        """Return a JSON value with marks in every text."""
         if isinstance(value, str):
             return self.text(value)
         if depth >= MAX_DEPTH:
@@ -71,7 +71,7 @@ def mark_of(kind: str, number: int) -> str:
 
 
 def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
-    """Return the message with marks in place of its keys, and the keys beside it; the same message if it contains none.
+    """Return the message with marks in place of its keys, and with the keys; the same message if it contains none.
 
     `after_number` is the number of the last mark already in it.
     """
@@ -83,7 +83,7 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
         return draft
     hider = _Hider(after_number, marks)
     parts = tuple(map(hider.part, draft.parts))
-    hidden = hider.text(lines)  # source lines can hold keys that no part holds
+    hidden = hider.text(lines)  # source lines can contain keys that no part contains
     if not hider.numbers:
         return draft
     raw = draft.raw if hidden is lines else hidden.encode("utf-8", "surrogateescape")
@@ -92,7 +92,7 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
 
 
 def text_without_keys(text: str) -> str:
-    """Return a title or another short text with marks in place of its keys, which are not kept."""
+    """Return a title or another short text with marks in place of its keys, which are not stored."""
     return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
 
 
@@ -102,14 +102,14 @@ def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
-    """Return entries of an event log, with marks in place of their keys, which are not kept."""
+    """Return entries of an event log, with marks in place of their keys, which are not stored."""
     if not HidingOptions.from_settings().hide_keys:
         return events
     return (replace(event, payload=_Hider().value(event.payload)) for event in events)
 
 
 def value_without_keys(value: Any) -> Any:
-    """Return a JSON value, with marks in place of its keys, which are not kept."""
+    """Return a JSON value, with marks in place of its keys, which are not stored."""
     return _Hider().value(value) if HidingOptions.from_settings().hide_keys else value
 
 
@@ -142,8 +142,10 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
-    """Store the keys of messages, by message id. Keys already stored for a message stay: its text may contain their
-    marks."""
+    """Store the keys of messages, by message id.
+
+    Keys already stored for a message stay: its text may contain their marks.
+    """
     rows = [
         HiddenKey(
             message_id=message_id,
@@ -170,7 +172,7 @@ def keys_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[HiddenKey]
 
 
 def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
-    """How many keys of the caller's conversation are hidden."""
+    """Return the number of hidden keys in the caller's conversation."""
     return HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id).count()
 
 

@@ -1,4 +1,4 @@
-"""Hides the keys in everything that a person has stored, conversation by conversation. Idempotent."""
+"""Hides the keys in all stored messages of a person, conversation by conversation. Idempotent."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
 
 @dataclass(slots=True)
 class HidingReport:
-    """What was examined and what changed; `busy` are conversations with a reply in progress."""
+    """The counts of examined and changed rows; `busy` are conversations with a reply in progress."""
 
     conversations: int = 0
     messages: int = 0

@@ -17,7 +17,7 @@ _MARKER = re.compile(f"([{_START}{_END}])")
 _TAG = re.compile(r'(<(?:[^"<>]++|"[^"]*+")*+>)')
 _CHARACTER = re.compile(r"&(?:#\w+|\w+);|[\s\S]")
 _WORD = re.compile(r"([^\W_]+)")
-_TRIES = 8  # how many words or lines at either end may be given up before the whole part is marked instead
+_TRIES = 8  # words or lines at either end to leave out before marking the whole part instead
 _FIRST_MARK = '<mark class="passage" id="passage" tabindex="-1">'
 _NEXT_MARK = '<mark class="passage">'
 
@@ -55,7 +55,7 @@ def without_markers(text: str) -> str:
 
 
 def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> SafeString | None:
-    """Return plain `text` as HTML with the span marked; None where it lies outside."""
+    """Return plain `text` as HTML with the span marked; None if it lies outside."""
     inside = span.within(text)
     if inside is None:
         return None
@@ -102,7 +102,7 @@ def _ends(text: str, span: MarkedSpan) -> Iterator[int]:
 
 
 def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
-    """Where the span's words and lines start and end, without surrounding white space."""
+    """Yield the start and end of the span's words and lines, without surrounding white space."""
     yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
     at = span.start
     for line in text[span.start : span.end].split("\n"):
@@ -139,7 +139,7 @@ def _wrap(html: str, *, is_first: bool) -> str:
 
 
 def around_markers(text: str, render: Callable[[str], str]) -> str:
-    """Return `render(text)` of the text without markers, with the markers put back at the same characters."""
+    """Return `render(text)` of the text without markers, with the markers inserted at the same characters."""
     if not _MARKER.search(text):
         return render(text)
     plain, places = "", []

@@ -16,9 +16,9 @@ def _prepare() -> None:
     from django.db import connection
     from django.utils.translation import gettext
 
-    import convmemory.conversations.import_work  # noqa: F401 - a child then finds it loaded
+    import convmemory.conversations.import_work  # noqa: F401 - loaded once, for all children
 
-    connection.settings_dict["OPTIONS"].pop("pool", None)  # whose threads would not be confined
+    connection.settings_dict["OPTIONS"].pop("pool", None)  # a pool's threads would not be confined
     connection.settings_dict |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False}  # a child connects once
     gettext("")  # loads the messages, whose folder a confined child cannot read
 

@@ -1,4 +1,4 @@
-"""Which messages an import added, and to which conversations: for the links of reports, and for Undo.
+"""The messages that an import added, and their conversations: for the links of reports, and for Undo.
 
 An import adds its messages to a conversation under a lock, so their ids form one range.
 """
@@ -33,7 +33,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The first links of a file, and how many more there are."""
+    """The first links of a file, and the number of further ones."""
 
     shown: tuple[Link, ...] = ()
     more: int = 0

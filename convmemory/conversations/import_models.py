@@ -1,4 +1,4 @@
-"""What is kept of imports: uploads with their state, what they brought in, and the files that were synced.
+"""Rows about imports: uploads with their state, their conversations, and the synced files.
 
 Rows are written by `imports.py`, `import_queue.py`, `kept_uploads.py` and `syncing.py`. Lengths are cut there, never
 here.
@@ -129,7 +129,7 @@ class Import(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"import {self.pk}"  # no name: the admin prints this for staff, who may not read it
+        return f"import {self.pk}"  # no name: the admin shows this, and staff may not read names
 
     @property
     def is_unfinished(self) -> bool:
@@ -137,12 +137,12 @@ class Import(models.Model):
 
     @property
     def changes(self) -> bool:
-        """Return whether a worker is about to change what it says."""
+        """True if a worker is about to change the row."""
         return self.is_unfinished or self.state == self.State.UNDOING
 
 
 class ImportedConversation(models.Model):
-    """What one file of an import added to one conversation: the range of ids of its messages.
+    """The messages that one file of an import added to one conversation: the range of their ids.
 
     `created` is set if the import created the conversation. Deleted with its import, so that an import can be undone
     for as long as it is listed.

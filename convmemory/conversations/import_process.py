@@ -21,12 +21,12 @@ def run_import(*, owner_id: int, import_id: int) -> str | None:
     _conclude(row, ending)
     state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
     if state not in (Import.State.QUEUED, Import.State.RUNNING):
-        upload_storage().delete(str(row.file.name))  # its process may have been ended before it did
+        upload_storage().delete(str(row.file.name))  # a killed child has not deleted it
     return state
 
 
 def run_child(row: Import, folder: str) -> Ending:
-    """Run a separate process on the claimed import until it ends or is ended."""
+    """Run a separate process on the claimed import until it ends or is killed."""
     options = ImportOptions.from_settings()
     return child_process.run_forked_child(
         "convmemory.conversations.import_child",

@@ -1,7 +1,7 @@
 """The states of imports as workers change them: claimed, running, ended, lost.
 
 A claim is valid until its lease expires, and is renewed while the import runs. Each person has at most one import
-running. How many run at once is decided by the fair queue, of which imports are long tasks.
+running. The fair queue, of which imports are long tasks, limits how many run at once.
 """
 
 import uuid
@@ -28,7 +28,9 @@ State = Import.State
 
 
 def claim(*, owner_id: int, import_id: int) -> Import | None:
-    """Return the owner's import, now running; None if it is not waiting, or if another import of the owner is running."""
+    """Return the owner's import in state running; None if it was not waiting, or if the owner has another
+    one running.
+    """
     now, run = timezone.now(), uuid.uuid4()
     own = Import.objects.filter(owner_id=owner_id)
     if own.filter(state=State.RUNNING).exists():
@@ -52,7 +54,7 @@ def renew(row: Import) -> bool:
 
 
 def store_progress(row: Import, report: ImportReport) -> bool:
-    """Store how far it is; False if the claim is lost."""
+    """Store the counts so far; False if the claim is lost."""
     return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
 
 
@@ -75,7 +77,7 @@ def fail(row: Import, failure: Import.Failure, error: str) -> None:
 
 
 def give_back(row: Import) -> None:
-    """Let another worker try it again, at most `MAX_ATTEMPTS` times."""
+    """Queue the import again for another worker, at most `MAX_ATTEMPTS` times."""
     if row.attempts >= MAX_ATTEMPTS:
         error = f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."
         fail(row, Import.Failure.INTERRUPTED, error)
@@ -93,7 +95,10 @@ def release_lost() -> int:
 
 
 def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
-    """Return owner and id of the oldest waiting import of each owner who has none running, or of this owner alone."""
+    """Return owner and id of each owner's oldest waiting import, without owners who have one running.
+
+    With `owner_id`, only that owner's.
+    """
     imports = Import.objects.all() if owner_id is None else Import.objects.filter(owner_id=owner_id)
     running = imports.filter(state=State.RUNNING).values("owner_id")
     queued = imports.filter(state=State.QUEUED).exclude(owner_id__in=running)
@@ -111,7 +116,7 @@ def tidy() -> int:
 
 
 def _own(row: Import) -> QuerySet[Import]:
-    """Return the row, as long as this run's claim on it is valid."""
+    """Return the row, if this run's claim on it is still valid."""
     return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
 
 

@@ -57,12 +57,12 @@ class ImportReport:
 
     @property
     def recognised(self) -> int:
-        """How many files were read as a transcript with at least some success."""
+        """The number of files that were recognised and not refused."""
         return sum(not file.is_refused for file in self.files if file.format)
 
     @property
     def refused(self) -> int:
-        """How many files contain something of which nothing was imported."""
+        """The number of files from which nothing was imported although they have content."""
         return sum(file.is_refused for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class ImportReport:
         }
 
     def to_stored_json(self) -> dict[str, Any]:
-        """Return the same for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
+        """Return `to_json` for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
         left = MAX_STORED_DETAILS
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
@@ -100,19 +100,19 @@ class ImportReport:
 
 
 Progress = Callable[[ImportReport], None]
-"""Called now and then with the report so far."""
+"""Called from time to time with the report so far."""
 
 OnStored = Callable[[FileReport, ingest.SyncResult], None]
 """Called for each conversation in the transaction that stores it."""
 
 
 def ignore(file: FileReport, result: ingest.SyncResult) -> None:
-    """For imports whose links nobody will look up."""
+    """Do nothing, for imports without links."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What stays constant during an import."""
+    """The constants of one import."""
 
     owner: AbstractBaseUser
     report: ImportReport
@@ -129,10 +129,11 @@ def import_paths(
     on_stored: OnStored = ignore,
     root: Path | None = None,
 ) -> ImportReport:
-    """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
+    """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
 
-    Labels in the report are relative to `root` if it is given. Raises: InvalidInput on an unknown
-    format only.
+    Labels in the report are relative to `root` if it is given.
+
+    Raises: InvalidInput on an unknown format only.
     """
     walk = Walk(format=format)
     report = ImportReport()
@@ -179,7 +180,10 @@ def import_upload(
 def _sources(
     walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, owner_id: int
 ) -> Iterator[Found]:
-    """What the walk finds; for an archive its contents, whose folder exists only until the next source is requested."""
+    """Yield the sources of the walk, with the content of archives.
+
+    The folder of an archive's content exists only until the next source is requested.
+    """
     for found in walk.over(paths, root=root):
         if not found.is_archive:
             yield found
@@ -244,7 +248,7 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
         _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
         return
     except DatabaseUnavailable:
-        raise  # nothing is wrong with this conversation: the whole import is tried again
+        raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return

@@ -1,7 +1,7 @@
-"""Where uploads are stored: in `IMPORT_FOLDER` while they wait, under `MEDIA_ROOT` if they are kept to be read again.
+"""The storages of uploads: `IMPORT_FOLDER` while they wait, `MEDIA_ROOT` if they are kept for later imports.
 
-In each there is a folder for each owner. Only the server's user can read the files, and file names given by clients
-never become part of a path.
+Each has a folder for each owner. Only the server's user can read the files, and file names given by clients never
+become part of a path.
 """
 
 import uuid
@@ -38,7 +38,7 @@ def kept_storage() -> KeptStorage:
 
 
 def upload_place(*, owner_id: int) -> str:
-    """Return a new name below `IMPORT_FOLDER` for an upload that waits."""
+    """Return a new name below `IMPORT_FOLDER` for a waiting upload."""
     return f"{owner_id}/{uuid.uuid4().hex}"
 
 

@@ -1,7 +1,7 @@
-"""Undoes a whole import: removes what it added, keeps what was there before and what was added since.
+"""Undoes a whole import: removes the messages that it added, and keeps earlier and later ones.
 
-A conversation that the import created is deleted, unless messages were added to it since; from any other, the
-messages that the import added are removed. Messages that it only updated stay as they are.
+A conversation that the import created is deleted, unless messages were added to it since; from any other, the messages
+that the import added are removed. Messages that it only updated stay as they are.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
-    """Mark the caller's import for undoing; the caller of this function enqueues it. Asking again changes nothing.
+    """Mark the caller's import for undoing; the calling view or command enqueues it. A repeated call changes nothing.
 
     Raises: NotFound, InvalidInput while it still runs.
     """

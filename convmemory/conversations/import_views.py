@@ -66,7 +66,7 @@ class Refusal:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def import_files(request: PageRequest) -> HttpResponse:
-    """Return a form for transcripts and archives, and the latest imports; a POST queues the uploaded files."""
+    """Render the upload form and the latest imports; a POST queues the uploaded files."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
     refusals = [answer for answer in asked if isinstance(answer, Refusal)]
@@ -105,7 +105,7 @@ def upload_values() -> dict[str, Any]:
 @require_safe
 @signed_in
 def one_import(request: PageRequest, import_id: int) -> HttpResponse:
-    """Return one import: a page, or its card alone."""
+    """Render one import: a page, or its card alone."""
     [card] = _cards([imports.get_import(owner=request.user, import_id=import_id)])
     template = "conversations/import_card.html" if request.htmx else "conversations/import_one.html"
     return render(request, template, {"card": card, "box": SearchBox()})
@@ -114,7 +114,7 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 @require_POST
 @signed_in
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
-    """Ask to undo an import, then show it."""
+    """Enqueue the undoing of an import, then redirect to it."""
     try:
         enqueue_undo(request_undo(owner=request.user, import_id=import_id))
     except InvalidInput as error:
@@ -123,7 +123,7 @@ def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
 
 
 def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
-    """Queue one uploaded file; a refusal is returned in its place, so that the other files go on."""
+    """Queue one uploaded file, or return its refusal, so that the other files are still queued."""
     try:
         row = imports.queue_import(owner=request.user, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
@@ -144,7 +144,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
 
 
 def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
-    """Return each file's path in the folder, as sent by the browser's script; without it, the bare names."""
+    """Return each file's path in the folder, as sent by the browser's script; without them, the bare names."""
     try:
         paths = json.loads(given) if given else []
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
 
 
 def _cards(rows: list[Import]) -> list[Card]:
-    """Return the imports; the latest report is open, except that of a failed import, whose error says why."""
+    """Return the imports as cards; the latest report is open, unless the import failed: its error is shown instead."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
     return [

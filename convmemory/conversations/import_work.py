@@ -36,9 +36,10 @@ class _ClaimLost(Exception):
 def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False) -> None:
     """Import the upload that `run` has claimed, unpacking it into `folder`.
 
-    With `confined`, the process is confined for good once it has its connections, the open upload, and the kept
-    copy of it: it then cannot connect again.
-    Raises: MemoryError; SystemExit if the database went away, so that the worker lets the import be tried again.
+    With `confined`, the process is confined for good once it has its connections, the open upload, and the kept copy of
+    it: it then cannot connect again.
+
+    Raises: MemoryError; SystemExit if the database connection was lost, so that the worker retries the import.
     """
     row = import_queue.claimed(import_id, run)
     if row is None:
@@ -72,7 +73,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
         import_queue.fail(row, Import.Failure.INTERNAL, _no_file(row))
     except MemoryError:
         raise
-    except Exception as error:  # the boundary of the process: the owner is told, the log has the rest
+    except Exception as error:  # the boundary of the process: the owner sees the class, the log has the rest
         logger.exception("Import %s failed", import_id)
         said = NO_ROOM if _is_disk_full(error) else f"An error of the server ended it: {type(error).__name__}."
         import_queue.fail(row, Import.Failure.INTERNAL, said)
@@ -81,9 +82,10 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
 
 
 def _confine(row: Import, folder: Path) -> None:
-    """Confine this process to `folder` and to the owner's uploads that wait, of which it deletes the one it has read.
+    """Confine this process to `folder` and to the owner's waiting uploads, of which it deletes the imported one.
 
-    The embedded database is left: the worker uses it as long as this process lives, and its files are out of reach.
+    It leaves the embedded database, whose files are then out of reach: the worker uses it as long as this process
+    lives.
     """
     embedded.leave()
     keep_connection()

@@ -48,7 +48,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
 
 
 def _close_gaps(conversation: Conversation, lowest: int) -> None:
-    """Make the positions of the messages from position `lowest` on dense again, in their order."""
+    """Renumber the positions of the messages from position `lowest` on without gaps, in their order."""
     left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
     parameters: dict[str, Any] = {
         "owner": conversation.owner_id,

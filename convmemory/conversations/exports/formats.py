@@ -47,15 +47,16 @@ FORMATS: Mapping[str, Format] = {
 
 
 def require_format(name: str) -> Format:
-    """Raises: InvalidInput if there is no such format."""
+    """Return the format of this name. Raises: InvalidInput if there is none."""
     if name not in FORMATS:
         raise InvalidInput(f"Unknown format {name[:40]!r}: give one of {', '.join(FORMATS)}.")
     return FORMATS[name]
 
 
 def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -> Iterator[str]:
-    """Yield the caller's conversations as text, in pieces of some 64 KB. Raises: NotFound, before the first piece is
-    made.
+    """Yield the caller's conversations as text, in pieces of about 64 KB.
+
+    Raises: NotFound, before the first piece is read.
     """
     conversations = chosen(owner=owner, selection=selection)
     return _in_pieces(_texts(conversations, format.writer()))

@@ -17,7 +17,7 @@ from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.rendering import message_kind, speaker_name
 from convmemory.conversations.rendering_work import STEPS, Work
 
-PAGES = 20  # as much work as this many pages of a conversation take
+PAGES = 20  # the limit of rendering work, in pages of a conversation
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -35,7 +35,7 @@ _HEAD = """<!doctype html>
 
 
 class HtmlWriter:
-    """Writes one page."""
+    """Writes one HTML page."""
 
     def __init__(self) -> None:
         self._work = Work(left=PAGES * STEPS)
@@ -68,7 +68,7 @@ class HtmlWriter:
             f"{kind} superseded" if row.superseded else kind,
             speaker_name(row, kind),
             facts,
-            mark_safe("".join(body)),  # noqa: S308 - made below of what is escaped or sanitised
+            mark_safe("".join(body)),  # noqa: S308 - escaped or sanitised below
         )
 
     def end_of_conversation(self) -> str:

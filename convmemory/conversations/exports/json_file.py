@@ -1,6 +1,6 @@
 """Conversations as one JSON document, which `importers/own_json.py` reads back with the same messages and turns.
 
-A long conversation is written as several entries, so that a reader need not hold all of it in memory.
+A long conversation is written as several entries, so that a reader can process it in parts.
 """
 
 import json
@@ -16,7 +16,7 @@ ENTRY_CHARS = 8 * 1024**2
 
 
 class JsonWriter:
-    """Writes one document, a message a line."""
+    """Writes one JSON document, with one message per line."""
 
     def __init__(self) -> None:
         self._head = ""

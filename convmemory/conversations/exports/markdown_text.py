@@ -12,7 +12,7 @@ SHORTEST_FENCE = 3
 
 
 class MarkdownWriter:
-    """Writes one document."""
+    """Writes one Markdown document."""
 
     def __init__(self) -> None:
         self._speaker = ""
@@ -43,9 +43,7 @@ class MarkdownWriter:
 
 
 def part_as_markdown(part: Part) -> str:
-    """Return a part as Markdown: text that was said stays unchanged, everything else is fenced off from the rest of the
-    document.
-    """
+    """Return a part as Markdown: spoken text stays unchanged, other content is fenced."""
     if isinstance(part, TextPart):
         return part.text.strip("\n")
     if isinstance(part, ThinkingPart):

@@ -1,4 +1,4 @@
-"""Which conversations are exported, and their messages in order, a few rows at a time. Reads the database."""
+"""The conversations of an export and their messages in order, read a few rows at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_NAMED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to export: the conversations with these ids, or all that pass the filters if none is given."""
+    """The conversations to export: those with these ids, or all that pass the filters if none is given."""
 
     ids: tuple[int, ...] = ()
     filters: Filters = EVERYTHING
@@ -26,7 +26,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """A message as a file shows it: `parts` mask keys that were stored unhidden."""
+    """A message of an export: `parts` mask keys that were stored unhidden."""
 
     row: Message
     parts: tuple[Part, ...]
@@ -44,7 +44,7 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
 
 
 def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
-    """Yield its messages in order, with keys masked."""
+    """Yield the conversation's messages in order, with keys masked."""
     position = -1
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])

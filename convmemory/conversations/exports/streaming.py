@@ -1,4 +1,4 @@
-"""An export as the response to a request: sent while it is produced, so that its size takes no memory."""
+"""An export as a streamed response, so that its size takes no memory."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[^\w-]+")
 def export_response(
     request: HttpRequest, *, owner: AbstractBaseUser, selection: Selection, format: str
 ) -> StreamingHttpResponse:
-    """Return the selection as a file to save. Raises: InvalidInput on an unknown format, NotFound."""
+    """Return the selection as a download. Raises: InvalidInput on an unknown format, NotFound."""
     chosen = require_format(format)
     pieces = exported(owner=owner, selection=selection, format=chosen)
     response = StreamingHttpResponse(
@@ -32,13 +32,13 @@ def export_response(
 
 
 async def _in_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
-    """Yield each piece is produced in a thread that returns its database connection."""
+    """Yield the pieces, each produced in a thread that returns its database connection."""
     while (piece := await in_thread(next, pieces, None)) is not None:
         yield piece
 
 
 def _file_name(owner: AbstractBaseUser, selection: Selection) -> str:
-    """Return the name of the download: the title of the only conversation, as far as it consists of plain letters."""
+    """Return the name of the download: the title of the only conversation, reduced to plain letters."""
     if len(selection.ids) != 1:
         return "conversations"
     row = Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()

@@ -1,7 +1,8 @@
-"""Chat histories of Aider: `.aider.chat.history.md`, which one repository's sessions share.
+"""Chat histories of Aider: `.aider.chat.history.md`, one file for all sessions of a repository.
 
-`# aider chat started at` begins a session, `#### ` stands before each line of a person, `> ` before Aider's own output;
-the rest is the model's. Times are local and of the session alone.
+`# aider chat started at` begins a session, `#### ` precedes each line of a person, `> ` Aider's own output; the rest is
+the model's. Only sessions have times, which are local.
+
 Source: Aider-AI/aider `aider/io.py`.
 """
 
@@ -25,7 +26,7 @@ MAX_SESSION_BYTES = 64 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class AiderImporter:
-    """Reads one history."""
+    """Reads one history file."""
 
     name: str = "aider"
     checked: Checked = Checked("Aider", "0.86")
@@ -43,7 +44,7 @@ class AiderImporter:
             entries = list(_entries(lines))
             question = next((text for role, text in entries if role == "user"), None)
             if question is None:
-                continue  # a start without a question: most histories hold hundreds
+                continue  # a start without a question; most histories have hundreds
             name = f"{started}:{short_hash(question)}"
             names[name] += 1
             # Aider keeps its history in the repository, so a file that has not been moved names its project.
@@ -60,7 +61,7 @@ class AiderImporter:
 
 
 def _sessions(path: Path, report: FileReport) -> Iterator[tuple[str, list[str]]]:
-    """When each session started, and its lines."""
+    """Yield the start time of each session, and its lines."""
     started, size = "", 0
     lines: list[str] = []
     for number, line in _lines(path):
@@ -93,7 +94,7 @@ class _Entry:
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[Role, str]]:
-    """What was said in turn: lines of one speaker that follow one another are one entry."""
+    """Yield the entries of a session in order: consecutive lines of one speaker are one entry."""
     entry: _Entry | None = None
     for line in lines:
         role, text = _speaker(line)

@@ -1,7 +1,8 @@
 """Session folders of Microsoft Amplifier: `transcript.jsonl`, `metadata.json`, `events.jsonl`.
 
-The transcript is the truth; metadata gives names and the parent, events are kept beside the messages.
-Each of the files may be missing or damaged. Messages have no ids and are named by their line.
+Messages come from the transcript, names and the parent from metadata; events are stored separately. Each of the files
+may be missing or damaged. Messages have no ids and are named by their line.
+
 Source: microsoft/amplifier-app-cli `session_store.py`, microsoft/amplifier-module-hooks-logging.
 """
 
@@ -48,7 +49,7 @@ class AmplifierImporter:
     reads: Reads = Reads(folders=True, folder_entries=SESSION_FILES)
 
     def sniff(self, source: Source) -> int | None:
-        """See `Importer.sniff`. Takes the folder, not the files in it."""
+        """See `Importer.sniff`. Accepts the folder, not the files in it."""
         if not source.is_folder:
             return None
         if any(_is_message(item.value) for item in source.head_objects):
@@ -90,7 +91,10 @@ def _is_message(value: Mapping[str, Any]) -> bool:
 
 
 def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
-    """What both metadata files say; the session's own wins. A damaged file is reported and passed over."""
+    """Return the content of both metadata files; the session's own takes precedence.
+
+    A damaged file is reported and skipped.
+    """
     found: dict[str, Any] = {}
     for path in (folder / "context-intelligence" / METADATA, folder / METADATA):
         if not path.is_file():
@@ -121,7 +125,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
 
 
 def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
-    """Return the message with its key, its model, and by whom it was really written."""
+    """Return the message with its key, its model and its real role."""
     draft = replace(draft, source_key=f"line:{item.number}" + (f".{item.index}" if item.index else ""), raw=item.raw)
     if draft.role == "assistant":
         return replace(draft, model=draft.model or model)
@@ -135,7 +139,7 @@ def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft
 
 
 def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
-    """Return a user message that carries a tool's answer."""
+    """Convert a user message that carries a tool's result."""
     texts = [part.text for part in draft.parts if isinstance(part, TextPart)]
     result = ToolResultPart(call_id=key_of(text_of(item.value.get("tool_call_id"))), text="\n\n".join(texts))
     rest = tuple(part for part in draft.parts if not isinstance(part, TextPart))
@@ -143,7 +147,7 @@ def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
 
 
 def _with_error_flag(part: Part) -> Part:
-    """Return the result marked as an error where its JSON says so: `{"success": false, "error": …, "output": …}`."""
+    """Return the result marked as an error if its JSON says so: `{"success": false, "error": …, "output": …}`."""
     if not isinstance(part, ToolResultPart) or not part.text.startswith("{") or len(part.text) > MAX_RESULT_CHARS:
         return part
     try:
@@ -159,13 +163,15 @@ def _title(opening: list[MessageDraft]) -> str:
 
 
 def _project_slug(source: Source) -> str:
-    """Return the project's name as the agent's folders give it: `<slug>/sessions/<session id>`."""
+    """Return the project's name from the agent's folders: `<slug>/sessions/<session id>`."""
     folders = Path(source.label or source.path).parts[:-1]
     return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
 
 
 def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:
-    """Return the session's id; where neither metadata nor the folder's name is one, the name with its first message."""
+    """Return the session's id from the metadata or the folder's name; else the name with a hash of its
+    first message.
+    """
     given = text_of(metadata.get("session_id"))
     if given or _SESSION_NAME.fullmatch(folder.name) or not opening:
         return key_of(given or folder.name, max_chars=290)
@@ -174,7 +180,7 @@ def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[Message
 
 
 def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
-    """Return the session that started this one: as metadata says, else by the name `<parent>…_<agent>`."""
+    """Return the session that started this one: from the metadata, else from the name `<parent>…_<agent>`."""
     given = text_of(metadata.get("parent_id"))
     if given or "_" not in folder.name:
         return key_of(given, max_chars=290)

@@ -18,7 +18,7 @@ EVENT_FILES = ("events.jsonl", "context-intelligence/events.jsonl")
 MAX_PAYLOAD_BYTES = 4096
 PROMPT_EVENT = "prompt:submit"
 
-_LEFT_OUT = frozenset({"raw", "messages", "history"})  # whole conversations, again and again
+_LEFT_OUT = frozenset({"raw", "messages", "history"})  # whole conversations, repeated in each event
 _LIMITS = ((1000, 40), (300, 20), (80, 10))  # (characters of a string, items of a list or object)
 _MAX_DEPTH = 6
 
@@ -73,7 +73,7 @@ def _given_turn(data: Mapping[str, Any], value: Mapping[str, Any]) -> int | None
 
 
 def bounded_payload(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data as JSON of at most 4 KB: long strings and lists are shortened, harder and harder."""
+    """Return the data as JSON of at most 4 KB: long strings and lists are shortened, in steps."""
     for max_chars, max_items in _LIMITS:
         payload: dict[str, Any] = _shortened(data, max_chars, max_items, 0)
         if len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")) <= MAX_PAYLOAD_BYTES:

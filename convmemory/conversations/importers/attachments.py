@@ -17,7 +17,7 @@ MAX_NAME_CHARS = 300
 
 
 def attachment_of(block: Mapping[str, Any], kind: str) -> AttachmentPart:
-    """Return the attachment that a block of this type stands for."""
+    """Return the attachment that a block of this type describes."""
     source = _source(block, kind)
     payload = _payload(source)
     media_type = _media_type(source, payload)
@@ -35,7 +35,7 @@ def attachment_of(block: Mapping[str, Any], kind: str) -> AttachmentPart:
 
 
 def _source(block: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the object that holds the payload, the address or the id."""
+    """Return the object with the payload, the address or the id."""
     for key in ("source", kind, "input_audio", "image_url", "file", "audio"):
         value = block.get(key)
         if isinstance(value, Mapping):
@@ -71,7 +71,7 @@ def _name(block: Mapping[str, Any], source: Mapping[str, Any], kind: str) -> str
 
 
 def _inner_text(source: Mapping[str, Any]) -> str:
-    """Return the text of a document that brings its content as blocks."""
+    """Return the text of a document whose content is a list of blocks."""
     content = source.get("content")
     if isinstance(content, str):
         return text_of(without_payloads(content))

@@ -1,6 +1,6 @@
-"""What an importer is, what it reads from, and the report it fills in.
+"""The interface of importers, their sources, and the report that they fill in.
 
-An importer says what it wants to be shown (`reads`), declines a source or scores it (`sniff`), then streams its
+An importer declares the files that it can read (`reads`), declines a source or scores it (`sniff`), then streams its
 conversations (`parse`). docs/adding-a-format.md walks through one.
 """
 
@@ -27,10 +27,11 @@ SQLITE_START = b"SQLite format 3\0"
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Which files and folders an importer is shown.
+    """The files and folders that are offered to an importer.
 
-    `suffixes` are ends of file names, in small letters; a hidden file needs its whole name there. With `folders`, whole
-    folders are shown, too; of one that the importer takes, `folder_entries` are its files, None: all that is in it.
+    `suffixes` are ends of file names, in lower case; a hidden file needs its whole name there. With `folders`, whole
+    folders are offered too; `folder_entries` are the files that belong to a folder that the importer reads, None for
+    all.
     """
 
     suffixes: frozenset[str] = JSON_SUFFIXES
@@ -40,7 +41,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The newest version of a program (or month of a service's exports) whose files an importer was tried with."""
+    """The newest version of a program (or month of a service's exports) whose files an importer was tested with."""
 
     program: str
     version: str
@@ -51,7 +52,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Source:
-    """A transcript to read: a file or a folder. `label` is what reports call it."""
+    """A transcript to read: a file or a folder. `label` is its name in reports."""
 
     path: Path
     label: str = ""
@@ -62,7 +63,7 @@ class Source:
 
     @cached_property
     def written_at(self) -> datetime | None:
-        """When the file, or a folder's newest file, was last written. Raises: InvalidInput."""
+        """The time at which the file, or a folder's newest file, was last written. Raises: InvalidInput."""
         try:
             files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
             return time_of(max((path.stat().st_mtime for path in files), default=None))
@@ -85,7 +86,7 @@ class Source:
 
     @cached_property
     def head_objects(self) -> tuple[JsonObject, ...]:
-        """The JSON objects on those lines of `head` that hold nothing else."""
+        """The JSON objects on the lines of `head` that contain nothing else."""
         lines = self.head.split(b"\n")
         if len(self.head) == HEAD_BYTES:
             lines.pop()  # cut off
@@ -102,7 +103,7 @@ class Source:
 
     @property
     def is_sqlite(self) -> bool:
-        """Return whether the file is an SQLite database."""
+        """True if the file is an SQLite database."""
         return self.head.startswith(SQLITE_START)
 
     @cached_property
@@ -113,18 +114,18 @@ class Source:
 
     @cached_property
     def database(self) -> SharedDatabase:
-        """The SQLite database, which is opened when it is used."""
+        """The SQLite database, opened at its first use."""
         return SharedDatabase(self.path)
 
     @cached_property
     def is_one_long_line(self) -> bool:
-        """Return whether the first line is longer than `head`, so that it cannot be looked into."""
+        """True if the first line is longer than `head`, so that it cannot be parsed."""
         return len(self.head) == HEAD_BYTES and b"\n" not in self.head.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A place that could not be read as it stands; `kept` if it was repaired instead of skipped."""
+    """A place that could not be read as it is; `kept` if it was repaired instead of skipped."""
 
     place: str
     reason: str
@@ -133,7 +134,7 @@ class Issue:
 
 @dataclass(slots=True)
 class FileReport:
-    """What the import of one source came to. Counts are filled in by `import_runner.py`."""
+    """The outcome of importing one source. Counts are filled in by `import_runner.py`."""
 
     path: str
     format: str = ""
@@ -159,19 +160,19 @@ class FileReport:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether nothing of it was taken though there was something to take."""
+        """True if nothing was imported although the source has content."""
         return not self.conversations and bool(self.errors or self.skipped)
 
     def skip(self, place: int | str, reason: str) -> None:
-        """Count a place that was left out; only the first ones are kept by name."""
+        """Count a skipped place; only the first ones are stored by name."""
         self._issue(place, reason, kept=False)
 
     def repair(self, place: int | str, reason: str) -> None:
-        """Count a place that was read otherwise than it stands."""
+        """Count a place that was repaired to be read."""
         self._issue(place, reason, kept=True)
 
     def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
-        """`skip` or `repair`, in the form that `lines.read_objects` calls."""
+        """Call `skip` or `repair`; has the signature that `lines.read_objects` calls."""
         self._issue(number, reason, kept=kept)
 
     def unknown(self, kind: str) -> None:
@@ -182,12 +183,12 @@ class FileReport:
         self.unknown_types[kind] = self.unknown_types.get(kind, 0) + 1
 
     def note(self, text: str) -> None:
-        """Say something about the whole source; only the first notes are kept."""
+        """Add a note about the whole source; only the first ones are stored."""
         if len(self.notes) < MAX_STORED_ISSUES:
             self.notes.append(text)
 
     def warn(self, text: str) -> None:
-        """Say something that must not be overlooked; each warning once."""
+        """Add a warning, once each; pages show warnings prominently."""
         if text not in self.warnings and len(self.warnings) < MAX_STORED_ISSUES:
             self.warnings.append(text)
 
@@ -216,18 +217,18 @@ class Importer(Protocol):
 
     @property
     def name(self) -> str:
-        """What the format is called in reports and commands, and the source of its conversations."""
+        """The format's name in reports and commands, and the source of its conversations."""
 
     @property
     def checked(self) -> Checked:
-        """What the importer was last checked against."""
+        """The version that the importer was last tested with."""
 
     @property
     def reads(self) -> Reads:
-        """What it is shown."""
+        """The files and folders that are offered to it."""
 
     def sniff(self, source: Source) -> int | None:
-        """How sure the importer is that it can read the source, up to 100; None declines.
+        """Return a score up to 100 for reading the source; None declines.
 
         Raises: InvalidInput if the source cannot be opened.
         """

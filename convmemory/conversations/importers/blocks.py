@@ -52,9 +52,9 @@ def record_messages(
     injected: bool = False,
     raw: bytes = b"",
 ) -> Iterator[MessageDraft]:
-    """Yield the messages of one record: what was said and, apart from it, what tools answered.
+    """Yield the messages of one record: its texts and calls and, separately, the results of tools.
 
-    A user's record brings answers to calls that were made before it, an assistant's answers to its own.
+    A user's record has results of earlier calls, an assistant's record results of its own.
     """
     parts: list[Part] = content_parts(list(blocks), unknown=unknown)
     results = tuple(part for part in parts if isinstance(part, ToolResultPart))

@@ -1,4 +1,4 @@
-"""Limits how much JSON is parsed at once.
+"""Limits the amount of JSON that is parsed at once.
 
 A parsed value can take 70 bytes of memory where its text takes two, so values are counted before anything is parsed:
 `{},{},…` would cost an empty object for every three bytes.
@@ -14,8 +14,8 @@ _STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 
 
 def has_too_many_values(text: str) -> bool:
-    """Return whether `text` holds more than `MAX_VALUES` JSON values; takes time in proportion to its length."""
-    # Every value but the outermost stands behind one of these; what stands inside strings separates nothing.
+    """Return whether `text` contains more than `MAX_VALUES` JSON values, in linear time."""
+    # One of these precedes every value except the outermost; inside strings they separate nothing.
     if text.count(",") + text.count("[") + text.count("{") <= MAX_VALUES:
         return False
     separators = (match for match in _STRING_OR_SEPARATOR.finditer(text) if text[match.start()] != '"')
@@ -23,5 +23,5 @@ def has_too_many_values(text: str) -> bool:
 
 
 def too_many_values(what: str) -> str:
-    """Return the reason to give where `what` is not parsed."""
+    """Return the reason for not parsing `what`."""
     return f"{what} holds more than {MAX_VALUES:,} values: write one message or conversation a line"

@@ -1,7 +1,8 @@
 """ChatGPT: `conversations.json` or its shards from the export's archive, and files of one conversation.
 
-A conversation is a tree of nodes; what the page shows is the path from `current_node` up. Each node is a message, named
-by its id. Other files of the export hold no conversation and are said to.
+A conversation is a tree of nodes; the page shows the path from `current_node` up. Each node is a message, named by its
+id. Other files of the export contain no conversation and are reported as such.
+
 Source: the exports themselves; there is no published schema.
 """
 
@@ -21,7 +22,7 @@ from convmemory.conversations.importers.values import key_of, mapping_of, short_
 from convmemory.conversations.parts import AttachmentPart
 
 AGENT = "chatgpt"
-CANVASES = "textdocs"  # the folder of documents that were written together
+CANVASES = "textdocs"  # the folder of documents written with the model
 COMPANIONS = frozenset(
     {
         *("user.json", "user_settings.json", "export_manifest.json", "message_feedback.json", "sora.json"),
@@ -73,7 +74,7 @@ class ChatGPTImporter:
 
 
 def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> ConversationDraft | None:
-    """Return a document that was written together, which names no conversation; None if it holds no text."""
+    """Return a document written with the model, which names no conversation; None if it has no text."""
     text = text_of(value.get("content")) or text_of(value.get("text"))
     if not text.strip():
         return None

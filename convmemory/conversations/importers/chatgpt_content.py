@@ -80,7 +80,7 @@ def _parts(
 
 
 def _text_and_files(content: Mapping[str, Any], kind: str, unknown: Callable[[str], None]) -> tuple[str, list[Part]]:
-    """Return all text of a content, in order, and the files that it points to."""
+    """Return all text of a content, in order, and the files that it refers to."""
     texts: list[str] = []
     files: list[Part] = []
     listed = content.get("parts")
@@ -98,14 +98,16 @@ def _text_and_files(content: Mapping[str, Any], kind: str, unknown: Callable[[st
 
 
 def _pointed_at(part: Mapping[str, Any], texts: list[str], files: list[Part], unknown: Callable[[str], None]) -> None:
-    """One part that is no string: what was said aloud, or a picture or sound that the export keeps beside."""
+    """Add the text or file of one part that is no string: spoken words, or a picture or sound stored outside of the
+    text.
+    """
     kind = text_of(part.get("content_type"))
     if isinstance(part.get("text"), str):
         texts.append(part["text"])
     elif kind.endswith("asset_pointer"):
         audio = mapping_of(part.get("audio_asset_pointer")) or part
         size = audio.get("size_bytes")
-        # What an image was made from.
+        # For a generated image, its prompt.
         metadata = mapping_of(part.get("metadata"))
         files.append(
             AttachmentPart(
@@ -144,7 +146,7 @@ def _thinking(text: str) -> list[Part]:
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
-    """What a tool was given: JSON where it is an object, else the text."""
+    """Return a tool's arguments: JSON if it is an object, else the text."""
     if text.startswith("{") and len(text) < 100_000:
         try:
             value = json.loads(text, strict=False)
@@ -156,7 +158,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """Return the text as the page shows it: without marks of citations, names of entities as they read."""
+    """Return the text as the page shows it: without citation marks, and with the readable names of entities."""
     if "\ue200" in text or "\u3010" in text:
         text = _MARKS.sub("", _ENTITY.sub(r"\1", text))
     return clean(without_payloads(text))

@@ -1,7 +1,8 @@
 """Claude.ai: conversations, projects and memories of the export's archives, and dumps of one conversation.
 
 An export lists its messages in order; a dump names each message's parent and the current one. A project's documents and
-the memory that Claude keeps become conversations of their own, because no conversation says where it belongs.
+Claude's memory become conversations of their own, because no conversation refers to them.
+
 Source: the exports themselves; there is no published schema.
 """
 
@@ -91,7 +92,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
 
 
 def _nodes(messages: Iterable[object], report: FileReport, place: str) -> Iterator[Node[Mapping[str, Any]]]:
-    """Yield the messages; each that names no parent follows the one before it."""
+    """Yield the messages; a message without a named parent follows the one before it."""
     previous = ""
     for number, value in enumerate(messages, 1):
         if not isinstance(value, Mapping):
@@ -123,7 +124,7 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
 
 
 def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
-    """Return the blocks of the content; the text beside it where they say nothing."""
+    """Return the blocks of the content, with the separate text if they contain none."""
     blocks = value.get("content")
     parts: list[Part] = []
     for block in blocks if isinstance(blocks, list) else []:
@@ -149,7 +150,7 @@ def _block(block: Mapping[str, Any], report: FileReport) -> list[Part]:
 
 
 def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:
-    """Pasted documents with their text, and the names of uploaded files."""
+    """Yield pasted documents with their text, and the names of uploaded files."""
     for key in ("attachments", "files_v2", "files"):
         listed = value.get(key)
         if key == "files" and isinstance(value.get("files_v2"), list) and value["files_v2"]:
@@ -188,7 +189,7 @@ def _document(doc: Mapping[str, Any]) -> MessageDraft:
 
 
 def _memories(value: Mapping[str, Any]) -> ConversationDraft:
-    """What Claude remembers of all conversations and of each project."""
+    """Return Claude's memory of all conversations and of each project."""
     projects = value.get("project_memories")
     texts = {"conversations": text_of(value.get("conversations_memory"))}
     texts |= {str(name): text_of(text) for name, text in mapping_of(projects).items()}
@@ -203,7 +204,7 @@ def _memories(value: Mapping[str, Any]) -> ConversationDraft:
 
 
 def _note(key: str, parts: list[Part], value: Mapping[str, Any]) -> MessageDraft:
-    """Something that nobody said."""
+    """Return a message that no person wrote."""
     return MessageDraft(
         role="system",
         parts=tuple(parts),

@@ -1,7 +1,8 @@
 """Sessions of Claude Code: `~/.claude/projects/<folder>/<session>.jsonl` and their subagents' files.
 
-A session is named by its file, a message by its uuid. Subagents, in files of their own or inline as
-sidechains, become conversations linked to the session.
+A session is named by its file, a message by its uuid. Subagents, in files of their own or inline as sidechains, become
+conversations linked to the session.
+
 Source: the transcripts themselves, versions 1.0 to 2.1; there is no published schema.
 """
 
@@ -99,7 +100,7 @@ class ClaudeCodeImporter:
 
 
 def _session_id(path: Path, session_id: str) -> str:
-    """Return the file's name; with the session's id behind it if the name is not itself such an id."""
+    """Return the file's name; followed by the session's id if the name is not itself such an id."""
     if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
         return _bounded(path.stem)
     return _bounded(f"{path.stem}:{session_id}")
@@ -110,7 +111,7 @@ def _subagent_id(path: Path, parent_id: str) -> str:
 
 
 def _parent_id(path: Path, scan: Scan) -> str:
-    """Return the session that a subagent's file belongs to: by its folder, else by the session id it names."""
+    """Return the session that a subagent's file belongs to: by its folder, else by the session id in it."""
     names = [folder.name for folder in path.parents]
     if "subagents" in names:
         folder = path.parents[names.index("subagents") + 1]
@@ -119,7 +120,7 @@ def _parent_id(path: Path, scan: Scan) -> str:
 
 
 def _named_session(folder: Path, scan: Scan) -> str:
-    """Return the session id in the file beside the folder `<session>/`, which is the parent's."""
+    """Return the session id in the parent's file, which is next to the folder `<session>/`."""
     if _UUID.fullmatch(folder.name):
         return ""
     try:

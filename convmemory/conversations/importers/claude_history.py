@@ -1,7 +1,8 @@
-"""`~/.claude/history.jsonl`: what was typed into Claude Code, of sessions whose transcripts are gone.
+"""`~/.claude/history.jsonl`: prompts typed into Claude Code, of sessions whose transcripts were deleted.
 
 Claude Code deletes transcripts after 30 days and keeps this list. Each session becomes a conversation of prompts only;
-one whose transcript still lies in `projects` beside the list, or was imported before, is left to that.
+a session whose transcript is still in `projects` next to the list, or was imported before, is left out.
+
 Source: the file itself; there is no published schema.
 """
 
@@ -67,7 +68,7 @@ class _Session:
         key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
         self.project = self.project or text_of(value.get("project"))
         self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=item.raw))
-        answer = (TextPart(NO_ANSWER),)  # without an answer a prompt is no turn, and nobody finds it
+        answer = (TextPart(NO_ANSWER),)  # a prompt without an answer is no turn, and search finds only turns
         self.drafts.append(MessageDraft("assistant", answer, created_at=at, source_key=key_of(f"{key}:answer")))
 
     def draft(self) -> ConversationDraft:
@@ -83,7 +84,7 @@ class _Session:
 
 
 def _day_of(value: Mapping[str, Any]) -> str:
-    """Older entries name no session: those of a project and a day are one conversation."""
+    """Return a session name for an older entry without one: its project and day."""
     at = time_of(value.get("timestamp"))
     return f"{text_of(value.get('project'))}:{at.date() if at else 'unknown'}"
 

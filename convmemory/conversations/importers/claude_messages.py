@@ -1,7 +1,7 @@
-"""The second reading of a Claude Code file: its lines as messages, in file order.
+"""The second pass over a Claude Code file: its lines as messages, in file order.
 
-Assistant lines with one message id are joined; what the harness wrote becomes a system message, also
-the CLI's own answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
+Assistant lines with one message id are joined; text of the harness becomes a system message, also the CLI's own answers
+in the assistant's name (model `<synthetic>`: API errors, usage limits).
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _ENVELOPE = frozenset(
 
 @dataclass(slots=True)
 class _Answer:
-    """An assistant message that is being put together from its lines."""
+    """An assistant message that is being joined from its lines."""
 
     message_id: str
     key: str
@@ -63,15 +63,15 @@ class _Answer:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Turns lines into messages.
+    """Converts lines to messages.
 
-    `plan` is the queue's say in which places hold prompts, `superseded` the hashes of the uuids that were taken back.
+    `plan` has the queue's prompts by place, `superseded` the hashes of the uuids that a rewind superseded.
     """
 
     report: FileReport
     plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
     superseded: Collection[int] = ()
-    queued_at: Mapping[str, datetime] = field(default_factory=dict)  # of prompts by their keys
+    queued_at: Mapping[str, datetime] = field(default_factory=dict)  # the time of each prompt, by its key
     _seen: set[int] = field(default_factory=set)
     _tool_names: dict[str, str] = field(default_factory=dict)
     _answer: _Answer | None = None
@@ -107,7 +107,7 @@ class MessageReader:
         yield from waiting
 
     def _unknown(self, item: JsonObject) -> list[MessageDraft]:
-        """Return a line of a type that nobody knows: what it says, kept as text that nobody wrote."""
+        """Return a line of an unknown type as a system message with its content as text."""
         kept = kept_as_text({key: value for key, value in item.value.items() if key not in _ENVELOPE})
         key = key_of(text_of(item.value.get("uuid")) or f"unknown:{hashlib.sha256(item.raw).hexdigest()[:40]}")
         if not kept or hash(key) in self._seen:
@@ -166,7 +166,7 @@ class MessageReader:
     def _prompts(
         self, place: Place, typed: str, files: tuple[Part, ...], draft: MessageDraft
     ) -> Iterator[MessageDraft]:
-        """What a person typed, parted if several queued prompts came back as one."""
+        """Yield a person's prompt, split if several queued prompts came back as one."""
         segments = self.plan.get(place) or [("", typed)]
         if len(segments) == 1:
             segments = [(segments[0][0], typed)]
@@ -181,7 +181,7 @@ class MessageReader:
             )
 
     def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
-        """Return a queue entry or an attachment, where the plan says that it is the prompt's place."""
+        """Return a queue entry or an attachment as a message if the plan has a prompt there."""
         segments = self.plan.get(item.place)
         if not segments:
             return []
@@ -189,7 +189,7 @@ class MessageReader:
         return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
 
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
-        """Return the line's content if it has any and the file has not had the line before."""
+        """Return the line's content if it has any and the line did not occur before in the file."""
         content = mapping_of(item.value.get("message")).get("content")
         if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")

@@ -1,8 +1,8 @@
-"""Tells what a person typed from what the harness wrote into the "user" lines of Claude Code.
+"""Separates a person's text from the harness's in the "user" lines of Claude Code.
 
-Newer lines say who wrote them (`origin`, `promptSource`); older ones are known by how their text begins.
-A slash command that hands a prompt to the model (it begins with `<command-message>`) counts by the
-words typed after its name; one without words, and any local command, is an echo.
+Newer lines name their author (`origin`, `promptSource`); in older ones the beginning of the text shows it. A slash
+command that passes a prompt to the model (it begins with `<command-message>`) counts by the words typed after its name;
+one without words, and any local command, is an echo.
 """
 
 import re
@@ -35,14 +35,14 @@ _COMMAND_HEAD_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The text of a user line, parted by who wrote it."""
+    """The text of a user line, split by author."""
 
     typed: str
     harness: str
 
 
 def user_texts(content: object) -> list[str]:
-    """Return the text blocks of a user line's content; tool results are none."""
+    """Return the text blocks of a user line's content, without tool results."""
     if isinstance(content, str):
         return [content]
     blocks = content if isinstance(content, list) else []
@@ -51,13 +51,13 @@ def user_texts(content: object) -> list[str]:
 
 
 def has_tool_results(content: object) -> bool:
-    """Return whether a user line brings tool results."""
+    """Return whether a user line contains tool results."""
     blocks = content if isinstance(content, list) else []
     return any(mapping_of(block).get("type") == "tool_result" for block in blocks)
 
 
 def read_prompt(line: Mapping[str, Any]) -> Prompt:
-    """What a person typed in this user line, and what the harness put there."""
+    """Return the text that a person typed in this user line, and the text of the harness."""
     content = mapping_of(line.get("message")).get("content")
     texts = user_texts(content)
     by_person = _written_by_person(line, has_results=has_tool_results(content))
@@ -78,7 +78,7 @@ def is_queued_prompt(text: str) -> bool:
 
 
 def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | None:
-    """Return true or False where the line says so, None if only the text can tell."""
+    """Return whether the line names a person as its author; None if only the text can tell."""
     if any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
         return False
     if "toolUseResult" in line and not has_results:
@@ -90,7 +90,7 @@ def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | 
 
 
 def _parted(text: str, *, trusted: bool) -> tuple[str, str]:
-    """(typed, injected) of one text block. `trusted` text may begin with a phrase of the harness."""
+    """Return the typed and the injected text of one block. `trusted` text may begin with a phrase of the harness."""
     said, wrapped = _without_wrappers(text)
     start = said.lstrip()
     if start.startswith(("<command-message>", "<command-name>")):
@@ -107,7 +107,7 @@ def _without_wrappers(text: str) -> tuple[str, str]:
     """Return the text without whole reminder elements at its start and end, and those elements."""
     wrapped: list[str] = []
     start, end = _skip_space(text, 0), len(text)
-    first = 0  # where the text begins, the space before it included
+    first = 0  # the text's beginning, including leading space
     while found := _wrapper_end(text, start):
         wrapped.append(text[start:found])
         first = start = _skip_space(text, found)
@@ -122,7 +122,7 @@ def _without_wrappers(text: str) -> tuple[str, str]:
 
 
 def _wrapper_end(text: str, start: int) -> int:
-    """Where the reminder element that begins at `start` ends; 0 if none does."""
+    """Return the end of the reminder element that begins at `start`; 0 if none does."""
     opened = _WRAPPER.match(text, start)
     if not opened:
         return 0
@@ -144,7 +144,7 @@ def _skip_space_back(text: str, end: int, first: int) -> int:
 
 
 def _typed_command(text: str) -> str:
-    """`/name words` if a person gave words to a command that prompts the model, else nothing."""
+    """Return `/name words` if a person gave words to a command that prompts the model, else nothing."""
     head = text[:_COMMAND_HEAD_CHARS]
     name, arguments = _element(head, "command-name"), _element(text, "command-args")
     if not head.startswith("<command-message>") or name is None or not arguments:
@@ -153,7 +153,7 @@ def _typed_command(text: str) -> str:
 
 
 def _element(text: str, tag: str) -> str | None:
-    """What the first element of this name holds, without space around it; None if there is no whole one."""
+    """Return the stripped content of the first element of this name; None if there is no complete one."""
     start = text.find(f"<{tag}>") + len(tag) + 2
     end = text.find(f"</{tag}>", start)
     return text[start:end].strip() if start > len(tag) + 1 and end >= 0 else None

@@ -1,9 +1,9 @@
 """Follows Claude Code's prompt queue, so that each queued prompt is imported once, and none is lost.
 
-A prompt typed while the agent works is enqueued. Mostly it comes back later as a user line or as a
-`queued_command` attachment, alone or joined with others; sometimes the queue entry is all there is.
-The latest place that holds the text wins. Whichever place it is, the message keeps the entry's key, so
-that importing a file again after it grew finds the same message.
+A prompt typed while the agent works is enqueued. It usually comes back later as a user line or as a `queued_command`
+attachment, alone or joined with others; sometimes the queue entry is its only record. The message is taken from the
+last place that contains the text, but always keeps the entry's key, so that a new import of the grown file finds the
+same message.
 """
 
 from bisect import bisect_right, insort
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt
 from convmemory.conversations.importers.values import short_hash
 
-MAX_OPEN = 500  # older entries than that are taken as never coming back
+MAX_OPEN = 500  # older entries are assumed never to come back
 
 Place = tuple[int, int]
 """Line number and index on that line."""
@@ -27,13 +27,13 @@ class _Entry:
     text: str
     key: str
     place: Place
-    start: int = 0  # where the text stands in the prompt that took it up
-    handed_over: bool = False  # given to the model in mid-turn: a later prompt is another one
+    start: int = 0  # position of the text in the prompt that contains it
+    handed_over: bool = False  # given to the model during a turn: a later prompt is another one
 
 
 @dataclass(slots=True)
 class QueueTracker:
-    """Fed with the lines of a session in order; then `plan` says which place yields which messages."""
+    """Receives the lines of a session in order; then `plan` returns the messages of each place."""
 
     _open: list[_Entry] = field(default_factory=list)  # may still come back
     _waiting: list[_Entry | None] = field(default_factory=list)  # in the queue; None is a notification
@@ -42,7 +42,7 @@ class QueueTracker:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def enqueue(self, place: Place, text: str) -> str:
-        """Return an entry came into the queue; the key of its message, "" if it is no prompt."""
+        """Record an entry that came into the queue; return the key of its message, "" if it is no prompt."""
         text = _normal(text)
         if len(self._waiting) >= MAX_OPEN:
             self._waiting.pop(0)
@@ -59,7 +59,7 @@ class QueueTracker:
         return entry.key
 
     def remove(self, text: str) -> None:
-        """An entry left the queue for the model, in mid-turn; which one is said only sometimes."""
+        """Record an entry that left the queue for the model during a turn; only some lines name it."""
         wanted = _normal(text)
         named = next((entry for entry in self._waiting if entry and text and entry.text == wanted), None)
         entry = named or next((entry for entry in self._waiting if entry), None)
@@ -70,12 +70,12 @@ class QueueTracker:
             entry.handed_over = True
 
     def dequeue(self) -> None:
-        """The queue's next entry starts a turn: it comes back as a user line."""
+        """Record that the queue's next entry starts a turn: it comes back as a user line."""
         if self._waiting:
             self._waiting.pop(0)
 
     def pop_all(self, text: str) -> None:
-        """Entries went back to the editor: they were never said (or will be typed again)."""
+        """Record that entries went back to the editor: they were never sent (or will be typed again)."""
         waiting = [entry for entry in self._waiting if entry]
         gone = waiting
         if text.strip():
@@ -87,7 +87,7 @@ class QueueTracker:
         self._open = [entry for entry in self._open if entry not in left]
 
     def attachment(self, place: Place, text: str, key: str) -> None:
-        """A prompt handed over as an attachment; it can still come back as a user line."""
+        """Record a prompt passed on as an attachment; it can still come back as a user line."""
         text = _normal(text)
         for entry in self._take_up(place, text):
             entry.handed_over = True
@@ -97,7 +97,7 @@ class QueueTracker:
             self._open.append(_Entry(piece, own_key, place, start, handed_over=True))
 
     def prompt(self, place: Place, text: str) -> None:
-        """A user line that a person typed."""
+        """Record a user line that a person typed."""
         text = _normal(text)
         self._settled.extend(self._take_up(place, text))
         if self._rests[place]:
@@ -105,7 +105,7 @@ class QueueTracker:
             self._open = [entry for entry in self._open if not entry.handed_over]
 
     def plan(self) -> dict[Place, list[Segment]]:
-        """Return the messages of every place that the queue has a say in; an attachment not named yields none."""
+        """Return the messages of every place with queued prompts; an attachment without an entry yields none."""
         segments: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
         for entry in (*self._settled, *self._open):
             segments[entry.place].append((entry.start, entry.key, entry.text))
@@ -115,11 +115,11 @@ class QueueTracker:
         return {place: [(key, text) for _, key, text in sorted(found)] for place, found in segments.items()}
 
     def _take_up(self, place: Place, text: str) -> list[_Entry]:
-        """Move every open entry found in the text to this place; what is left of the text goes to `_rests`."""
+        """Move every open entry found in the text to this place; the rest of the text goes to `_rests`."""
         framed = f"\n{text}\n"
         taken: dict[_Entry, None] = {}
         spans: list[tuple[int, int]] = []
-        looked_to: dict[str, int] = {}  # where the next entry of the same text is looked for
+        looked_to: dict[str, int] = {}  # the start of the search for the next entry of the same text
         for entry in reversed(self._open):
             at = _free_span(framed, f"\n{entry.text}\n", spans, looked_to.get(entry.text, 0))
             looked_to[entry.text] = len(framed) if at is None else at + 1
@@ -137,7 +137,10 @@ def _normal(text: str) -> str:
 
 
 def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: int) -> int | None:
-    """Where, from `start`, `wanted` stands outside of `spans` (sorted); neighbours may share a line break."""
+    """Return the first position of `wanted` from `start` on outside of the sorted `spans`.
+
+    Neighbours may share a line break.
+    """
     at = framed.find(wanted, start)
     while at >= 0:
         following = bisect_right(spans, (at, len(framed)))
@@ -149,7 +152,7 @@ def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: in
 
 
 def _uncovered(framed: str, spans: list[tuple[int, int]]) -> list[tuple[int, str]]:
-    """Return the pieces of text between the spans, with where they start."""
+    """Return the pieces of text between the spans, with their start positions."""
     rests: list[tuple[int, str]] = []
     position = 0
     for start, stop in (*spans, (len(framed), len(framed))):

@@ -1,4 +1,4 @@
-"""Which lines of a Claude Code session were undone by a rewind, after which its thread went on from an earlier line.
+"""Finds lines of a Claude Code session that a rewind superseded, after which the thread continued from an earlier line.
 
 Each line names the one before it. A rewind is a prompt that follows the same message as an older prompt that was
 answered: everything after the older prompt is superseded, unless the session was last written there.
@@ -12,9 +12,9 @@ NOTHING = -1
 
 
 class Kind(IntEnum):
-    """What a line is to a thread."""
+    """The kind of a line in a thread."""
 
-    BESIDE = 0  # no message, or one that the harness wrote
+    BESIDE = 0  # no message, or a message of the harness
     PROMPT = 1
     ANSWER = 2
     OTHER = 3  # a tool's result
@@ -22,15 +22,15 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class RewindTracker:
-    """Fed with the lines of a session in order; holds numbers alone, some 150 bytes a line."""
+    """Receives the lines of a session in order; stores only numbers, about 150 bytes per line."""
 
     _places: dict[int, int] = field(default_factory=dict)  # a line's number by the hash of its uuid
     _uuids: list[int] = field(default_factory=list)
-    _parents: list[int] = field(default_factory=list)  # numbers of lines that stand further up
+    _parents: list[int] = field(default_factory=list)  # numbers of earlier lines
     _kinds: bytearray = field(default_factory=bytearray)
 
     def line(self, uuid: str, parent: str, kind: Kind) -> None:
-        """Take a line into account; one without a uuid, or one that comes again, is passed over."""
+        """Record a line; a line without a uuid, or one that occurs again, is ignored."""
         name = hash(uuid)
         if not uuid or name in self._places:
             return
@@ -42,7 +42,7 @@ class RewindTracker:
             self._parents[-1] = NOTHING
 
     def superseded(self) -> frozenset[int]:
-        """Return the hashes of the uuids of the lines that were taken back."""
+        """Return the hashes of the uuids of superseded lines."""
         gone = bytearray(len(self._uuids))
         for prompt in self._taken_back():
             gone[prompt] = 1
@@ -52,7 +52,7 @@ class RewindTracker:
         return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
 
     def _taken_back(self) -> list[int]:
-        """Return the prompts in whose place another one was given."""
+        """Return the prompts that another prompt replaced."""
         last, answered = self._reach()
         found: list[int] = []
         for prompts in self._rivals():
@@ -61,7 +61,7 @@ class RewindTracker:
         return found
 
     def _rivals(self) -> list[list[int]]:
-        """Prompts that stand behind the same message, if there are several."""
+        """Return the groups of prompts that follow the same message."""
         before: list[int] = []  # the nearest message above each line
         behind: defaultdict[int, list[int]] = defaultdict(list)
         for number, parent in enumerate(self._parents):
@@ -72,7 +72,7 @@ class RewindTracker:
         return [prompts for prompts in behind.values() if len(prompts) > 1]
 
     def _reach(self) -> tuple[list[int], bytearray]:
-        """For each line the last one that hangs on it, and whether an answer does."""
+        """Return for each line the last one that descends from it, and whether an answer does."""
         last = list(range(len(self._parents)))
         answered = bytearray(len(self._parents))
         for number in range(len(self._parents) - 1, -1, -1):

@@ -1,6 +1,6 @@
-"""The first reading of a Claude Code file: its title, its queue, its sidechains, and how far it goes.
+"""The first pass over a Claude Code file: its title, its queue, its sidechains, and its length.
 
-Keeps positions and short texts, never messages; `claude_messages.py` reads those from the positions.
+Stores positions and short texts, never messages; `claude_messages.py` reads those from the positions.
 """
 
 from collections.abc import Mapping
@@ -57,9 +57,9 @@ class _SideLine:
 
 @dataclass(slots=True)
 class Scan:
-    """What the first reading found."""
+    """The result of the first pass."""
 
-    end: int  # the file's length then: what is written later belongs to the next import
+    end: int  # the file's length; later lines belong to the next import
     subagent: bool
     session_id: str = ""
     cwd: str = ""
@@ -69,7 +69,7 @@ class Scan:
     first_prompt: str = ""
     custom_title: str = ""
     ai_title: str = ""
-    summaries: dict[str, str] = field(default_factory=dict)  # by the uuid they are about
+    summaries: dict[str, str] = field(default_factory=dict)  # by the uuid that they summarise
     uuids: set[int] = field(default_factory=set)  # hashes of the uuids of this file's messages
     queue: QueueTracker = field(default_factory=QueueTracker)
     queued_at: dict[str, datetime] = field(default_factory=dict)  # when queued prompts were written, by their keys
@@ -79,13 +79,13 @@ class Scan:
 
     @property
     def title(self) -> str:
-        """The name the user gave, else the one a model gave, a summary of this very session, its first prompt."""
+        """The user's name for the session, else a model's, a summary of this session, or its first prompt."""
         own = [text for leaf, text in self.summaries.items() if hash(leaf) in self.uuids]
         return self.custom_title or self.ai_title or (own[-1] if own else "") or self.first_prompt
 
 
 def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
-    """Read the file once. In a subagent's own file every line is its own. Raises: InvalidInput."""
+    """Read the file once. In a subagent's own file every line belongs to it. Raises: InvalidInput."""
     scan = Scan(end=_size(path), subagent=subagent)
     for item in read_objects(path, on_issue=report.line_issue, until=scan.end):
         kind = text_of(item.value.get("type"))
@@ -123,7 +123,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # opening it will say why
+        return 0  # opening it will raise the reason
 
 
 def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
@@ -193,7 +193,7 @@ def queue_text(value: Mapping[str, Any]) -> str:
 
 
 def queued_command(value: Mapping[str, Any]) -> tuple[str, str]:
-    """(text, key) of a prompt that came as an attachment; an empty text for any other attachment."""
+    """Return text and key of a prompt that came as an attachment; an empty text for any other attachment."""
     attachment = mapping_of(value.get("attachment"))
     kind = text_of(mapping_of(attachment.get("origin")).get("kind")) or "human"
     mode = text_of(attachment.get("commandMode")) or "prompt"

@@ -1,7 +1,8 @@
 """Tasks of Cline, Roo Code and the old Kilo Code: a folder with `api_conversation_history.json`, or Cline's sessions.
 
-Messages are Anthropic's, rewritten whole at each save. What the editor puts around a prompt is taken off; answers of
-tools that came as text are answers again.
+Messages have Anthropic's format, and the file is rewritten at each save. The editor's wrapper around a prompt is
+removed; tool results that came as text become results again.
+
 Source: cline/cline `src/core/storage/disk.ts`, RooCodeInc/Roo-Code `src/core/task-persistence`.
 """
 
@@ -83,14 +84,14 @@ def _agent(path: Path) -> str:
 
 
 def _about(path: Path, task: str) -> Mapping[str, Any]:
-    """What the extension notes of the task: in a file beside it, or in one list of all tasks."""
+    """Return the extension's notes on the task: from a file in its folder, or from the list of all tasks."""
     own, every = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
     try:
         if own.is_file():
             return mapping_of(load_json(own))
         items = load_json(every) if every.is_file() else []
     except ConvMemoryError:
-        return {}  # the messages are what counts; without it the title is the first question
+        return {}  # optional: without it the title is the first question
     listed = items if isinstance(items, list) else []
     return next((item for item in map(mapping_of, listed) if item.get("id") == task), {})
 
@@ -114,7 +115,7 @@ def _messages(messages: list[Mapping[str, Any]], report: FileReport) -> Iterator
 
 
 def _user(content: object, key: str, value: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
-    """What a person typed and what tools answered; what the editor added stands in a message of its own."""
+    """Yield a person's text with the results of tools; the editor's additions are a message of their own."""
     typed: list[Block | str] = []
     added: list[Block | str] = []
     for block in listed_blocks(content):
@@ -129,7 +130,7 @@ def _user(content: object, key: str, value: Mapping[str, Any], report: FileRepor
 
 
 def _classified(block: Block | str) -> tuple[str, str]:
-    """Return whether a block is what a person typed, an answer of a tool, the editor's addition, or something else."""
+    """Return the kind of a block (a person's text, a tool's result, the editor's addition, or other) and its text."""
     if isinstance(block, Mapping) and block.get("type") not in ("text", None):
         return "block", ""
     text = block if isinstance(block, str) else text_of(block.get("text"))
@@ -142,7 +143,7 @@ def _classified(block: Block | str) -> tuple[str, str]:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the text without the tag that the editor put around it: `<task>…</task>`, `<user_input mode="act">…`."""
+    """Return the text without the editor's tag around it: `<task>…</task>`, `<user_input mode="act">…`."""
     opening, _, rest = text.partition(">")
     name = opening.removeprefix("<").partition(" ")[0]
     if not opening.startswith("<") or name not in _WRAPPERS:
@@ -152,7 +153,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _answer(text: str) -> Block:
-    """Return an answer that came as text: `[read_file for 'a.py'] Result:` and what was read."""
+    """Return the result that came as text: `[read_file for 'a.py'] Result:` and its content."""
     call, _, said = text.partition(_RESULT)
     return result_block(id="", name=call.removeprefix("[").split(" ", 1)[0], content=said.strip())
 

@@ -1,8 +1,9 @@
-"""Codex CLI: rollouts of `~/.codex/sessions`, plain or compressed, of the legacy, the 2025 and the paginated kind.
+"""Codex CLI: rollouts of `~/.codex/sessions`, plain or compressed, in the legacy, the 2025 and the paginated format.
 
-A conversation is a thread, whatever files it lies in: a paginated thread is a chain of files, each of which names how
-much of the one before it counts. What stands behind that, and what was rolled back, is superseded. Messages are named
-by turn and text, so that a thread that comes again in another shape is the same conversation.
+A conversation is a thread, in one file or several: a paginated thread is a chain of files, each of which names how much
+of the one before it is valid. Records after that position, and rolled back ones, are superseded. Messages are named by
+turn and text, so that a thread that comes again in another format is the same conversation.
+
 Source: openai/codex, codex-rs/protocol `protocol.rs` and `items.rs`, codex-rs/thread-store `rollout_lineage.rs`.
 """
 
@@ -28,7 +29,7 @@ _LONG_LINE = re.compile(rb'"type"\s*:\s*"(?:session_meta|response_item|event_msg
 
 @dataclass(frozen=True, slots=True)
 class CodexImporter:
-    """Reads one rollout, and with the last one of a paginated thread the ones before it."""
+    """Reads one rollout; with the last one of a paginated thread also the ones before it."""
 
     name: str = "codex"
     checked: Checked = Checked("Codex CLI", "0.153.0")

@@ -1,4 +1,4 @@
-"""The second reading of a rollout: its records as messages, in the order they stand in."""
+"""The second pass over a rollout: its records as messages, in file order."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _KNOWN_KINDS = frozenset(
 
 @dataclass(slots=True)
 class RecordReader:
-    """Turns the records of one file into messages. `keys` names the messages of all files of a thread."""
+    """Converts the records of one file to messages. `keys` names the messages of all files of a thread."""
 
     report: FileReport
     scan: Scan
@@ -57,7 +57,7 @@ class RecordReader:
         self._superseded = self.scan.superseded()
 
     def read(self, record: JsonObject, *, superseded: bool = False) -> Iterator[MessageDraft]:
-        """Yield the record's messages; `superseded` where the whole record is."""
+        """Yield the record's messages; `superseded` marks all of them."""
         kind, payload = parted(record.value)
         self._scan_turn(kind, payload)
         drafts = self._drafts(kind, payload)
@@ -97,7 +97,7 @@ class RecordReader:
         )
 
     def _event(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
-        """What the person saw; read where the items for the model say nothing of the kind."""
+        """Yield messages from events, which show what the person saw, if the model's items lack them."""
         if payload.get("type") == "item_completed":
             yield from self._item(mapping_of(payload.get("item")))
         elif payload.get("type") == "agent_message" and not self.scan.has_answers:
@@ -109,7 +109,7 @@ class RecordReader:
             yield MessageDraft("assistant", (_text(text),), model=self._model, source_key=key)
 
     def _response(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
-        """Yield an item as it was sent to, or came from, the model."""
+        """Yield the messages of an item that was sent to, or came from, the model."""
         kind = text_of(payload.get("type")) or ("message" if "role" in payload else "")
         if kind in ("message", "agent_message"):
             yield from self._message(payload, kind)
@@ -127,7 +127,7 @@ class RecordReader:
         text = joined(payload.get("content")) or text_of(payload.get("message"))
         parts = _content(payload.get("content"), self.report) or ([TextPart(text)] if text.strip() else [])
         if not parts or (role == "user" and not is_harness_text(text)):
-            return  # a prompt that another record tells of
+            return  # a prompt that another record also contains
         stored: Role = "assistant" if role == "assistant" else "system"
         yield MessageDraft(
             role=stored,
@@ -204,7 +204,7 @@ def _content(content: object, report: FileReport) -> list[Part]:
 
 
 def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:
-    """Yield images that came with a prompt: paths are named, bytes are not kept."""
+    """Yield images that came with a prompt: paths are named, bytes are not stored."""
     for key in ("local_images", "images", "content"):
         listed = payload.get(key)
         for value in listed if isinstance(listed, list) else []:

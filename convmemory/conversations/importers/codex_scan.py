@@ -1,7 +1,7 @@
-"""The first reading of a rollout: what it is called, which of its turns were taken back, and who says what in it.
+"""The first pass over a rollout: its name, its rolled back turns, and the records that contain its prompts and answers.
 
-Everything is said twice there, as an event and as an item for the model, and in newer files a third time; which of them
-are read depends on which there are. Holds counts and short texts, never messages.
+A rollout contains everything twice, as an event and as an item for the model, and newer files a third time; the
+importer reads one of them, depending on which exist. Stores counts and short texts, never messages.
 """
 
 import re
@@ -29,7 +29,7 @@ _HARNESS = (
 
 
 UserKind = Literal["event", "item", "message"]
-"""Which record says what a person typed: `user_message`, a `UserMessage` item, or what was sent to the model."""
+"""The record with a person's prompt: `user_message`, a `UserMessage` item, or the message sent to the model."""
 
 USER_KINDS: tuple[UserKind, ...] = ("event", "item", "message")
 
@@ -47,7 +47,7 @@ class _RollBack:
 
 @dataclass
 class Scan:
-    """What the first reading found. `inherited` are ids of turns that a fork repeats from where it was forked."""
+    """The result of the first pass. `inherited` are ids of turns that a fork repeats from its original."""
 
     name: str = ""
     cwd: str = ""
@@ -63,7 +63,7 @@ class Scan:
 
     @cached_property
     def user_kind(self) -> UserKind:
-        """The kind of record that prompts are read from."""
+        """The kind of record from which prompts are read."""
         return next((kind for kind in USER_KINDS if kind in self.openings), "message")
 
     @cached_property
@@ -72,7 +72,7 @@ class Scan:
         return frozenset(step.digest for step in steps if step.kind == self.user_kind)
 
     def counts(self, kind: UserKind, text: str) -> bool:
-        """Return whether this record is the one to read the prompt from: what was sent to the model mostly repeats it."""
+        """Return whether the prompt is read from this record: the messages to the model mostly repeat other records."""
         return kind == self.user_kind or (kind == "message" and _digest(text) not in self._typed_digests)
 
     @property
@@ -80,7 +80,7 @@ class Scan:
         return self.name or self.openings.get(self.user_kind, "")
 
     def superseded(self) -> set[str]:
-        """Which prompts, counted from 1, were rolled back."""
+        """Return the numbers of rolled back prompts, counted from 1."""
         line, count = Timeline(), 0
         for step in self.steps:
             if isinstance(step, _RollBack):
@@ -96,9 +96,7 @@ class Scan:
 
 
 def read_records(path: Path, *, on_issue: OnIssue = ignore_issue) -> Iterator[JsonObject]:
-    """Yield the records of a rollout but those that repeat what was said: nine tenths of a long one. Raises:
-    InvalidInput.
-    """
+    """Yield the records of a rollout except repetitions, which are nine tenths of a long one. Raises: InvalidInput."""
     return read_objects(path, on_issue=on_issue, passing_over=_NOT_READ)
 
 
@@ -127,7 +125,7 @@ def turn_ids(path: Path) -> frozenset[str]:
 
 
 def parted(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """(kind, payload) of a record; legacy ones are the item itself."""
+    """Return kind and payload of a record; legacy records are the item itself."""
     payload = value.get("payload")
     if isinstance(payload, Mapping):
         return text_of(value.get("type")), payload
@@ -137,7 +135,7 @@ def parted(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def prompt_of(kind: str, payload: Mapping[str, Any]) -> tuple[UserKind, str] | None:
-    """What a person typed, where the record tells of it, and which kind of record it is."""
+    """Return the kind of record and the prompt in it; None if it contains no prompt."""
     inner, typed = payload.get("type"), ""
     user_kind: UserKind = "message"
     if kind == "event_msg" and inner == "user_message":
@@ -161,7 +159,7 @@ def _digest(text: str) -> str:
 
 
 def joined(content: object) -> str:
-    """Return the text of a content: a string, or blocks with text."""
+    """Return the text of a content, which is a string, or blocks with text."""
     if isinstance(content, str):
         return text_of(content)
     blocks = content if isinstance(content, list) else []
@@ -169,7 +167,7 @@ def joined(content: object) -> str:
 
 
 def _scan_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
-    """The session's own record; it is repeated at each resumption, the first one counts."""
+    """Read the session's own record; it is repeated at each resumption, the first one counts."""
     scan.cwd = scan.cwd or text_of(payload.get("cwd"))
     scan.version = text_of(payload.get("cli_version")) or scan.version
     source = mapping_of(payload.get("source"))

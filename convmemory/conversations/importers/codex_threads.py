@@ -1,7 +1,7 @@
-"""Which files a Codex thread lies in, and how much of each counts.
+"""The files of a Codex thread, and how much of each is valid.
 
 A rollout is called `rollout-<time>-<thread>.jsonl`, its continuations `rollout-<time>-<thread>_<rollout>.jsonl`, in the
-folder of the day they were begun. A continuation names the rollout before it and where that one is cut.
+folder of the day of their start. A continuation names the rollout before it and the byte at which that one is cut.
 """
 
 import re
@@ -18,7 +18,7 @@ from convmemory.conversations.importers.values import mapping_of, short_hash, te
 from convmemory.core.errors import InvalidInput
 
 MAX_LISTED = 200_000
-LISTING_S = 60  # for which a listing of the folders is taken as current
+LISTING_S = 60  # the lifetime of a cached listing of the folders
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NAME = re.compile(rf"(?:^|[-_])({_UUID})(?:_({_UUID}))?\.jsonl(?:\.zst)?$", re.IGNORECASE)
@@ -27,7 +27,7 @@ _DAY = re.compile(r"\d{2}|\d{4}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One file of a thread. `counts_until` is the byte at which it is cut, None: all of it counts."""
+    """One file of a thread. `counts_until` is the byte at which it is cut, None if all of it is valid."""
 
     path: Path
     thread_id: str
@@ -43,7 +43,7 @@ class Page:
 
 
 def thread_of(path: Path) -> Page:
-    """Return the thread that the file belongs to, by its name and its first record. Raises: InvalidInput."""
+    """Return the page for a file, from its name and its first record. Raises: InvalidInput."""
     meta = _first_meta(path)
     named = _NAME.search(path.name)
     own = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else _nameless(path))
@@ -62,10 +62,9 @@ def thread_of(path: Path) -> Page:
 
 
 def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
-    """Return the files of the page's thread, oldest first, and whether each is of the chain that ends in the newest
-    one.
+    """Return the files of the page's thread, oldest first, and whether each belongs to the newest one's chain.
 
-    Only a paginated thread has several. What is missing or circular is reported.
+    Only a paginated thread has several. Missing and circular files are reported.
     """
     if not page.is_paginated:
         return [(page, True)]
@@ -81,7 +80,7 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
 
 
 def _chain(pages: list[Page], report: FileReport) -> dict[str, Page]:
-    """Return the newest page and those before it, by rollout, each cut where the next one says."""
+    """Return the newest page and its predecessors, by rollout, each cut where the next one says."""
     by_rollout = {page.rollout_id: page for page in pages}
     at = pages[-1]
     chain = {at.rollout_id: at}
@@ -107,13 +106,13 @@ def _first_meta(path: Path) -> Mapping[str, Any]:
 
 
 def _nameless(path: Path) -> str:
-    """Return an id for a file that names none: by its first record, so that a copy is the same thread."""
+    """Return an id for a file without one: a hash of its first record, so that a copy is the same thread."""
     first = next((item.raw for item in read_objects(path)), b"")
     return f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
 
 
 def find_thread(near: Path, thread_id: str) -> Path | None:
-    """Return the first file of another thread, the plain one where it is there compressed, too."""
+    """Return the first file of another thread; the plain one if a compressed one exists too."""
     found = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
     return min(found, key=lambda path: path.name.endswith(".zst"), default=None)
 
@@ -124,7 +123,7 @@ def _rollout_of(path: Path) -> tuple[str, str]:
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
-    """Return the rollouts in the same folder, or where that is one of a day, in all days' folders."""
+    """Return the rollouts in the same folder, or for the folder of a day, in the folders of all days."""
     root = path.parent
     while _DAY.fullmatch(root.name) and root.parent != root:
         root = root.parent

@@ -1,7 +1,7 @@
-"""Opens a transcript for reading: as it is, or decompressed where it is a zstd frame.
+"""Opens a transcript for reading: unchanged, or decompressed if it is a zstd frame.
 
 Decompression is a stream with a bounded window and a bounded length, which counts with the other decoders of the
-upload. Reading on after a frame that is cut off says so with an OSError, like any other file that cannot be read.
+upload. A truncated frame raises OSError at its end, like any other file that cannot be read.
 """
 
 import io
@@ -21,7 +21,7 @@ _SKIPPABLE_END = b"\x2a\x4d\x18"
 
 
 def open_transcript(path: Path) -> BinaryIO:
-    """Return the file's bytes, decompressed where it is compressed. Reading raises OSError, and TooLarge for an upload."""
+    """Return the file's bytes, decompressed if necessary. Reading raises OSError, and TooLarge for an upload."""
     file = path.open("rb")
     if file.read(len(ZSTD_START)) != ZSTD_START:
         file.seek(0)
@@ -66,8 +66,7 @@ class _ZstdReader(io.RawIOBase):
 
 
 def _ends_with_a_frame(file: BinaryIO) -> bool:
-    """Return whether the file's last zstd frame is there to its end: the stream reader takes the end of the file for
-    that.
+    """Return whether the file's last zstd frame is complete: the stream reader takes the end of the file for its end.
 
     Source: RFC 8878, section 3.1.
     """
@@ -87,7 +86,7 @@ def _ends_with_a_frame(file: BinaryIO) -> bool:
 
 
 def _end_of_blocks(file: BinaryIO, at: int) -> int:
-    """Where the frame's last block ends. Raises: EOFError."""
+    """Return the end of the frame's last block. Raises: EOFError."""
     while True:
         file.seek(at)
         header = file.read(3)

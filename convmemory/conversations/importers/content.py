@@ -1,8 +1,9 @@
-"""Message content in OpenAI and Anthropic shape, read into typed parts.
+"""Message content in OpenAI and Anthropic formats, read into typed parts.
 
-Used by every importer and by the HTTP API. Content is a string or a list of blocks; payloads in
-base64 are dropped, an attachment or a short marker names what was there. What has another shape is kept as
-text, and `unknown` is told of its type.
+Used by every importer and by the HTTP API. Content is a string or a list of blocks; base64 payloads are dropped, and an
+attachment or a short marker names them. Content in another format is stored as text, and `unknown` is called with its
+type.
+
 Source: https://platform.openai.com/docs/api-reference, https://docs.anthropic.com/en/api/messages
 """
 
@@ -33,7 +34,7 @@ ROLES_BY_NAME: dict[str, Role] = {
 TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 CALL_TYPES = frozenset({"tool_call", "function_call", "function", "custom", "custom_tool_call"})
 RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
-EMPTY_TYPES = frozenset({"redacted_thinking", "fallback", "item_reference"})  # nothing in them can be read
+EMPTY_TYPES = frozenset({"redacted_thinking", "fallback", "item_reference"})  # without readable content
 TIME_KEYS = ("created_at", "timestamp", "create_time", "created", "time")
 MESSAGE_KEYS = frozenset(
     {"role", "name", "id", "uuid", "model", "turn", "metadata", "type", "tool_call_id", *TIME_KEYS}
@@ -41,7 +42,7 @@ MESSAGE_KEYS = frozenset(
 
 
 def refuse_unknown(kind: str) -> None:
-    """For callers who want an error instead of a count. Raises: InvalidInput."""
+    """Raise InvalidInput for an unknown type, for callers that want an error instead of a count."""
     raise InvalidInput(
         f"Content of type {kind!r} is not known: give a string or a list of text, images, documents, tool calls and "
         "results."
@@ -49,9 +50,9 @@ def refuse_unknown(kind: str) -> None:
 
 
 def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unknown) -> MessageDraft:
-    """Return one message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either shape.
+    """Return one message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either format.
 
-    Raises: InvalidInput where the role is missing or unknown, or the content is neither text nor blocks.
+    Raises: InvalidInput if the role is missing or unknown, or the content is neither text nor blocks.
     """
     role = role_of(value)
     parts = message_parts(value, role=role, unknown=unknown)
@@ -67,13 +68,15 @@ def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unkno
 
 
 class OnRefused(Protocol):
-    """Told why a message is not read as one; `kept` where it is kept as text."""
+    """Receives the reason why a message is invalid; `kept` if it is stored as text."""
 
     def __call__(self, reason: str, *, kept: bool) -> None: ...
 
 
 def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRefused) -> MessageDraft:
-    """Return `message_draft` for importers: a message that it refuses is kept whole, as text that nobody said."""
+    """Return `message_draft` for importers: a refused message becomes a system message with its whole
+    content as text.
+    """
     try:
         return message_draft(value, unknown=unknown)
     except InvalidInput as error:
@@ -97,14 +100,14 @@ def role_of(value: Mapping[str, Any]) -> Role:
 
 
 def first_time(value: Mapping[str, Any]) -> datetime | None:
-    """When the message was written, under any of the usual names, or None."""
+    """Return the time of the message, under any of the usual names, or None."""
     places = (value, mapping_of(value.get("metadata")))
     times = (time_of(place[key]) for place in places for key in TIME_KEYS if key in place)
     return next((time for time in times if time), None)
 
 
 def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -> tuple[Part, ...]:
-    """Return all parts of a message: reasoning, content and the tool calls that stand beside it."""
+    """Return all parts of a message: reasoning, content and the separate tool calls."""
     content = value.get("content")
     if content is None and value.get("role") is None:
         return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
@@ -130,7 +133,7 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
 
 
 def _of_other_keys(value: Mapping[str, Any], unknown: OnUnknown) -> list[TextPart]:
-    """What a message without content says under keys that nobody knows."""
+    """Return the text under unknown keys of a message without content."""
     others = {key: item for key, item in value.items() if key not in MESSAGE_KEYS}
     if others:
         unknown("(no content)")
@@ -140,7 +143,7 @@ def _of_other_keys(value: Mapping[str, Any], unknown: OnUnknown) -> list[TextPar
 def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
     """Return the parts of a message's content: None, a string, one block or a list of blocks and strings.
 
-    Anything else is kept as text; beside the results of tools, as what a tool put out. Raises: what `unknown` raises.
+    Any other value is stored as text; among the results of tools, as a tool's output. Raises: the errors of `unknown`.
     """
     if content is None:
         return []
@@ -157,7 +160,7 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
 
 
 def kept_as_text(value: object) -> list[TextPart]:
-    """Return a value that no reader knows, as JSON; nothing if there is nothing in it."""
+    """Return a value of unknown format as JSON text; nothing if it is empty."""
     if value is None or value in ("", [], {}):
         return []
     text = (
@@ -174,7 +177,7 @@ def _kind_of(block: Mapping[str, Any]) -> str:
 
 
 def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
-    """Return the parts that one block stands for: usually one, none if it holds nothing to keep; None for a new type."""
+    """Return the parts of one block: usually one, none if it has no content to store; None for a new type."""
     kind = _kind_of(block)
     if kind in TEXT_TYPES:
         return _text(_text_value(block, kind))
@@ -190,7 +193,7 @@ def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
 
 
 def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
-    """Return a call in any of its shapes: tool_use, tool_call, function_call, `tool_calls[]` entries."""
+    """Return a call in any of its formats: tool_use, tool_call, function_call, `tool_calls[]` entries."""
     inner = mapping_of(block.get("function")) or mapping_of(block.get("custom")) or block
     given: object = next((inner[key] for key in ("input", "arguments") if key in inner), None)
     name = next((text for text in (text_of(inner.get(key)) for key in ("name", "tool")) if text), "")
@@ -202,7 +205,7 @@ def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
 
 
 def tool_result(block: Mapping[str, Any]) -> ToolResultPart:
-    """Return a result in any of its shapes; its content as one text."""
+    """Return a result in any of its formats; its content as one text."""
     names = ("tool_use_id", "tool_call_id", "call_id")
     return ToolResultPart(
         call_id=key_of(next((text for text in (text_of(block.get(name)) for name in names) if text), "")),
@@ -213,7 +216,7 @@ def tool_result(block: Mapping[str, Any]) -> ToolResultPart:
 
 
 def result_text(content: object) -> str:
-    """What a tool answered, as text: strings and text blocks joined, a marker for anything binary."""
+    """Return a tool's result as text: strings and text blocks joined, a marker for anything binary."""
     if isinstance(content, str):
         return clean(without_payloads(content))
     if content is None:
@@ -237,7 +240,7 @@ def _result_piece(item: object) -> str:
 
 
 def _has_results(content: object) -> bool:
-    """Return whether a tool message brings its own result blocks."""
+    """Return whether a tool message contains result blocks of its own."""
     blocks: Iterable[object] = content if isinstance(content, (list, tuple)) else ()
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
 
@@ -251,7 +254,7 @@ def _calls_beside(value: Mapping[str, Any]) -> list[ToolCallPart]:
 
 
 def _arguments(given: object) -> Mapping[str, Any]:
-    """Return parameters as an object, whether they come as one or as a JSON string of one."""
+    """Return parameters as an object, from an object or a JSON string of one."""
     if isinstance(given, str):
         if has_too_many_values(given):
             return {"arguments": given}

@@ -1,7 +1,8 @@
 """Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<folder>/events.jsonl`.
 
-What a person typed is `content`; `transformedContent` adds what the program put around it. The session's id stands
-in the first event, not in the folder's name.
+A person's text is in `content`; `transformedContent` includes the program's additions. The session's id is in the first
+event, not in the folder's name.
+
 Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copilot-sdk.
 """
 
@@ -156,7 +157,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _summary(folder: Path) -> str:
-    """Return the session's title, which stands on a line of `workspace.yaml` beside the events."""
+    """Return the session's title, a line of `workspace.yaml` in the events' folder."""
     path = folder / "workspace.yaml"
     if not path.is_file():
         return ""
