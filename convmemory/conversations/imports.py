@@ -1,4 +1,4 @@
-"""Imports as their owners see them: queue an upload, look one up, list them."""
+"""Imports from their owners' view: queue an upload, look one up, list them."""
 
 import hashlib
 import zipfile
@@ -45,7 +45,7 @@ class StoredUpload:
 
 
 def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
-    """Store an upload and the row that waits for a worker; the caller of this function enqueues it.
+    """Store an upload and its waiting row; the calling view enqueues the task.
 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
@@ -57,7 +57,7 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
 def queue_folder(
     *, owner: AbstractBaseUser, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
 ) -> Import:
-    """Store the files of a folder, with their `paths` in it, as one archive, and the row that waits for a worker.
+    """Store the files of a folder, with their `paths` in it, as one archive, and its waiting row.
 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
@@ -76,13 +76,13 @@ def queue_folder(
 
 
 def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
-    """Raises: InvalidInput on an unknown format, TooLarge."""
+    """Raise InvalidInput for an unknown format, TooLarge for a file over the limit."""
     require_format(format)
     require_size(file.size or 0)
 
 
 def require_size(size: int) -> None:
-    """Raises: TooLarge."""
+    """Raise TooLarge for a size over the limit."""
     options = ImportOptions.from_settings()
     if size > options.max_upload_mb * 1024**2:
         raise TooLarge(
@@ -92,7 +92,7 @@ def require_size(size: int) -> None:
 
 
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce if too many of the owner's uploads are waiting already, StorageFull if there is no room."""
+    """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
     require_room(owner_id=owner.pk, size=size)
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
@@ -117,7 +117,7 @@ def _stored(file: "File[Any]", *, name: str, size: int, owner_id: int) -> Stored
 
 
 def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
-    """Return the row that waits for a worker; if it cannot be created, the stored file is deleted."""
+    """Return the new waiting row; if it cannot be created, the stored file is deleted."""
     try:
         return Import.objects.create(
             owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
@@ -144,7 +144,7 @@ def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list
 
 
 def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
-    """What each waiting import of one owner waits for, by id."""
+    """Return the reason why each waiting import of one owner waits, by id."""
     waiting = [row for row in rows if row.state == Import.State.QUEUED]
     if not waiting:
         return {}
@@ -158,7 +158,7 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
 
 
 def error_of(row: Import) -> ConvMemoryError:
-    """Return the error that a failed import raises for whoever waited for it."""
+    """Return the error of a failed import, for a caller that waited for it."""
     kind = TooLarge if row.failure in _TOO_MUCH else InvalidInput
     error = (kind if row.failure in (*_TOO_MUCH, Import.Failure.UNREADABLE) else ImportBroken)(row.error)
     error.details = {"id": row.pk, "state": row.state, "failure": row.failure, "report": row.report}

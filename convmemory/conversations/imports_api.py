@@ -48,7 +48,7 @@ FORM: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class UploadForm:
-    """What was sent."""
+    """The fields of an upload."""
 
     file: "UploadedFile[Any]"
     format: str
@@ -65,9 +65,8 @@ class UploadForm:
 async def upload(
     request: HttpRequest, response: HttpResponse, wait: QueryEx[int, P(ge=0, le=MAX_WAIT_S)] = WAIT_S
 ) -> Any:
-    """Wait up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
-    on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report.
-    """
+    """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
+    on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report."""
     owner = caller_of(request)
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
@@ -106,8 +105,8 @@ def show_import(request: HttpRequest, import_id: int) -> Import:
 
 @router.post("/imports/{int:import_id}/undo", response={202: ImportOut}, summary="Undo a whole import")
 def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
-    """Return conversations that it made are deleted and messages that it added are taken out again; what came before,
-    and what came since, stays. 202: a worker does it; the import's state says when it is `undone`.
+    """Conversations that it made are deleted and messages that it added are taken out again; what came before, and what
+    came since, stays. 202: a worker does it; the import's state says when it is `undone`.
     """
     row = request_undo(owner=caller_of(request), import_id=import_id)
     enqueue_undo(row)
@@ -129,7 +128,7 @@ def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:
 
 
 async def _ended(owner: User, row: Import, wait_s: int) -> Import:
-    """Return the import as it is once it has ended, or after the waiting time."""
+    """Return the import as soon as it has ended, or after the waiting time."""
     deadline, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
     while row.is_unfinished and (left_s := deadline - time.monotonic()) > 0:
         await asyncio.sleep(min(pause_s, left_s))

@@ -1,9 +1,8 @@
 """Writes conversations: creates them, appends to them, imports them again, changes and deletes them.
 
 Every function takes the owner and works in one transaction, under a lock on the conversation's row. It sends
-`conversation_changed` inside the transaction and `turns_changed` once it has committed. What stores more than the owner
-may have raises StorageFull. Replies in progress are in
-`responses.py`.
+`conversation_changed` inside the transaction and `turns_changed` after the commit. A function that would store more
+than the owner's quota raises StorageFull. Replies in progress are in `responses.py`.
 """
 
 from collections.abc import Iterable
@@ -30,7 +29,7 @@ from convmemory.core.text import one_line, storable
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What the import of one conversation changed."""
+    """The changes of the import of one conversation."""
 
     conversation_id: int
     created: bool
@@ -40,7 +39,7 @@ class SyncResult:
     turns: int
     events_added: int = 0
     hidden_keys: int = 0
-    first_message_id: int | None = None  # of those that were added
+    first_message_id: int | None = None  # of the added messages
     last_message_id: int | None = None
 
 
@@ -49,7 +48,7 @@ PutOutcome = Literal["created", "replaced", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class PutTurn:
-    """Which turn was stored, and what that changed."""
+    """A stored turn, and the outcome of storing it."""
 
     conversation_id: int
     turn_number: int
@@ -61,7 +60,7 @@ class PutTurn:
 
 
 def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
-    """Store a new conversation with its messages. Raises: InvalidInput where its source id is taken."""
+    """Store a new conversation with its messages. Raises: InvalidInput if its source id is taken."""
     with transaction.atomic():
         taken = draft.source_id and Conversation.objects.filter(
             owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
@@ -78,7 +77,7 @@ def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) ->
 
 
 def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft]) -> list[Message]:
-    """Add messages at the end and number the turns they complete.
+    """Add messages at the end and number the turns that they complete.
 
     Raises: NotFound, ConversationBusy while a response is being written.
     """
@@ -91,10 +90,12 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
 
 
 def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) -> PutTurn:
-    """Store one whole turn of a chat that is kept elsewhere; storing the same turn again changes nothing.
+    """Store one whole turn of a chat that is stored elsewhere; storing the same turn again changes nothing.
 
-    A turn that was stored this way before and has changed is replaced. Raises: NotFound, ConversationBusy; InvalidInput
-    for a gap in the numbers, or for a different turn that was stored in some other way.
+    A turn that was stored this way before and has changed is replaced.
+
+    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, or for a different turn that was stored
+    in another way.
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
@@ -112,10 +113,10 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
 
 
 def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> SyncResult:
-    """Store a conversation from some source, or bring the stored one up to date; never duplicates a message.
+    """Store a conversation from a source, or update the stored one; never duplicates a message.
 
-    Messages are recognised by `source_key`. Stored messages that the source no longer contains stay in their places:
-    nothing is lost.
+    Messages are recognised by `source_key`. Stored messages that the source no longer contains stay in their places, so
+    that nothing is lost.
     """
     if not draft.source_id:
         raise InvalidInput("A conversation that can be imported again needs a source id.")
@@ -192,7 +193,7 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
-    """Return its row; the caller announces it."""
+    """Create the row; the caller announces it."""
     now = timezone.now()
     return Conversation.objects.create(
         owner_id=owner.pk,
@@ -223,7 +224,7 @@ def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | No
 
 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
-    """Return whether anything changed."""
+    """Update title, agent, project and parent from the draft; return whether anything changed."""
     values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
     for name in changed:

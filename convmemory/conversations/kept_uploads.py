@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 
 
 def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
-    """Keep the bytes of an upload, once for each digest; None if there is no room for them.
+    """Store the bytes of an upload, once for each digest; None if there is no room for them.
 
-    Leaves `file` at its start. If the disk cannot store them, that is logged and the import goes on.
+    Leaves `file` at its start. If the disk cannot store them, that is logged and the import continues.
     """
     digest = row.digest or hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     kept, _ = KeptUpload.objects.get_or_create(
@@ -49,7 +49,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
         logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
         stays = False
     except StorageFull:
-        stays = False  # the import itself says so
+        stays = False  # the import itself reports it
     file.seek(0)
     if not stays:
         drop_upload(kept)
@@ -66,7 +66,7 @@ def record_kept_conversation(kept: KeptUpload | None, result: "SyncResult") -> N
 
 
 def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
-    """Delete the caller's kept uploads that contain the conversation; returns the bytes that the caller counts."""
+    """Delete the caller's kept uploads that contain the conversation; returns their bytes for the quota."""
     found = list(KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id))
     for kept in found:
         _delete(kept)
@@ -74,7 +74,7 @@ def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 
 def drop_upload_of(row: Import) -> None:
-    """Delete the kept upload of an import, if there still is one."""
+    """Delete the kept upload of an import, if it still exists."""
     for kept in KeptUpload.objects.filter(owner_id=row.owner_id, digest=row.digest):
         drop_upload(kept)
 
@@ -104,7 +104,7 @@ def _delete(kept: KeptUpload) -> int:
 
 @contextmanager
 def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
-    """The original upload. Raises: InvalidInput if it can no longer be read."""
+    """Open the original upload. Raises: InvalidInput if it can no longer be read."""
     with TemporaryFile() as target:
         try:
             with kept_storage().open(str(kept.file)) as source:
@@ -125,7 +125,7 @@ def _is_stored(kept: KeptUpload) -> bool:
 
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
-    """Write the file and record its size; False if it alone exceeds what a person may keep.
+    """Write the file and record its size; False if it alone exceeds the limit of kept uploads.
 
     Raises: OSError, StorageFull.
     """
@@ -141,7 +141,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
             return False
         kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0
         with transaction.atomic():
-            kept.save(update_fields=["file", "stored_size"])  # before it lies there: no file is without a row
+            kept.save(update_fields=["file", "stored_size"])  # before the move, so that no file is without a row
             count_stored(owner_id=kept.owner_id, change=-counted)
         draft.move_to(Path(storage.path(kept.file.name)))
     with transaction.atomic():
@@ -154,7 +154,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
 
 
 def _has_made_space(kept: KeptUpload, size: int) -> bool:
-    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it cannot."""
+    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it is too large."""
     most = ImportOptions.from_settings().max_kept_uploads_mb * MB
     if size > most:
         return False

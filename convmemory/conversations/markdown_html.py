@@ -1,8 +1,8 @@
 """Renders the Markdown of transcripts as safe HTML.
 
-Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML made from Markdown passes through a sanitiser
-that allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images are never
-loaded; they become links. Other addresses (relative, `file:`, `javascript:`) become text.
+Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML rendered from Markdown passes through a
+sanitiser that allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images
+are never loaded; they become links. Other addresses (relative, `file:`, `javascript:`) become text.
 """
 
 import re
@@ -45,8 +45,9 @@ _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
 
 def render_markdown(text: str) -> SafeString:
-    """Return sanitised HTML of Markdown from a transcript; the plain text with a remark if rendering would take too
-    much work.
+    """Return sanitised HTML of Markdown from a transcript.
+
+    If rendering would take too much work, it is the plain text with a remark.
     """
     text = without_markers(text)
     try:
@@ -59,7 +60,7 @@ def render_markdown(text: str) -> SafeString:
 def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
     """Return HTML of Markdown, in which the markers of a passage stay in place. Raises: TooMuchWork.
 
-    With `has_breaks`, a line break is kept, as people write in a chat; in files it is a space.
+    With `has_breaks`, a line break stays one, as people write in a chat; in files it is a space.
     """
     return nh3.clean(
         _MARKDOWN[has_breaks].render(text, {"work": work}),
@@ -67,13 +68,13 @@ def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         url_schemes=_SCHEMES,
-        url_relative="pass_through",  # the renderer makes links of addresses in this archive alone
+        url_relative="pass_through",  # the renderer creates relative links only to this archive
         link_rel="noopener noreferrer nofollow",
     )
 
 
 class _Renderer(RendererHTML):
-    """Renders Markdown as usual, except for links, images, code and tables."""
+    """Renders links, images, code and tables differently from the base class."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[idx].content
@@ -125,7 +126,7 @@ class _Renderer(RendererHTML):
 
 
 def _with_links(text: str) -> str:
-    """Return `text`, escaped, with bare addresses turned into links."""
+    """Return `text`, escaped, with bare addresses as links."""
     pieces, end = [], 0
     for match in _BARE_ADDRESS.finditer(text):
         address = match.group()
@@ -149,7 +150,7 @@ def _make_markdown(*, breaks: bool) -> MarkdownIt:
     options = {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
     markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer).enable(["table", "strikethrough"])
     count_work(markdown)
-    markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer turns them into text
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer shows invalid links as text
     return markdown
 
 

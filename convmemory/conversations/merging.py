@@ -1,8 +1,8 @@
-"""The order of a conversation's messages after its source was imported again. Pure."""
+"""The order of a conversation's messages after a new import of its source. Pure."""
 
 
 def merge_order(stored: list[int], incoming: list[int]) -> list[int]:
-    """Return the incoming order, with stored messages that the source dropped kept behind their predecessors."""
+    """Return the incoming order, with stored messages that the source dropped after their predecessors."""
     kept = set(incoming)
     followers: dict[int | None, list[int]] = {}
     anchor: int | None = None

@@ -1,4 +1,4 @@
-"""Updates the stored messages of a locked conversation from drafts: those of an import, a reply, a turn.
+"""Updates the stored messages of a locked conversation from drafts: of an import, a reply, or a turn.
 
 Messages are recognised by `source_key`. Keys are hidden before anything is stored.
 """
@@ -27,30 +27,30 @@ BATCH_BYTES = 8 * 1024**2
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge added and changed."""
+    """The changes of a merge."""
 
     added: int = 0
     updated: int = 0
     unchanged: int = 0
     hidden_keys: int = 0
-    stored_bytes: int = 0  # by how many they grew
-    message_count: int = 0  # of the conversation, from now on
+    stored_bytes: int = 0  # growth of the stored bytes
+    message_count: int = 0  # of the conversation after the merge
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     first_id: int | None = None
     last_id: int | None = None
 
     def touch(self, position: int) -> None:
-        """Note that the message at this position has changed."""
+        """Record that the message at this position has changed."""
         self.first_position = position if self.first_position is None else min(self.first_position, position)
 
 
 def merge_messages(
     conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, may_exceed: bool = False
 ) -> Merged:
-    """Update the stored messages from `drafts` with keys hidden, renumber the affected turns, announce the change, and
-    count what is stored now.
+    """Update the stored messages from `drafts` with keys hidden, and complete the change.
 
-    Raises: StorageFull, unless `may_exceed`.
+    Renumbers the affected turns, announces the change, and counts the stored bytes. Raises: StorageFull, unless
+    `may_exceed`.
     """
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:

@@ -1,4 +1,4 @@
-"""A message draft as a row, and the key and hash that identify it when it is imported again."""
+"""A message draft as a row, with the key and hash that identify it in a later import."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ to_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 @dataclass(slots=True)
 class MessageRow:
-    """A message as it is stored. `parts_json` is the canonical JSON of `parts`; `pk` is 0 until it has a row."""
+    """A message as a row. `parts_json` is the canonical JSON of `parts`; `pk` is 0 until the row is stored."""
 
     role: Role
     is_real_user: bool
@@ -59,13 +59,13 @@ class MessageRow:
 
 
 def source_key_of(draft: MessageDraft) -> str:
-    """Return the key as it is stored: a long one is cut and ends in its hash, so that different keys stay different."""
+    """Return the stored key: a long one is cut and ends in its hash, so that different keys stay different."""
     key = storable(draft.source_key)
     return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
 
 def row_of(draft: MessageDraft) -> MessageRow:
-    """Return the message as it is stored, without its position."""
+    """Return the message as a row, without its position."""
     parts = [part_to_json(part) for part in draft.parts]
     return MessageRow(
         role=draft.role,

@@ -1,6 +1,6 @@
-"""Writes message rows with their raw sources and hidden keys; call it with the conversation locked.
+"""Writes message rows with their raw sources and hidden keys; the conversation must be locked.
 
-Many rows go in one statement as one JSON array, which costs a fraction of the same rows as values.
+Many rows are sent in one statement as one JSON array, which costs a fraction of the same rows as values.
 """
 
 import json
@@ -67,8 +67,9 @@ def _number(rows: Sequence[MessageRow], drafts: Sequence[MessageDraft], counter:
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
-    """Return whether the stored message starts with `row` and continues: an older file of a thread never shortens a
-    message.
+    """Return whether the stored message starts with `row` and continues.
+
+    An older file of a thread then does not shorten a message.
     """
     same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
     stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []

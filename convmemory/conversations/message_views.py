@@ -1,4 +1,4 @@
-"""Downloads of one message: its text as it was written, and the pictures that came with it."""
+"""Downloads of one message: its source text, and its pictures."""
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
@@ -16,7 +16,7 @@ NOTHING_RUNS = "default-src 'none'; sandbox"
 @require_safe
 @signed_in
 def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
-    """Return the message's text as Markdown: what *Copy message* puts on the clipboard."""
+    """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_POSITION)).first()
     if message is None:
@@ -28,7 +28,7 @@ def text(request: PageRequest, conversation_id: int, position: int) -> HttpRespo
 @require_safe
 @signed_in
 def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
-    """Return a picture attached to the message, with the media type that its first bytes show."""
+    """Return a picture attached to the message, with the media type of its first bytes."""
     found = picture_of(
         owner=request.user, conversation_id=conversation_id, position=min(position, MAX_POSITION), index=index
     )
@@ -38,7 +38,7 @@ def picture(request: PageRequest, conversation_id: int, position: int, index: in
 
 
 def _harmless(answer: HttpResponse) -> HttpResponse:
-    """Return the response with headers that prevent anything in it from running, whatever type a browser assumes."""
+    """Return the response with headers that keep the browser from running anything in it, whatever type it assumes."""
     answer.headers["Content-Security-Policy"] = NOTHING_RUNS
     answer.headers["X-Content-Type-Options"] = "nosniff"
     return answer

@@ -78,19 +78,19 @@ class Conversation(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"conversation {self.pk}"  # no title: the admin prints this for staff, who may not read it
+        return f"conversation {self.pk}"  # no title: the admin shows this, and staff may not read titles
 
     def get_absolute_url(self) -> str:
         return f"/conversations/{self.pk}"
 
     @property
     def messages(self) -> "models.QuerySet[Message]":
-        """Its messages, looked up by owner and conversation."""
+        """The conversation's messages, looked up by owner and conversation."""
         return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)
 
 
 class StoredUse(models.Model):
-    """The bytes that one person has stored; written by `storage_quota.py` alone."""
+    """The bytes that one person has stored; written only by `storage_quota.py`."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     stored_bytes = models.BigIntegerField(default=0)
@@ -105,7 +105,7 @@ class StoredUse(models.Model):
 
 
 class Tag(models.Model):
-    """A word that its owner put on a conversation; one row a conversation and word."""
+    """A word that its owner put on a conversation; one row per conversation and word."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="tags")
@@ -199,12 +199,12 @@ class Message(models.Model):
 
     @property
     def content_metadata(self) -> dict[str, Any]:
-        """The kinds of its parts and their lengths, without their content."""
+        """The kinds of the message's parts and their lengths, without their content."""
         return content_metadata(self.typed_parts)
 
 
 class MessageSource(models.Model):
-    """The raw source lines of an imported message, zlib-compressed: nothing is lost."""
+    """The raw source lines of an imported message, zlib-compressed, so that nothing is lost."""
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, primary_key=True, related_name="source")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -1,7 +1,7 @@
 """The final step of every change to a conversation's messages: numbers turns, updates counts and dates, announces it.
 
-Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after it has
-committed.
+Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after the
+commit.
 """
 
 from datetime import datetime
@@ -62,7 +62,7 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
 
 
 def announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
-    """Tell receivers, inside the transaction, that the conversation or its messages have changed."""
+    """Notify receivers, inside the transaction, that the conversation or its messages have changed."""
     conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
 
 
@@ -73,10 +73,10 @@ def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) 
 
 
 def renumber(conversation: Conversation, *, from_position: int) -> int:
-    """Number turns again from the first one that a change at `from_position` can have touched.
+    """Renumber turns from the first one that a change at `from_position` can affect.
 
-    Reads only the messages from there on, writes only numbers that differ, and sets
-    `conversation.turn_count` without saving it. Returns the first turn that can have changed.
+    Reads only the messages from there on, writes only numbers that differ, and sets `conversation.turn_count` without
+    saving it. Returns the first turn that can have changed.
     """
     before = conversation.messages.filter(position__lt=from_position)
     first_turn = before.aggregate(last=Max("turn_number"))["last"] or 0

@@ -8,7 +8,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions(FromSettings):
-    """Where uploads wait, and the limits of an import."""
+    """The folder of waiting uploads, and the limits of an import."""
 
     import_folder: Path
     import_memory_mb: int
@@ -21,13 +21,13 @@ class ImportOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions(FromSettings):
-    """How much a person may store; 0 is unlimited."""
+    """The limit of a person's stored bytes; 0 is unlimited."""
 
     max_stored_mb_per_user: int
 
 
 @dataclass(frozen=True, slots=True)
 class HidingOptions(FromSettings):
-    """Whether keys are hidden in new texts."""
+    """The switch for hiding keys in new texts."""
 
     hide_keys: bool

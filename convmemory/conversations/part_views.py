@@ -1,6 +1,6 @@
 """The parts of a message as a page shows them: safe HTML, plain text and call parameters, cut to a length.
 
-A passage that a link leads to is marked, and the number of characters cut off is counted.
+The passage of a link is marked, and the number of characters cut off is counted.
 """
 
 import json
@@ -44,7 +44,7 @@ _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "desc
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named parameter of a tool call, as text; `marked` is its HTML if it holds a passage."""
+    """A named parameter of a tool call, as text; `marked` is its HTML if it contains a passage."""
 
     name: str
     text: str
@@ -57,7 +57,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class PartView:
-    """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters.
+    """One part as the page shows it. `index` is its position in the message; `left_out` counts cut characters.
 
     `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
     `diff` is a call's change to a file; `is_image` says that the part has a picture to show.
@@ -91,7 +91,7 @@ def view_part(
 ) -> PartView:
     """Return the part for the page, cut to what a page can show unless `whole`. `tools` names tools by call id.
 
-    `work` is what remains for the page; without it the part is a page of its own.
+    `work` is the remaining work for the page; without it the part is a page of its own.
     """
     if isinstance(part, (TextPart, ThinkingPart)):
         return _view_text(part, index, whole=whole, passage=passage, work=work or Work())
@@ -114,7 +114,7 @@ def view_part(
 
 
 def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan | None) -> PartView:
-    """Return the view with plain text; if a passage stands far down, with the head and what is around it."""
+    """Return the view with plain text; for a passage far down, with the beginning and the text around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
         return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)
@@ -171,14 +171,14 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
 
 
 def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
-    """Return a call that edits a file, as the lines that it removes and adds."""
+    """Return a call that edits a file as its removed and added lines."""
     gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
     shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
     return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
 
 
 def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
-    """Return the place of a passage of the call's text in its parameters; in a value that is not text, all of it."""
+    """Return the span of a passage of the call's text in each parameter; all of a value that is not text."""
     spans, at = {}, len(part.name)
     for name, value in part.input.items():
         start = at + len(f" {name}:")
@@ -204,7 +204,9 @@ def _words(value: Any) -> str:
 
 
 def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str, int]:
-    """Return `text` cut at a line that ends near, but not before `keep`, and how many characters were left out."""
+    """Return `text` cut at a line that ends near `max_chars`, but not before `keep`, and the number of cut
+    characters.
+    """
     max_chars = max(max_chars, keep + AROUND_PASSAGE_CHARS) if keep else max_chars
     if whole or len(text) <= max_chars:
         return text, 0

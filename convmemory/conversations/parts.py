@@ -16,7 +16,7 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """What a person or a model said, usually Markdown."""
+    """A text of a person or a model, usually Markdown."""
 
     text: str
     type: Literal["text"] = "text"
@@ -53,7 +53,7 @@ class ToolResultPart:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentPart:
-    """A file or image that came with the message; its bytes are not kept, extracted text may be."""
+    """A file or image that came with the message; its bytes are not stored, extracted text may be."""
 
     name: str
     media_type: str = ""
@@ -90,7 +90,7 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
 
 
 def spoken_text(parts: Iterable[Part]) -> str:
-    """Return the text parts joined by blank lines: what was said, without thinking, calls and results."""
+    """Return the text parts joined by blank lines, without thinking, calls and results."""
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
 
 
@@ -104,7 +104,7 @@ def _plain(value: Any) -> str:
 
 
 def part_text(part: Part) -> str:
-    """Return the part as one text, in which passages count their offsets."""
+    """Return the part as one text, to which the offsets of passages refer."""
     return tool_call_text(part) if isinstance(part, ToolCallPart) else part.text
 
 

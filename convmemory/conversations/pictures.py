@@ -39,7 +39,7 @@ class Picture:
 
 
 def picture_of(*, owner: AbstractBaseUser, conversation_id: int, position: int, index: int) -> Picture:
-    """Return the picture for part `index` of a message. Raises: NotFound if its bytes were not kept."""
+    """Return the picture for part `index` of a message. Raises: NotFound if its bytes are not stored."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     message = conversation.messages.filter(position=position).first()
     parts = message.typed_parts if message else ()

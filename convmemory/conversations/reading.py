@@ -23,15 +23,15 @@ from convmemory.core.text import one_line, storable
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
-_UNSURE = re.compile(r"[^0-9A-Za-z]")  # it may mean something in a pattern, or a database may not know its case
+_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count, and for one conversation which turns. None and "" mean any.
+    """Filters on conversations, and for one conversation on turns. None and "" mean any.
 
     `except_turns` (conversation, turn number) are excluded. Only searches use `kinds`, the kinds of sources (all if
-    empty), and `documents`, the only documents that count.
+    empty), and `documents`, the ids of the only documents to search.
     """
 
     agent: str = ""
@@ -58,7 +58,7 @@ EVERYTHING = Filters()
 class StoredMessage:
     """A message as a pure value, from which other data is derived.
 
-    `turn_number` is the turn that it is read with, `has_turn` whether it belongs to that turn (`with_home_turns`).
+    `turn_number` is the turn with which it is read, `has_turn` whether it belongs to that turn (`with_home_turns`).
     """
 
     message_id: int
@@ -75,7 +75,7 @@ class StoredMessage:
 
 
 def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
-    """Return the messages, each with `home_turn`: the turn that it is read with.
+    """Return the messages, each with `home_turn`: the turn with which it is read.
 
     That is its own turn. Messages before the first turn (a greeting, a system prompt) are read with the first one,
     those after the last (a question without an answer) with the last one; without turns, all have number 0. Superseded
@@ -95,12 +95,15 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
 
 
 def home_turn_of(row: Message) -> int:
-    """Return the turn that a message is read with; the message was read `with_home_turns` or in a turn."""
+    """Return the turn with which a message is read; the message was loaded `with_home_turns` or has a turn."""
     return cast("int", getattr(row, "home_turn", row.turn_number))
 
 
 def stored_message(row: Message) -> StoredMessage:
-    """Return a message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
+    """Return a message as a value; it was loaded `with_home_turns` or has a turn.
+
+    Raises: KeyError, TypeError for damaged parts.
+    """
     return StoredMessage(
         message_id=row.pk,
         turn_number=home_turn_of(row),
@@ -119,10 +122,11 @@ def stored_message(row: Message) -> StoredMessage:
 def stored_messages(
     owner_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
 ) -> list[StoredMessage]:
-    """Return an owner's messages as values, without superseded ones. One query, and another if some belong to no turn.
+    """Return an owner's messages as values, without superseded ones.
 
-    `with_stems`, if any: at least the messages that contain one of these stems of words. PostgreSQL leaves most others
-    out, which saves reading them. The first query is plain SQL, because every search waits for it.
+    One query, and another if some belong to no turn. With `with_stems`, at least the messages that contain one of these
+    stems of words are returned: PostgreSQL leaves most others out, which saves reading them. The first query is plain
+    SQL, because every search waits for it.
 
     Raises: like `stored_message`.
     """
@@ -170,7 +174,7 @@ def project_name(project: str) -> str:
 
 
 def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
-    """Raises: NotFound for an unknown and for a foreign conversation alike."""
+    """Return the caller's conversation. Raises: NotFound, for an unknown and for a foreign one."""
     found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()
     if found is None:
         raise NotFound(f"There is no conversation {conversation_id}.")
@@ -178,7 +182,9 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
 
 
 def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
-    """Return the caller's conversation with this id at its source; with an empty source, the latest one of any source."""
+    """Return the caller's conversation with this id at its source; with an empty source, the latest one of
+    any source.
+    """
     found = Conversation.objects.filter(owner_id=owner.pk, source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if source:
         found = found.filter(source=storable(source))
@@ -189,7 +195,7 @@ def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> C
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
-    """Return the newest conversations first, and the cursor of the next page, if there is one. Raises: InvalidInput."""
+    """Return a page of conversations, newest first, and the cursor of the next page, if any. Raises: InvalidInput."""
     query = {"list": "conversations", "filters": repr(filters)}
     rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
     if source_id:
@@ -237,7 +243,10 @@ class Question:
 def questions_of(
     *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
 ) -> tuple[list[Question], int | None]:
-    """Return the questions of a conversation from a turn on, and the number of the turn after them. Raises: NotFound."""
+    """Return the questions of a conversation from a turn on, and the number of the turn after them.
+
+    Raises: NotFound.
+    """
     found = get_conversation(owner=owner, conversation_id=conversation_id)
     statement = load_sql("convmemory.conversations", "outline")
     with connection.cursor() as cursor:
@@ -249,7 +258,7 @@ def questions_of(
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
-    """Which entries of event logs count; None and "" mean any. All `words` must occur, in any field."""
+    """Filters on entries of event logs; None and "" mean any. All `words` must occur, in any field."""
 
     words: str = ""
     type: str = ""

@@ -1,4 +1,6 @@
-"""Reads kept uploads again, oldest first: what a repaired importer reads better is updated, nothing is duplicated."""
+"""Imports kept uploads again, oldest first: messages that a repaired importer reads better are updated, none
+duplicated.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,7 @@ def owners_of_uploads() -> list[User]:
 
 
 def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
-    """Import the owner's kept uploads again; one that cannot be read is reported, and the others go on."""
+    """Import the owner's kept uploads again; one that cannot be read is reported, and the others are still imported."""
     for upload in KeptUpload.objects.filter(owner_id=owner.pk, stored_size__gt=0).order_by("pk"):
         try:
             report = import_undoably(

@@ -61,7 +61,7 @@ class MessageView:
 
     @property
     def has_actions(self) -> bool:
-        """Return whether it can be copied and linked to, which tool output cannot."""
+        """True if it can be copied and linked to, unlike tool output."""
         return bool(self.parts) and self.kind in ("user", "assistant")
 
 

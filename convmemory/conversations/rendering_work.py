@@ -1,4 +1,6 @@
-"""Limits the work of rendering a page: parsing Markdown and highlighting code. Beyond the limit, text is shown as is.
+"""Limits the work of rendering a page: parsing Markdown and highlighting code.
+
+Beyond the limit, text stays unformatted.
 
 The parser counts every rule that it tries, so the same text always gives the same result, on any machine.
 """
@@ -17,13 +19,13 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 STEPS = 300_000
-"""Rules tried and tokens made for one page; 120,000 characters of ordinary Markdown take some 40,000."""
+"""Tried rules and created tokens for one page; 120,000 characters of ordinary Markdown take about 40,000."""
 HIGHLIGHT_CHARS = 20_000
-PIECE_CHARS = 2_000  # of code, coloured at once: most lexers take time that grows with the square
+PIECE_CHARS = 2_000  # of code per call: most lexers take quadratic time
 LINE_CHARS = 1_000
 CHARS_A_STEP = 2  # of code
 
-# Their patterns take time that grows with the cube, or they take seconds to load.
+# Their patterns take cubic time, or they take seconds to load.
 _NEVER = frozenset({"autohotkey", "ahk", "systemd", "tnt", "mcschema", "lilypond", "xpp", "x++", "gherkin", "cucumber"})
 _SLOW_PIECE_CHARS = {"csharp": 500, "c#": 500, "cs": 500}
 _BLANKS = re.compile(r"(?<!\s)\s{100}")
@@ -31,24 +33,24 @@ _formatter = HtmlFormatter(nowrap=True)
 
 
 class TooMuchWork(Exception):
-    """The remaining work for a page does not suffice for this text."""
+    """The remaining work of a page is too little for this text."""
 
 
 @dataclass(slots=True)
 class Work:
-    """The remaining steps for everything that is shown together."""
+    """The remaining steps of one page."""
 
     left: int = STEPS
 
     def take(self, steps: int) -> None:
-        """Raises: TooMuchWork."""
+        """Subtract the steps. Raises: TooMuchWork."""
         if steps > self.left:
             raise TooMuchWork
         self.left -= steps
 
 
 def count_work(markdown: MarkdownIt) -> None:
-    """Have the parser take its steps from the `Work` in `env["work"]`."""
+    """Let the parser take its steps from the `Work` in `env["work"]`."""
     markdown.block.ruler.before("table", "work", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     markdown.inline.ruler.before("text", "work", _inline)
     markdown.inline.ruler2.before("balance_pairs", "work", _marks)
@@ -74,8 +76,9 @@ def _tokens(state: StateCore) -> None:
 
 
 def highlight_code(code: str, language: str, work: Work | None = None) -> str:
-    """Return `code` as HTML with Pygments' classes; only escaped if the language is unknown or the code is long or
-    unusual.
+    """Return `code` as HTML with Pygments' classes.
+
+    It is only escaped if the language is unknown or the code is long or unusual.
     """
     if not language or language in _NEVER or len(code) > HIGHLIGHT_CHARS or not _is_ordinary(code):
         return escape(code)
@@ -93,8 +96,9 @@ def _is_ordinary(code: str) -> bool:
 
 
 def _pieces(code: str, size: int) -> list[str]:
-    """Return the code in runs of whole lines of at most `size` characters, a longer line alone; best cut at blank
-    lines.
+    """Return the code in runs of whole lines of at most `size` characters, cut at blank lines if possible.
+
+    A longer line is a run of its own.
     """
     pieces = []
     start = 0

@@ -1,7 +1,7 @@
 """The lock on a conversation, and the response that owns it: begun, renewed, finished, or released.
 
-While a response is being written its conversation is marked as processing for the length of a lease, and nobody else
-writes to it. An expired lease is released by whoever comes next, or by the sweep.
+While a response is being written its conversation is marked as processing for the length of a lease, and no other
+writer changes it. The next writer, or the sweep, releases an expired lease.
 """
 
 import logging
@@ -81,7 +81,7 @@ def title_of(question: str) -> str:
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
-    """Prolong the lease of the response in progress; False if there is none any more."""
+    """Extend the lease of the response in progress; False if there is none any more."""
     mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
     return bool(mine.update(processing_until=timezone.now() + lease))
 
@@ -98,8 +98,7 @@ def finish_response(
 
 
 def release_abandoned_response(*, conversation_id: int) -> bool:
-    """Set a conversation idle whose lease has expired, keeping what was received; False if there is no such
-    conversation."""
+    """Set a conversation idle whose lease has expired, and store the received messages; False if its lease is valid."""
     abandoned = Conversation.objects.filter(
         pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
     )
@@ -124,13 +123,13 @@ def _was_released(conversation_id: int, owner_id: int) -> bool:
     try:
         with beside(owner_id):
             return release_abandoned_response(conversation_id=conversation_id)
-    except Exception:  # the boundary of one release: the others go on, and the next round tries this one again
+    except Exception:  # the boundary of one release: the next round retries it
         logger.exception("Conversation %s could not be taken back from its writer", conversation_id)
         return False
 
 
 def require_idle(conversation: Conversation) -> None:
-    """Raises: ConversationBusy while a response is being written; an abandoned one is released."""
+    """Raise ConversationBusy while a response is being written; an abandoned one is released."""
     if conversation.status != Conversation.Status.PROCESSING:
         return
     if conversation.processing_until and conversation.processing_until > timezone.now():
@@ -139,7 +138,7 @@ def require_idle(conversation: Conversation) -> None:
 
 
 def _release(conversation: Conversation) -> None:
-    """Release the conversation, whose row is locked, from a writer that died."""
+    """Release the conversation, whose row is locked, from a dead writer."""
     answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
     received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
     _merge_reply(conversation, received)
@@ -149,8 +148,8 @@ def _release(conversation: Conversation) -> None:
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
     """Store the messages of a response, and announce the question even if there are none.
 
-    The question's keys are hidden now that it is answered. A reply is stored whole where it exceeds the owner's limit:
-    the next question is refused.
+    The question's keys are hidden now that it is answered. A reply is stored whole even if it exceeds the owner's
+    quota: the next question is refused.
     """
     hidden = stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
     merged = merge_messages(conversation, drafts, append_only=True, may_exceed=True)

@@ -1,4 +1,4 @@
-"""The sample conversations that a new installation starts with, so that search finds something."""
+"""The sample conversations of a new installation, so that search finds something."""
 
 from importlib import resources
 

@@ -1,4 +1,4 @@
-"""The contents of the search box: the query, its filters and its order, as they are kept in the page's address.
+"""The contents of the search box: the query, its filters and its order, as parameters of the page's address.
 
 Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters.
 """
@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 
 SPOKEN = ("user", "assistant")
-SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
+SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
-TIMES = ("any",)  # words of time are plain words; "" where they count
+TIMES = ("any",)  # "any": words of time are plain words; "": they restrict the time
 MAX_TYPED_CHARS = 2_000
 _TOKEN = re.compile(
     r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
@@ -44,7 +44,7 @@ _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
 class SearchBox:
     """The values of the search form above the list. `typed` names the filters that were typed as tokens.
 
-    With `nearest`, the nearest results are shown even if nothing answers.
+    With `nearest`, the nearest results are shown even if none is relevant.
     """
 
     q: str = ""
@@ -64,9 +64,7 @@ class SearchBox:
 
     @classmethod
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
-        """Return the box described by a request's address; while somebody types, the token at the very end is
-        incomplete.
-        """
+        """Return the box of a request's address; with `is_typing`, the token at the very end is incomplete."""
         given = request.GET
         plain: dict[str, Any] = {
             name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
@@ -86,7 +84,7 @@ class SearchBox:
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
 
     def with_tokens(self, text: str, *, is_typing: bool = False) -> "SearchBox":
-        """Return the box with the tokens in `text` turned into filters, and the rest of it as the query."""
+        """Return the box with the tokens in `text` as filters, and the rest of it as the query."""
         if len(text) > MAX_TYPED_CHARS:
             return self
         values: dict[str, Any] = {}
@@ -138,7 +136,7 @@ def _field(value: Any) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
 
-# --- what stands behind a token's colon; None where it means nothing, and the text stays text ------------
+# --- readers of a token's value; None if it has no meaning, and the token stays text ------------
 
 
 Values = Mapping[str, Any]
@@ -153,7 +151,7 @@ def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], di
 
 
 def _places(text: str, known: Values) -> dict[str, Any] | None:
-    """Return `in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
+    """Read `in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
     names = text.lower().split(",")
     if all(name in _KINDS for name in names):
         return {"kind": _KINDS[names[0]] if len(names) == 1 else ""}
@@ -175,7 +173,7 @@ def _last_day(text: str, _: Values) -> dict[str, Any]:
 
 
 def _day_of(text: str, *, is_last: bool) -> str:
-    """Return the first or the last day of `2026` or `2026-05`; anything else as it is."""
+    """Return the first or the last day of `2026` or `2026-05`; any other text unchanged."""
     match = _PERIOD.fullmatch(text)
     if match is None:
         return text

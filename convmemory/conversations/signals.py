@@ -12,19 +12,19 @@ from convmemory.conversations.rendering import Note
 # Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).
 turns_changed = Signal()
 
-# Sent inside the transaction that creates or changes a conversation; not for what only its processing changes.
+# Sent inside the transaction that creates or changes a conversation; not for changes of its processing status alone.
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()
 
-# Sent inside the transaction that deletes a conversation, before any row of it is locked: whoever writes what is
-# derived from it can be waited for. Arguments: conversation_id: int, owner_id: int.
+# Sent inside the transaction that deletes a conversation, before any row of it is locked: receivers can wait for
+# writers of derived rows. Arguments: conversation_id: int, owner_id: int.
 conversation_deleting = Signal()
 
-# Sent inside the transaction that takes a conversation back from a writer whose lease has run out; its row is locked.
+# Sent inside the transaction that releases a conversation from a writer whose lease has expired; its row is locked.
 # Argument: conversation. A receiver returns the messages (MessageDraft) that were received before the writer died.
 response_abandoned = Signal()
 
-# Sent while a conversation's page is being made, for what other apps show on it.
+# Sent while a conversation's page is rendered, so that other apps can add to it.
 # Arguments: owner, conversation, messages: list[Message], is_whole: bool (else these messages only continue the page).
 # A receiver returns a PageAddition.
 conversation_shown = Signal()

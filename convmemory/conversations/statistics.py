@@ -1,7 +1,7 @@
-"""Statistics of a person's own archive: when, with which agents, projects, models and tools.
+"""Statistics of a person's own archive: activity over time, agents, projects, models and tools.
 
-Messages are counted once for each conversation (`count_changed`, in the background) and the counts stored in
-`Figures`. The page adds those up, so it costs the same few queries however many messages there are.
+Messages are counted once for each conversation (`count_changed`, in the background) and the counts stored in `Figures`.
+The page sums those, so it costs the same few queries for any number of messages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from django.utils.formats import date_format
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
 
-BATCH = 20  # conversations that are counted by one statement
+BATCH = 20  # conversations per statement
 SHOWN = 12  # bars of agents, projects, models and tools
 MONTHS_SHOWN = 18
 CHARACTERS_A_TOKEN = 4
@@ -26,7 +26,7 @@ WEEKS_SHOWN = 53
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name and how often it occurs; `share` is relative to the most frequent one, 0 to 100."""
+    """A name and its number of occurrences; `share` is relative to the most frequent one, 0 to 100."""
 
     name: str
     count: int
@@ -57,7 +57,7 @@ class Month:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The whole page. The messages of `uncounted` conversations are not included yet."""
+    """The values of the page. The messages of `uncounted` conversations are not included yet."""
 
     conversations: int
     turns: int
@@ -84,7 +84,7 @@ def count_changed(*, owner_id: int) -> int:
 
 
 def uncounted(*, owner: AbstractBaseUser) -> int:
-    """How many of the caller's conversations changed since the last count."""
+    """Return the number of the caller's conversations that changed since the last count."""
     same = Q(figures__turns_version=F("turns_version"), figures__message_count=F("message_count"))
     own = Conversation.objects.filter(owner_id=owner.pk)
     return own.count() - own.filter(same).count()
@@ -113,12 +113,12 @@ def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Stat
 
 
 def top_projects(*, owner: AbstractBaseUser, limit: int) -> list[Named]:
-    """Return the projects with the most conversations of the caller's."""
+    """Return the projects with the most conversations of the caller."""
     return _most_frequent(owner, "project", limit)
 
 
 def _most_frequent(owner: AbstractBaseUser, column: str, limit: int) -> list[Named]:
-    """Return the values of a column with the most conversations of the caller's."""
+    """Return the values of a column with the most conversations of the caller."""
     own = Conversation.objects.filter(owner_id=owner.pk).exclude(**{column: ""})
     return _named(own.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
 

@@ -1,4 +1,4 @@
-"""The page with the statistics of one's own archive, which starts counting what has changed since the last visit."""
+"""The page with the statistics of one's own archive, which starts counting the changes since the last visit."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -14,7 +14,7 @@ from convmemory.conversations.tasks import enqueue_count
 @require_safe
 @signed_in
 def statistics(request: PageRequest) -> HttpResponse:
-    """Return the page, or for htmx its figures alone, which reload themselves until everything is counted."""
+    """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
     found = statistics_of(owner=request.user)
     if found.uncounted:
         enqueue_count(request.user.pk)

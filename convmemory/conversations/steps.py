@@ -1,4 +1,4 @@
-"""Groups what an agent did between its messages. Takes message views, returns the blocks of the page.
+"""Groups an agent's tool calls between its messages. Takes message views, returns the blocks of the page.
 
 Consecutive tool calls form a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), even
 across messages. A call and its result are one step.
@@ -35,7 +35,7 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it contains the passage that was searched for."""
+        """True if it contains the passage that a link leads to."""
         return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
 
     @property
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
-    """Steps in order."""
+    """Consecutive steps."""
 
     steps: tuple[Step, ...]
 

@@ -1,9 +1,9 @@
 """The bytes that each person has stored, and their limit, MAX_STORED_MB_PER_USER.
 
-Texts of messages and events count with their source lines and `ROW_BYTES` a row, documents with their files and texts,
-kept uploads with their files. One row per owner holds the sum. Every transaction that stores or deletes changes it in
-its last statement: the row is locked for the commit alone, and any number of processes count together. Conversations
-and documents hold their own sums, from which a sweep restores the owner's.
+Texts of messages and events count with their source lines and `ROW_BYTES` per row, documents with their files and
+texts, kept uploads with their files. One row per owner holds the sum. Every transaction that stores or deletes changes
+it in its last statement: the row is locked only for the commit, and any number of processes count together.
+Conversations and documents hold their own sums, from which a sweep restores the owner's.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from convmemory.core.sql import load_sql
 
 MB = 1024**2
 ROW_BYTES = 256
-"""Added for each message or event: its other columns and its entries in indexes, so that short texts count, too."""
+"""Added per message or event for its other columns and its index entries, so that short texts count too."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageUse:
-    """What a person has stored, in bytes; `limit` is 0 if there is none."""
+    """A person's stored bytes; `limit` is 0 without a quota."""
 
     stored: int
     limit: int
@@ -36,13 +36,13 @@ class StorageUse:
 
 
 def use_of_storage(*, owner_id: int) -> StorageUse:
-    """Return what the person has stored, and the limit."""
+    """Return the person's stored bytes and the limit."""
     stored = StoredUse.objects.filter(owner_id=owner_id).values_list("stored_bytes", flat=True).first()
     return StorageUse(stored or 0, _limit())
 
 
 def require_room(*, owner_id: int, size: int) -> None:
-    """Refuse a file of `size` bytes before it is stored; counts nothing. Raises: StorageFull."""
+    """Raise StorageFull if a file of `size` bytes exceeds the quota, before it is stored; counts nothing."""
     use = use_of_storage(owner_id=owner_id)
     if use.is_full or 0 < use.limit < use.stored + size:
         raise _full()
@@ -51,8 +51,8 @@ def require_room(*, owner_id: int, size: int) -> None:
 def count_stored(*, owner_id: int, change: int, conversation_id: int | None = None, may_exceed: bool = False) -> None:
     """Add `change` bytes, which may be negative, to the owner's sum and to the conversation's.
 
-    Call it last in the transaction that stores them. With `may_exceed` the limit is not applied: a reply that was
-    paid for is not thrown away. Raises: StorageFull, which has to undo the transaction.
+    It must be the last statement of the transaction that stores them. With `may_exceed` the limit is not applied: a
+    reply that was paid for is not discarded. Raises: StorageFull, which must roll back the transaction.
     """
     if not change:
         return
@@ -62,14 +62,14 @@ def count_stored(*, owner_id: int, change: int, conversation_id: int | None = No
         "change": change,
         "limit": 0 if may_exceed else _limit(),
     }
-    with beside(owner_id), connection.cursor() as cursor:  # staff acts over the groups of all owners
+    with beside(owner_id), connection.cursor() as cursor:  # staff requests span the groups of all owners
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
             raise _full()
 
 
 def bytes_of_messages(*, owner_id: int, message_ids: Sequence[int]) -> int:
-    """Return how many bytes these stored messages count."""
+    """Return the number of bytes that these stored messages count for the quota."""
     parameters: dict[str, Any] = {"owner": owner_id, "messages": list(message_ids), "row_bytes": ROW_BYTES}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "bytes_of_messages"), parameters)
@@ -88,9 +88,9 @@ def recount(conversation_ids: Sequence[int]) -> int:
 
 
 def recount_hidden(conversation: Conversation) -> None:
-    """Count a locked conversation again whose keys were hidden in stored texts; the last statement of a transaction.
+    """Recount a locked conversation after keys were hidden in stored texts; the last statement of a transaction.
 
-    Does nothing while it is not counted yet.
+    Does nothing if it has not been counted yet.
     """
     if conversation.stored_bytes is not None:
         count_stored(owner_id=conversation.owner_id, change=recount([conversation.pk]), may_exceed=True)

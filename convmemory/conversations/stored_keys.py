@@ -1,6 +1,6 @@
 """Hides keys in stored messages: in a chat once it is answered, and in messages stored with HIDE_KEYS=0.
 
-The rows end up as an import would have stored them, so that importing the same text again changes nothing.
+The rows become as an import would have stored them, so that importing the same text again changes nothing.
 """
 
 from dataclasses import replace
@@ -34,8 +34,9 @@ def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> l
 
 
 def hide_beside_messages(conversation: Conversation) -> int:
-    """Hide keys in the title and the events of a locked conversation, without keeping them; returns how many places
-    changed."""
+    """Hide keys in the title and the events of a locked conversation without storing them; returns the number of
+    changes.
+    """
     title = one_line(hidden_keys.text_without_keys(conversation.title), 300)
     count = int(title != conversation.title)
     conversation.title = title

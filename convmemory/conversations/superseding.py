@@ -1,4 +1,4 @@
-"""Continues a thread from an earlier message: the later ones are kept, collapsed, and belong to no turn."""
+"""Continues a thread from an earlier message: the later ones stay, collapsed, and belong to no turn."""
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction

@@ -1,4 +1,4 @@
-"""Imports what the agents of this machine have written or changed since the last time.
+"""Imports new and changed files of the agents on this machine.
 
 A file is identified by its path, device and inode; its size, its modification time and a digest of its beginning show
 whether it grew, was rewritten or is unchanged. Unchanged files are not opened.
@@ -19,7 +19,7 @@ from convmemory.core.text import storable
 from convmemory.push.places import Place, is_of_chats
 
 HEAD_BYTES = 64 * 1024
-DELETED_AFTER_DAYS = 30  # by Claude Code, where its settings say nothing else
+DELETED_AFTER_DAYS = 30  # Claude Code's default
 WARNED_DAYS = 7
 DAY_S = 86_400
 _SIDE_ENDINGS = ("-wal",)
@@ -39,7 +39,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file to import, and why: new, grown, rewritten."""
+    """A file to import, and the kind of change: new, grown, rewritten."""
 
     place: Place
     path: Path
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(slots=True)
 class SyncReport:
-    """The outcome of one sync: files by kind of change, what was imported, and what could not be examined."""
+    """The outcome of one sync: files by kind of change, the import's report, and files that could not be examined."""
 
     counts: dict[str, int] = field(default_factory=dict)
     imported: ImportReport = field(default_factory=ImportReport)
@@ -90,9 +90,9 @@ def sync_places(
     on_stored: OnStored = ignore,
     report: SyncReport | None = None,
 ) -> SyncReport:
-    """Import what is new or changed in the places, adding to `report`.
+    """Import new and changed files in the places, adding to `report`.
 
-    A file that fails is reported and tried again the next time.
+    A file that fails is reported and retried at the next sync.
     """
     report = report or SyncReport()
     for change in changes(owner=owner, places=places, report=report):
@@ -106,9 +106,7 @@ def sync_places(
 
 
 def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
-    """Return the files that changed since they were imported; files that cannot be examined become problems of the
-    report.
-    """
+    """Return the files that changed since their import; files that cannot be examined become problems of the report."""
     known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
     found: list[Change] = []
     for place in places:
@@ -134,7 +132,7 @@ def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
         try:
             given = json.loads(settings_file.read_bytes()[: 1024**2]).get("cleanupPeriodDays")
         except (ValueError, AttributeError, RecursionError):
-            given = None  # its settings are its own affair
+            given = None  # unreadable settings mean the default
         days = given if isinstance(given, int) and 0 < given < 36_500 else days
     oldest_kept = (time.time() if now_s is None else now_s) - (days - WARNED_DAYS) * DAY_S
     sessions = [(path.stat().st_mtime, path) for path in claude.glob("projects/*/*.jsonl")]
@@ -146,7 +144,10 @@ def _files(place: Place) -> Iterable[Path]:
 
 
 def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
-    """How the file changed since `row` was stored, and its state; no state if it is unchanged. Raises: OSError."""
+    """Return the file's kind of change since `row` was stored, and its state; no state if unchanged.
+
+    Raises: OSError.
+    """
     status = path.stat()
     size, modified_ns = _with_log(path)
     if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
@@ -174,7 +175,7 @@ def _digest(head: bytes) -> bytes:
 
 
 def _source_of(change: Change) -> Path:
-    """What to import for a file: the file, or the session folder that it belongs to."""
+    """Return the path to import for a file: the file, or the session folder that contains it."""
     if change.place.agent == "opencode" and change.path.suffix == ".json":
         return next(path for path in change.path.parents if path.name == "session").parent
     return change.path

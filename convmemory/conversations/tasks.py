@@ -14,13 +14,13 @@ RUN = "convmemory.conversations.tasks.run"
 
 
 def enqueue_import(*, owner_id: int, import_id: int) -> None:
-    """Ask a worker to import one upload."""
+    """Enqueue the import of one upload."""
     enqueue_for(owner_id, RUN, import_id, group="import")
 
 
 @long_owner_task
 def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Import one upload in a separate process, then ask for the owner's next, which may have come while it ran."""
+    """Import one upload in a separate process, then enqueue the owner's next, which may have arrived meanwhile."""
     state = run_import(owner_id=owner_id, import_id=import_id)
     if state is not None:
         _enqueue_all(import_queue.next_imports(owner_id=owner_id))
@@ -28,26 +28,26 @@ def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
 
 
 def enqueue_undo(row: Import) -> None:
-    """Ask a worker to undo one import."""
+    """Enqueue the undoing of one import."""
     enqueue_for(row.owner_id, "convmemory.conversations.tasks.undo_import", row.pk, group="import")
 
 
 @owner_task
 def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Undo one import for a slice."""
+    """Undo one import for one slice of time."""
     row = Import.objects.select_related("owner").filter(pk=import_id, owner_id=owner_id).first()
     finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
 def enqueue_count(owner_id: int) -> None:
-    """Ask a worker to count what changed since somebody last looked at the statistics."""
+    """Enqueue counting the changes since the last visit of the statistics page."""
     enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
 
 
 @owner_task
 def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
-    """Count conversations for a slice."""
+    """Count conversations for one slice of time."""
     end, counted = slice_end(), 0
     while batch := count_changed(owner_id=owner_id):
         counted += batch
@@ -57,7 +57,7 @@ def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
 
 
 def sweep() -> dict[str, Any]:
-    """Find imports whose worker died and those without a task in the queue; scheduled every minute."""
+    """Enqueue imports whose worker died and those without a task in the queue; scheduled every minute."""
     lost, tidied = import_queue.release_lost(), import_queue.tidy()
     in_hand = {task.args[0] for task in asked_for(RUN).only("args")}
     missed = [(owner_id, pk) for owner_id, pk in import_queue.next_imports() if pk not in in_hand]

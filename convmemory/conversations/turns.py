@@ -1,9 +1,9 @@
-"""Which turn each message belongs to. Pure: values in, numbers out.
+"""The turn of each message. Pure: values in, numbers out.
 
-A turn is a real user message and everything until the next real user message, with at least one
-assistant response. A user message that was cut off before any response joins the next one; a turn
-without a response has no number yet. Superseded messages belong to no turn, wherever they stand. Numbers start at
-0 and are never skipped.
+A turn is a real user message and everything until the next real user message, with at least one assistant response. A
+user message that was cut off before any response joins the next one; a turn without a response has no number yet.
+Superseded messages belong to no turn, at any position. Numbers start at 0 and are never skipped.
+
 Source: the glossary in docs/adr/0003-what-a-turn-is.md.
 """
 
@@ -15,7 +15,7 @@ from convmemory.conversations.parts import Part, Role, TextPart
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
-    """What numbering needs to know of a message."""
+    """The facts about a message that determine its turn."""
 
     role: Role
     is_real_user: bool
@@ -30,7 +30,7 @@ def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = 
 
 
 class TurnCounter:
-    """Numbers messages batch by batch, in order; `first_number` is that of the turn which the next question opens."""
+    """Numbers messages batch by batch, in order; the next question opens turn `first_number`."""
 
     def __init__(self, first_number: int = 0) -> None:
         self._number = first_number - 1

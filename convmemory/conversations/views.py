@@ -1,7 +1,7 @@
 """Pages of one conversation.
 
-`/conversations/{id}` answers a whole page, the main area alone (htmx, after a click on a result) or more
-messages (htmx, while scrolling), all at the same address. Everything works with plain links and forms.
+`/conversations/{id}` answers a whole page, the main area alone (htmx, after a click on a result) or more messages
+(htmx, while scrolling), all at the same address. Everything works with plain links and forms.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ MAX_KEY = 2**63 - 1
 @signed_in
 @may_use_replica
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Return the conversation around `?turn=N`, before or after a position, or from its start."""
+    """Render the conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
@@ -72,7 +72,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
     context["hidden_keys"] = count_keys(owner=request.user, conversation_id=found.pk)
-    has_no_turns = turn == 0 and not found.turn_count  # search names what it has as turn 0 all the same
+    has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
     context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
@@ -92,7 +92,7 @@ def _displayed(blocks: list[Block], display: str) -> list[Block]:
 def _additions(
     request: PageRequest, found: Conversation, window: Window, *, is_whole: bool
 ) -> tuple[dict[str, Any], dict[int, tuple[Note, ...]]]:
-    """What other apps add to the page: values for its template, and notes by message id."""
+    """Return the additions of other apps to the page: values for its template, and notes by message id."""
     values: dict[str, Any] = {}
     notes: dict[int, tuple[Note, ...]] = {}
     answers: list[tuple[Any, Any]] = conversation_shown.send(
@@ -109,9 +109,7 @@ def _additions(
 def _window_of(
     request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
 ) -> tuple[Window, str]:
-    """Return the window that the address asks for, and the side on which it continues another one: "before", "after" or
-    "".
-    """
+    """Return the window of the address, and the side on which it continues another one: "before", "after" or ""."""
     before, after = (whole_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
@@ -142,7 +140,7 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_POSITION) -> i
 
 
 def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
-    """What is shown above the messages: relatives, and the turns before and after the target."""
+    """Return the values above the messages: relatives, and the turns before and after the target."""
     own = Conversation.objects.filter(owner_id=request.user.pk)
     relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
     children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
@@ -158,9 +156,7 @@ def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[s
 
 
 def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """Return the first page of the list in the sidebar; with a query in the address, the results are loaded there
-    instead.
-    """
+    """Return the first page of the sidebar's list; nothing with a query, whose results are loaded there instead."""
     if box.parameters:
         return {}
     rows, cursor = reading.page_of_conversations(owner=request.user, filters=reading.EVERYTHING, limit=LIST_LIMIT)
@@ -183,7 +179,7 @@ def list_rows(rows: list[Conversation]) -> list[ListRow]:
 @require_safe
 @signed_in
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
-    """Return one part of a message in full, for parts that the conversation page cuts."""
+    """Render one part of a message in full, for parts that the conversation page cuts."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_POSITION)).first()
     parts = message.typed_parts if message else ()
@@ -203,7 +199,7 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 @never_cache
 @signed_in
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Return the keys that were hidden in the conversation; a POST with `key` shows that one."""
+    """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     context: dict[str, Any] = {"conversation": found, "box": SearchBox()}
     if request.method == "POST":

@@ -1,6 +1,6 @@
-"""Lists what `watch` imports as one import a day, which can be undone like any other.
+"""Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
 
-Its state is always ended, so that it can be undone while the watch goes on; later imports go to a new one.
+Its state is always ended, so that it can be undone while the watch continues; later conversations go to a new import.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from convmemory.core.text import json_storable
 
 
 class WatchedImports:
-    """The imports of one watch of one owner, of which one is open."""
+    """The imports of one watch of one owner, one of which is open."""
 
     def __init__(self, owner: AbstractBaseUser) -> None:
         self._owner_id = owner.pk
@@ -26,12 +26,12 @@ class WatchedImports:
         self._files: dict[str, FileReport] = {}
 
     def on_stored(self, file: FileReport, result: SyncResult) -> None:
-        """Record what was added to a conversation, if anything. Within the transaction that stores it."""
+        """Record the messages added to a conversation, if any. Runs in the transaction that stores them."""
         if result.created or result.added or result.updated:
             record_conversation(self._open(), file, result)
 
     def add(self, report: ImportReport) -> None:
-        """Add the outcome of one sync, if it brought anything in, to the report of the open import."""
+        """Add the outcome of one sync, if it imported anything, to the report of the open import."""
         brought = [file for file in report.files if file.added or file.updated or file.errors]
         if not (self._number and brought):
             return
@@ -45,7 +45,7 @@ class WatchedImports:
         )  # fmt: skip
 
     def _open(self) -> Import:
-        """Today's import, locked, so that its undo cannot begin before this transaction has ended."""
+        """Return today's import, locked, so that its undo cannot begin before this transaction has ended."""
         now = timezone.now()
         rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
         row = rows.filter(state=Import.State.DONE).first()
@@ -60,8 +60,9 @@ class WatchedImports:
 
 
 def joined(earlier: FileReport, later: FileReport) -> FileReport:
-    """Return the combined outcome of two imports of one file: the later one read it in full, and found what the other
-    added.
+    """Return the combined outcome of two imports of one file.
+
+    The later one read it in full, including messages that the earlier one added.
     """
     return replace(
         later,

@@ -1,7 +1,7 @@
-"""Imports what agents write as soon as they have written it.
+"""Imports agents' files as soon as they are written.
 
-The operating system reports that something changed in a place; `syncing.py` then determines what, so that nothing is
-missed if an event is lost.
+The operating system reports that something changed in a place; `syncing.py` then determines the changes, so that
+nothing is missed if an event is lost.
 """
 
 import logging
@@ -21,7 +21,7 @@ from convmemory.push.places import Place
 
 QUIET_MS = 400  # after the last change of a burst,
 BURST_MS = 2_000  # but no longer than this after the first
-LOOK_AGAIN_S = 5.0  # for places that came or went
+LOOK_AGAIN_S = 5.0  # for new and deleted places
 
 logger = logging.getLogger(__name__)
 OnSynced = Callable[[SyncReport], None]
@@ -41,7 +41,7 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
             continue
         try:
             _watch(watch, here, places, stop)
-        except (OSError, RuntimeError) as error:  # what the watcher raises if a folder vanishes
+        except (OSError, RuntimeError) as error:  # raised by the watcher if a folder vanishes
             logger.warning("A watched folder is gone: %s", error)
             stop.wait(LOOK_AGAIN_S)
         watch.sync(places)
@@ -49,7 +49,7 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What stays constant while somebody's places are watched."""
+    """The constants of one watch."""
 
     owner: AbstractBaseUser
     imports: WatchedImports
@@ -67,7 +67,7 @@ class _Watch:
 def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
     """Watch until the set of existing places changes."""
     watched = _identities(here)
-    unwatched = here  # until now: what was written since the last sync is in no event
+    unwatched = here  # until the first event, because no event reports changes since the last sync
     looked_at = time.monotonic()
     for changes in watchfiles.watch(
         *{_root(place) for place in here},

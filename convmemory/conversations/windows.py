@@ -1,7 +1,7 @@
-"""Which messages of a conversation a page shows: a window around a turn, and those before and after it.
+"""The messages of a conversation that a page shows: a window around a turn, and those before and after it.
 
 Positions are dense (0, 1, 2, ...), so a window is a range of positions: a conversation of any length costs the same two
-queries. Takes a conversation that was already found to be the caller's.
+queries. The caller has checked the conversation's owner.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Window:
 def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
     """Return the messages around the first one of `turn`; from the start if there is no such turn.
 
-    If message `message_id`, of the turn or beside it, is too far down to be among them, the messages around that one.
+    If message `message_id`, of the turn or near it, is too far down for this window, the messages around it instead.
     """
     first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
     target = turn if first is not None else None
@@ -42,7 +42,7 @@ def window_around(conversation: Conversation, turn: int | None, message_id: int 
 
 
 def _places(conversation: Conversation, turn: int, message_id: int | None) -> tuple[int | None, int | None]:
-    """Positions of the turn's first message and of message `message_id`. One query."""
+    """Return the positions of the turn's first message and of message `message_id`. One query."""
     places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
         first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
     )
@@ -65,7 +65,10 @@ def window_after(conversation: Conversation, position: int) -> Window:
 
 
 def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:
-    """Return one query; the row before `start` only shows whether the first message opens its turn."""
+    """Return the messages of a range of positions, in one query.
+
+    The row before `start` only shows whether the first message opens its turn.
+    """
     rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
     before = [row for row in rows if row.position < start]
     messages = rows[len(before) :]
@@ -83,9 +86,7 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
 
 
 def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
-    """Return the slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence over
-    earlier ones.
-    """
+    """Return the slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence."""
     first = last = min(max(keep, 0), max(len(weights) - 1, 0))
     room = WINDOW_CHARS
     while last < len(weights) and (room > 0 or last == first):

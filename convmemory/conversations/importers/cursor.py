@@ -1,6 +1,7 @@
 """Chats of Cursor: the editor's database, and `~/.cursor/projects/<folder>/agent-transcripts/**/<id>.jsonl`.
 
-Lines of transcripts have neither ids nor times; messages are named by what they say.
+Lines of transcripts have neither ids nor times; messages are named by their text.
+
 Source: the transcripts themselves, Cursor 2; there is no published schema.
 """
 
@@ -75,20 +76,20 @@ def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[Messa
 
 
 def user_blocks(content: object) -> Iterator[Block | str]:
-    """Yield the same, with what a person typed taken out of what the editor put around it."""
+    """Yield the blocks with the editor's wrapper around a person's text removed."""
     for block in listed_blocks(content):
         typed = _typed(block if isinstance(block, str) else text_of(block.get("text")))
         yield text_block("\n\n".join(typed)) if typed else block
 
 
 def _typed(text: str) -> list[str]:
-    """What stands between `<user_query>` and `</user_query>`."""
+    """Return the texts between `<user_query>` and `</user_query>`."""
     pieces = (piece.partition("</user_query>") for piece in text.split("<user_query>")[1:])
     return [typed.strip() for typed, end, _ in pieces if end]
 
 
 def _project(path: Path) -> str:
-    """Return the project's folder as far as its name tells it: slashes and hyphens look the same there."""
+    """Return the name of the project's folder, in which slashes and hyphens cannot be told apart; "" if unknown."""
     parts = path.parts
     if TRANSCRIPTS not in parts or parts.index(TRANSCRIPTS) == 0:
         return ""

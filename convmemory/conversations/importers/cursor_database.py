@@ -1,7 +1,8 @@
 """Chats of the Cursor editor: table `cursorDiskKV` of `globalStorage/state.vscdb`.
 
-A composer lists its bubbles or holds them; bubbles of type 1 are a person's. Older windows kept their chats in
-`ItemTable`. Text that lies only in Cursor's own blobs cannot be read, which the report says.
+A composer lists its bubbles or contains them; bubbles of type 1 are a person's. Older windows kept their chats in
+`ItemTable`. Text that is only in Cursor's own blobs cannot be read, which the report says.
+
 Source: the databases themselves, Cursor 0.40 to 2; there is no published schema.
 """
 
@@ -28,7 +29,7 @@ _PERSON = (1, "user")
 
 
 def is_cursor_database(source: Source) -> bool:
-    """Return whether its tables are the editor's. Raises: InvalidInput."""
+    """Return whether the tables are the editor's. Raises: InvalidInput."""
     return not {"cursorDiskKV", "ItemTable"}.isdisjoint(source.tables)
 
 
@@ -60,7 +61,7 @@ def _composers(database: Database, report: FileReport) -> Iterator[ConversationD
 
 
 def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the messages in order: those that the composer holds, or those that it lists."""
+    """Yield the messages in order: those that the composer contains, or those that it lists."""
     held = composer.get("conversation")
     if isinstance(held, list) and held:
         yield from map(mapping_of, held)
@@ -72,7 +73,8 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"]) if keys else ()
     stored = {row["key"]: mapping_of(column_json(row["value"])) for row in rows if row["key"] in keys}
     for header in headers:
-        bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)  # once, however often it is listed
+        # Once, even if it is listed several times.
+        bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)
         if bubble:
             yield {"bubbleId": header.get("bubbleId"), "type": header.get("type"), **bubble}
 
@@ -125,7 +127,7 @@ def _blocks(bubble: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _old_chats(database: Database, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the chats of a window before composers."""
+    """Yield the chats of a version before composers."""
     if not database.has("ItemTable", "key", "value"):
         return
     value = _value(database, _CHATS, table="ItemTable")

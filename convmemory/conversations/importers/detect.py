@@ -1,7 +1,7 @@
 """Finds the transcripts under the given paths and, for each, the importer that reads it.
 
 `IMPORTERS` is the registry: one line per format. A folder is walked in a fixed order, parents before the conversations
-they started. What cannot be read or recognised is handed on with the reason; it never stops the walk.
+that they started. A file that cannot be read or recognised is yielded with the reason; it never stops the walk.
 """
 
 import os
@@ -65,7 +65,7 @@ IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _RE
 FORMATS = (AUTO, *IMPORTERS)
 
 _EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip"})
-REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are worth a word although nothing reads them
+REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are reported although no importer reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
 _ZIP_START = b"PK\x03\x04"
@@ -73,7 +73,7 @@ _ZIP_START = b"PK\x03\x04"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A source with its importer, or without one and the reason why. An archive is to be unpacked first."""
+    """A source with its importer, or without one and with the reason. An archive must be unpacked first."""
 
     source: Source
     importer: Importer | None = None
@@ -82,14 +82,14 @@ class Found:
 
 
 def require_format(format: str) -> None:
-    """Raises: InvalidInput if there is no such format."""
+    """Raise InvalidInput if there is no such format."""
     if format not in FORMATS:
         raise InvalidInput(f"Unknown format {format[:40]!r}: give one of {', '.join(FORMATS)}.")
 
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over paths. `ignored` counts the files of a folder that no transcript is named like."""
+    """One walk over paths. `ignored` counts files of a folder whose names are not those of transcripts."""
 
     format: str = AUTO
     ignored: int = 0
@@ -104,9 +104,9 @@ class Walk:
         self._suffixes = tuple({*suffixes, *REFUSED_SUFFIXES, ".zip"})
 
     def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
-        """Yield the sources under `paths`. Labels are relative to `root`, or begin with the path as it was given.
+        """Yield the sources under `paths`. Labels are relative to `root`, or begin with the given path.
 
-        A database that was opened to recognise it stays open until the next source is asked for.
+        A database that was opened to recognise it stays open until the next source is requested.
         """
         for path in paths:
             label = _relative(path, root) if root else str(path)
@@ -188,13 +188,13 @@ class Walk:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 
     def _is_passed_over(self, source: Source) -> bool:
-        """Return whether nobody expects this unclaimed file to be a transcript: other pages and databases lie
-        everywhere.
+        """Return whether this unrecognised file is skipped silently: many other pages and databases are in such
+        folders.
         """
         return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
-        """Return whether this file or folder is met for the first time: links can lead in circles."""
+        """Return whether the walk meets this file or folder for the first time: links can lead in circles."""
         status = path.stat()
         key = (status.st_dev, status.st_ino)
         if key in self._seen:
@@ -216,14 +216,16 @@ class Walk:
 
 
 def _reads_kind(importer: Importer, source: Source) -> bool:
-    """Return whether the importer reads such files at all: archives and databases can hold any text among their bytes."""
+    """Return whether the importer reads this kind of file: archives and databases can contain any text among their
+    bytes.
+    """
     if source.head.startswith(_ZIP_START):
         return ".zip" in importer.reads.suffixes
     return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
 
 
 def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
-    """Return the importer that is surest of the source; None if none takes it."""
+    """Return the importer with the highest score for the source; None if all decline."""
     scored = [(score, importer) for importer in importers if (score := _score(importer, source))]
     return max(scored, key=lambda found: found[0])[1] if scored else None
 
@@ -236,7 +238,9 @@ def _score(importer: Importer, source: Source) -> int:
 
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, bool, str]:
-    """Return parents first: a subagent's file after the sessions, a sub-session's folder after its siblings."""
+    """Return a sort key with parents first: subagents' files after sessions, sub-sessions' folders after their
+    siblings.
+    """
     return (entry.name.startswith("agent-"), "_" in entry.name and _is_folder(entry), entry.name)
 
 

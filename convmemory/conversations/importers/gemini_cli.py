@@ -1,6 +1,7 @@
-"""Sessions of Gemini CLI: one JSON document, or since 0.40 lines that rewrite and rewind what stands above them.
+"""Sessions of Gemini CLI: one JSON document, or since 0.40 lines that rewrite and rewind earlier ones.
 
-The folder it worked in is not in the file; `.project_root` beside the chats names it.
+The project's folder is not in the file; `.project_root` next to the chats names it.
+
 Source: google-gemini/gemini-cli `chatRecordingService.ts`, `utils/paths.ts`.
 """
 
@@ -82,7 +83,7 @@ class GeminiCliImporter:
 
 @dataclass(slots=True)
 class _Session:
-    """What a log adds up to: a record's last content, at its first place."""
+    """The result of a log: the last content of each record, at the position of its first."""
 
     report: FileReport
     header: dict[str, Any] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class _Session:
                 self.report.unknown(next(iter(value), "(empty)"))
 
     def _set(self, values: Mapping[str, Any]) -> None:
-        """Change the header; a list of messages takes the place of all that were there."""
+        """Change the header; a list of messages replaces all earlier ones."""
         if "messages" in values:
             self.timeline.rewind_to("")
             self._add(objects_in(values["messages"], "message", self.report))
@@ -177,7 +178,7 @@ def _part(part: object, report: FileReport) -> Iterator[Block]:
 
 
 def _result(call: Mapping[str, Any]) -> object:
-    """What the tool answered the model; what was shown of it where that is all there is."""
+    """Return the tool's result for the model; its display text if there is nothing else."""
     answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in _listed(call.get("result")))
     texts = [mapping_of(answer.get("response")) for answer in answers]
     said = [text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text]

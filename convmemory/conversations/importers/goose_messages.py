@@ -1,4 +1,4 @@
-"""Messages of Goose, as its database and its older files hold them.
+"""Messages of Goose, in the format of its database and its older files.
 
 Source: block/goose `crates/goose/src/conversation/message.rs`.
 """
@@ -29,7 +29,7 @@ _SILENT = frozenset(
 def goose_messages(
     value: Mapping[str, Any], *, key: str, raw: bytes, model: str, report: FileReport
 ) -> Iterator[MessageDraft]:
-    """Yield the messages of one record `{role, created, content, metadata}`; what nobody was shown is no person's."""
+    """Yield the messages of one record `{role, created, content, metadata}`; invisible ones become system messages."""
     role = _ROLES.get(text_of(value.get("role")).lower())
     content = value.get("content")
     if role is None or not isinstance(content, list):

@@ -1,7 +1,7 @@
-"""Reads a large JSON document element by element: an array, or an object that holds it under a known name.
+"""Reads a large JSON document element by element: an array, or an object that contains it under a known name.
 
-Holds one element in memory, and some text around it. An element that is broken is reported and passed over, what is
-cut off at the end as well; the others are read.
+Holds one element in memory, and some text around it. A broken element, or one that is cut off at the end, is reported
+and skipped; the others are read.
 """
 
 import codecs
@@ -20,9 +20,9 @@ from convmemory.core.errors import InvalidInput
 
 MAX_ELEMENT_CHARS = 64 * 1024**2
 CHUNK_BYTES = 1024**2
-HEAD_CHARS = 1024**2  # in which an object names the array it holds
+HEAD_CHARS = 1024**2  # within which an object must name its array
 
-MAX_BROKEN = 1_000  # elements, each of which costs a look at the text around it
+MAX_BROKEN = 1_000  # elements; each costs a scan of the text around it
 
 _DECODER = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[\s\0]*+")
@@ -35,7 +35,7 @@ _CUT_OFF = "the file is cut off here: export it again to get the rest"
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element: its number from 1, its value, and the text that it was read from."""
+    """One element: its number from 1, its value, and its source text."""
 
     number: int
     value: Any
@@ -49,7 +49,7 @@ class Element:
 def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()) -> Iterator[Element]:
     """Yield the elements of the document's array, or the one object that the document is.
 
-    An object whose member is called one of `names` stands for the array in that member. Raises: InvalidInput.
+    If an object has an array under one of `names`, its elements are read. Raises: InvalidInput.
     """
     try:
         with open_transcript(path) as file:
@@ -59,7 +59,7 @@ def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()
 
 
 class _Text:
-    """The file's text from where reading has come to, as much of it as was needed so far."""
+    """The file's text from the reading position on, as much of it as was needed so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -70,7 +70,7 @@ class _Text:
         self.has_too_many_values = False
 
     def more(self) -> bool:
-        """Read on, as much again as is left; False at the end of the file. What was passed is let go."""
+        """Read on, doubling the remaining text, and drop the text already read; False at the end of the file."""
         if self.ended:
             return False
         left = self.text[self.at :]
@@ -81,7 +81,7 @@ class _Text:
         return not self.ended
 
     def skip(self, pattern: "re.Pattern[str]") -> str:
-        """Pass over what the pattern matches; the character there, or "" at the end."""
+        """Skip the text that the pattern matches; return the character there, or "" at the end."""
         while True:
             match = pattern.match(self.text, self.at)
             self.at = match.end() if match else self.at
@@ -91,7 +91,7 @@ class _Text:
                 return ""
 
     def end_of_value(self) -> int | None:
-        """Where the value at `at` ends, by its brackets alone; None if it does not end, or is too long."""
+        """Return the end of the value at `at`, by its brackets alone; None if it does not end, or is too long."""
         depth, position = 0, self.at
         while True:
             for match in _MARK.finditer(self.text, position):
@@ -101,7 +101,7 @@ class _Text:
                 elif mark in "]}":
                     depth -= 1
                 elif not match[1]:
-                    break  # a string that runs on
+                    break  # a string that continues in the next chunk
                 position = match.end()
                 if depth <= 0:
                     return position
@@ -129,7 +129,7 @@ class _Document:
             raise InvalidInput("The file is no JSON document: it begins with neither [ nor {.")
 
     def _enter_member(self, names: frozenset[str]) -> bool:
-        """Go to the array under one of the names, if the object's first bytes show one; else stay."""
+        """Move to the array under one of the names, if the object's first bytes contain one; else stay."""
         while len(self._text.text) - self._text.at < HEAD_CHARS and self._text.more():
             pass
         text, at = self._text.text, self._text.at + 1
@@ -162,7 +162,7 @@ class _Document:
             self._report.skip(f"after element {number}", _CUT_OFF)
 
     def _value(self, number: int, place: str) -> Element | None:
-        """Return the value that begins here; what is wrong with it is reported."""
+        """Return the value that begins here, or report its error."""
         text = self._text
         while not text.has_too_many_values:
             problem = ""
@@ -175,7 +175,7 @@ class _Document:
                 break
             else:
                 if end == len(text.text) and text.text[-1] not in '"]}' and text.more():
-                    continue  # a number may go on
+                    continue  # a number may continue in the next chunk
                 source, text.at = text.text[text.at : end], end
                 return Element(number, value, source)
         else:
@@ -183,13 +183,13 @@ class _Document:
         return self._by_its_brackets(number, place, problem)
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return whether the error can come from the text's end, and there was more to read."""
+        """Return whether the error can come from the end of the text, and more could be read."""
         text = self._text
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 
     def _by_its_brackets(self, number: int, place: str, problem: str) -> Element | None:
-        """Find the value's end without parsing it; parse it by itself if only the text around it was too much."""
+        """Find the value's end without parsing it, and parse it alone if only the text around it was too large."""
         text = self._text
         end = text.end_of_value()
         if end is None:
@@ -214,7 +214,7 @@ class _Document:
 
 
 def _member(text: str, at: int) -> tuple[str, int] | None:
-    """Name of the member that follows, and where its value starts; None if none does."""
+    """Return the next member's name and the start of its value; None without one."""
     match = _BETWEEN.match(text, at)
     at = match.end() if match else at
     if not text.startswith('"', at):

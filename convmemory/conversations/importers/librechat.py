@@ -77,7 +77,7 @@ def _conversation(value: Message, nodes: list[Node[Message]], source: Source, re
 
 
 def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
-    """Yield the messages, children behind their parent; one that names no parent follows the one before it."""
+    """Yield the messages, children after their parent; a message without a named parent follows the one before it."""
     waiting: list[tuple[object, str | None]] = [(item, None) for item in reversed(listed)]
     previous, count = "", 0
     while waiting:
@@ -130,7 +130,7 @@ def _blocks(content: object, report: FileReport) -> list[Part]:
 
 
 def _call(call: Message) -> Iterator[Part]:
-    """Yield a call and, where it ended, its result beside it."""
+    """Yield a call, followed by its result if it has ended."""
     [made] = content_parts([{**call, "type": "tool_call", "arguments": call.get("args")}])
     assert isinstance(made, ToolCallPart)
     yield made

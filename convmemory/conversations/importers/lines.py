@@ -1,7 +1,7 @@
-"""Reads files of JSON lines one line at a time, whatever state they are in.
+"""Reads files of JSON lines one line at a time, even if they are damaged.
 
-Several objects on one line, comments, blank lines, a cut-off last line, invalid UTF-8 and NUL
-characters are taken as they come; what cannot be read is handed to `on_issue` with its line number.
+Several objects on one line, comments, blank lines, a cut-off last line, invalid UTF-8 and NUL characters are accepted;
+unreadable text is passed to `on_issue` with its line number.
 """
 
 import json
@@ -22,7 +22,7 @@ LINE_TOO_LONG = (
     f"the line is longer than {MAX_LINE_BYTES // 1024**2} MB: divide it, or leave out the files that are embedded in it"
 )
 
-_DECODER = json.JSONDecoder(strict=False)  # raw control characters in strings are taken
+_DECODER = json.JSONDecoder(strict=False)  # accepts raw control characters in strings
 _SPACE = re.compile(r"\s*")
 _FRESH_OBJECT = re.compile(r'\{"(?:type|parentUuid|role|messages)"\s*:')
 _MAX_RESUME_ATTEMPTS = 20
@@ -30,14 +30,14 @@ _NAMES = {str: "a string", list: "a list", bool: "true or false", int: "a number
 
 
 class OnIssue(Protocol):
-    """Told of a line that is not as it should be; `kept` where its objects are yielded all the same."""
+    """Receives a faulty line's number and the reason; `kept` if its objects are still yielded."""
 
     def __call__(self, number: int, reason: str, *, kept: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """One object of a file: where it stands and the bytes it was read from."""
+    """One object of a file: its position and its source bytes."""
 
     number: int  # line, from 1
     index: int  # which object on that line, from 0
@@ -51,7 +51,7 @@ class JsonObject:
 
 
 def ignore_issue(number: int, reason: str, *, kept: bool) -> None:
-    """For a second reading of a file whose issues are known."""
+    """Do nothing, for a second pass over a file whose issues have been reported."""
 
 
 def read_objects(
@@ -63,8 +63,10 @@ def read_objects(
 ) -> Iterator[JsonObject]:
     """Yield the objects of the file in order, up to byte `until`. Holds one line in memory.
 
-    Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, however
-    long they are. Raises: InvalidInput if the file cannot be read.
+    Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, whatever
+    their length.
+
+    Raises: InvalidInput if the file cannot be read.
     """
     try:
         with open_transcript(path) as file:
@@ -75,7 +77,7 @@ def read_objects(
 
 
 def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
-    """Yield the objects at these (offset, line number, index), which a first reading has found."""
+    """Yield the objects at these (offset, line number, index), which a first pass has found."""
     try:
         with path.open("rb") as file:
             for offset, number, index in places:
@@ -89,7 +91,7 @@ def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until
 
 
 def unreadable(path: Path, error: OSError) -> InvalidInput:
-    """Return the error to raise if the file system refuses."""
+    """Return the error for a failure of the file system."""
     return InvalidInput(f"{path.name} cannot be read: {error.strerror or error}.")
 
 
@@ -125,7 +127,7 @@ def _skip_rest_of_line(file: BinaryIO, line: bytes) -> int:
 def objects_of_line(
     line: bytes, *, number: int, offset: int = 0, on_issue: OnIssue = ignore_issue
 ) -> Iterator[JsonObject]:
-    """Yield the JSON objects of one line; anything else on it is handed to `on_issue`."""
+    """Yield the JSON objects of one line; any other text on it is passed to `on_issue`."""
     text, repair = _decoded(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
     if repair:
         on_issue(number, repair, kept=bool(text))
@@ -153,7 +155,7 @@ def objects_of_line(
 
 
 def _decoded(line: bytes) -> tuple[str, str]:
-    """Return the line as text without NUL characters at no place where they can be meant, and what was repaired."""
+    """Return the line as text without NUL characters, and a note on the repair, "" if there was none."""
     repair = ""
     if b"\0" in line:
         line = line.replace(b"\0", b"")
@@ -165,7 +167,7 @@ def _decoded(line: bytes) -> tuple[str, str]:
 
 
 def _decode_at(text: str, at: int) -> tuple[Any, int, str]:
-    """Return the JSON value at `at`, where it ends, and a problem if there is none."""
+    """Return the JSON value at `at`, its end, and a problem if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:
@@ -178,7 +180,7 @@ def _decode_at(text: str, at: int) -> tuple[Any, int, str]:
 
 
 def _resume_at(text: str, at: int) -> int | None:
-    """Where a whole object that runs to the end of the line begins: a writer that died was followed by another."""
+    """Return the start of a whole object that extends to the end of the line: a second writer continued the line."""
     for attempt, match in enumerate(_FRESH_OBJECT.finditer(text, at)):
         if attempt == _MAX_RESUME_ATTEMPTS:
             return None

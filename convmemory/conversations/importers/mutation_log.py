@@ -1,6 +1,7 @@
 """Replays VS Code's log of changes to one JSON value: `{"kind": 0, "v": …}` sets it, then changes come at paths `k`.
 
-Kind 1 sets a place, 2 cuts a list at `i` and appends to it, 3 deletes a place. What leads nowhere is skipped.
+Kind 1 sets a place, 2 cuts a list at `i` and appends to it, 3 deletes a place. Changes at unknown paths are skipped.
+
 Source: microsoft/vscode `src/vs/workbench/contrib/chat/common/model/objectMutationLog.ts`.
 """
 
@@ -18,7 +19,7 @@ INITIAL, SET, PUSH, DELETE = range(4)
 
 
 def replayed(path: Path, report: FileReport) -> Any:
-    """Return the value that the log ends with; None of an empty one. Raises: TooLarge, InvalidInput."""
+    """Return the final value of the log; None for an empty one. Raises: TooLarge, InvalidInput."""
     if path.stat().st_size > MAX_LOG_BYTES:
         raise TooLarge(f"A chat's log is read only up to {MAX_LOG_BYTES // 1024**2} MB: export the chat instead.")
     root: dict[str, Any] = {}
@@ -80,7 +81,7 @@ def _delete(parent: Any, key: Any) -> bool:
     if not _contains(parent, key):
         return False
     if isinstance(parent, list):
-        parent[key] = None  # as the log means it: the other places keep their numbers
+        parent[key] = None  # as in VS Code: the other places keep their numbers
     else:
         del parent[key]
     return True

@@ -1,7 +1,9 @@
-"""Sessions of OpenCode: its databases, what `opencode export` writes, and the folder `storage` of versions before 1.2.
+"""Sessions of OpenCode: its databases, the output of `opencode export`, and the folder `storage` of versions before
+1.2.
 
 In the folder each session, message and part is a file of its own. Exports can be redacted, so that several messages
-share one id: such ids are made different by their place.
+share one id: such messages are named by their position.
+
 Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/export.ts`.
 """
 
@@ -59,7 +61,7 @@ _Entry = tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]
 
 
 def _numbered(entries: list[_Entry], report: FileReport) -> Iterator[MessageDraft]:
-    """Yield the messages, each with a key of its own."""
+    """Yield the messages, each with a unique key."""
     ids = [text_of(info.get("id")) for info, _ in entries]
     counts = Counter(ids)
     for number, (id, (info, parts)) in enumerate(zip(ids, entries, strict=True), 1):
@@ -84,7 +86,7 @@ def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, fallbac
 
 
 def _tree(folder: Path, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the sessions of a folder, those that others started behind them."""
+    """Yield the sessions of a folder, parents before the sessions that they started."""
     infos = [info for path in _files(folder / "session") if (info := _read(path, folder, report))]
     parts = _parts_by_message(folder / "part")
     for info in sorted(infos, key=lambda info: is_child(info.get("parentID"))):
@@ -105,7 +107,7 @@ def _made(message: Mapping[str, Any]) -> tuple[float, str]:
 
 
 def _parts_by_message(folder: Path) -> dict[str, list[Path]]:
-    """Return the files of parts: in a folder for each message, in the oldest layout all in one."""
+    """Return the files of parts by message: one folder per message, in the oldest layout one for all."""
     found: dict[str, list[Path]] = {}
     for path in _files(folder):
         if path.parent != folder:

@@ -1,7 +1,8 @@
-"""Databases of OpenCode and of Kilo, which is built on it: `opencode.db`, `kilo.db`.
+"""Databases of OpenCode and of Kilo, which is based on it: `opencode.db`, `kilo.db`.
 
-Two generations of tables can stand in one file; a session that is in both is read from the second. Rows are updated
-in place, so messages are named by their ids.
+Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated in
+place, so messages are named by their ids.
+
 Source: anomalyco/opencode `packages/core/src/session/sql.ts`, `packages/core/src/session/message.ts`.
 """
 
@@ -38,7 +39,7 @@ _SILENT = frozenset({"agent-switched", "model-switched", "agent-selected", "mode
 
 
 def is_opencode_database(source: Source) -> bool:
-    """Return whether its tables are OpenCode's. Raises: InvalidInput."""
+    """Return whether the tables are OpenCode's. Raises: InvalidInput."""
     tables = source.tables
     has_messages = "part" in tables or "session_message" in tables
     return has_messages and not tables.keys().isdisjoint(_SESSION_TABLES)
@@ -55,7 +56,7 @@ def database_sessions(source: Source, report: FileReport) -> Iterator[Conversati
 
 
 def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
-    """Yield every session once, those that others started behind them."""
+    """Yield every session once, parents before the sessions that they started."""
     seen: set[str] = set()
     for table in _SESSION_TABLES:
         if not database.has(table, "id"):
@@ -85,7 +86,7 @@ def _draft(session: Mapping[str, Any], messages: Iterator[MessageDraft], agent: 
 def _messages(
     database: Database, session: Mapping[str, Any], report: FileReport
 ) -> Iterator[MessageDraft] | None:  # fmt: skip
-    """Yield the messages of the newest generation that has any; None without any."""
+    """Return the messages of the newest generation that has any; None if neither has."""
     if database.has("session_message", "session_id", "type", "data") and _any(database, "session_message", session):
         return _second_generation(database, session, report)
     if database.has("message", "session_id", "data") and _any(database, "message", session):
@@ -100,7 +101,7 @@ def _any(database: Database, table: str, session: Mapping[str, Any]) -> bool:
 def _first_generation(
     database: Database, session: Mapping[str, Any], report: FileReport
 ) -> Iterator[MessageDraft]:  # fmt: skip
-    """Yield messages with their parts; what a revert took back is superseded."""
+    """Yield messages with their parts; reverted messages are superseded."""
     reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
     gone = False
     parts = database.rows("opencode_parts", [session["id"]])

@@ -1,4 +1,4 @@
-"""Messages and parts of OpenCode, as its exports, its JSON files and its databases of the first generation hold them.
+"""Messages and parts of OpenCode, in the format of its exports, its JSON files and its first-generation databases.
 
 Source: anomalyco/opencode `packages/opencode/src/session/message-v2.ts`.
 """
@@ -30,7 +30,7 @@ _SILENT = frozenset(
 def stored_messages(
     info: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], *, key: str, report: FileReport
 ) -> Iterator[MessageDraft]:
-    """What one message comes to: what was said, and what tools answered."""
+    """Yield the messages of one stored message: its text and calls, and the results of tools."""
     role = ROLES.get(text_of(info.get("role")))
     listed = list(parts)
     if role is None:
@@ -67,7 +67,7 @@ def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterator[Block]:
-    """Yield a call with its answer, once there is one."""
+    """Yield a call with its result, if it has one."""
     state = mapping_of(part.get("state"))
     yield call_block(id=id, name=name, input=state.get("input"))
     error = state.get("error")
@@ -85,5 +85,5 @@ def model_of(info: Mapping[str, Any]) -> str:
 
 
 def is_child(value: object) -> bool:
-    """Return whether a session names the one that started it; a redacted export names none."""
+    """Return whether a session names its parent; a redacted export names none."""
     return bool(text_of(value)) and value != "REDACTED"

@@ -1,7 +1,8 @@
 """Open WebUI: the export of all chats, or of one.
 
-A chat keeps a tree of messages and names the current one. What an assistant did stands in `output`, in the shape of
+A chat contains a tree of messages and names the current one. An assistant's output is in `output`, in the format of
 OpenAI's Responses API; older versions write it into the content as `<details>` elements.
+
 Source: open-webui/open-webui, `backend/open_webui/models/chats.py`, `backend/open_webui/utils/middleware.py`.
 """
 
@@ -77,7 +78,7 @@ def _conversation(
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
-    """Yield the messages of the tree; if there is none, those of the list, each behind the one before it."""
+    """Yield the messages of the tree; without one, those of the list, each after the one before it."""
     if mapping_of(tree):
         for key, item in mapping_of(tree).items():
             if isinstance(item, Mapping):
@@ -110,7 +111,7 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
 
 
 def _output(output: object, report: FileReport) -> list[Part]:
-    """Return items of the Responses API: what was said, thought, called and answered."""
+    """Return the parts of items of the Responses API: text, thinking, calls and results."""
     parts: list[Part] = []
     for item in map(mapping_of, output if isinstance(output, list) else []):
         content = item.get("content") if item.get("type") == "message" else [item]
@@ -133,7 +134,7 @@ def _readable(content: object, report: FileReport) -> list[Part]:
 
 
 def _without_details(text: str) -> list[Part]:
-    """What was said, and behind it what was thought; calls of tools are left out."""
+    """Return thinking and spoken text of a content with `<details>` elements; calls of tools are left out."""
     said: list[str] = []
     thought: list[str] = []
     at = 0

@@ -1,8 +1,8 @@
-"""The archive that `manage.py export_user` writes: a zip file, or the folder that it was unpacked into.
+"""The archive that `manage.py export_user` writes: a zip file, or the folder of its unpacked files.
 
-Reads the tables of conversations, messages, raw sources and events side by side, because each is in the
-order of the conversations; nothing is held in memory but one row of each. The other tables are for
-people and other programs. The format is described in docs/export-format.md.
+Reads the tables of conversations, messages, raw sources and events in parallel, because each is in the order of the
+conversations; only one row of each is in memory. The other tables are for people and other programs.
+docs/export-format.md describes the format.
 """
 
 import json
@@ -28,7 +28,7 @@ FORMAT = "convmemory-export"
 VERSION = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
-MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources stand there in hexadecimal digits
+MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
@@ -36,13 +36,13 @@ WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def table_file(table: str) -> str:
-    """Where the rows of a table stand in the archive."""
+    """Return the path of a table's rows in the archive."""
     return f"tables/{table}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportImporter:
-    """Reads an archive of this product, of this or another installation."""
+    """Reads an archive of this product, from this or another installation."""
 
     name: str = "convmemory"
     checked: Checked = Checked("convmemory's archive", str(VERSION))
@@ -121,7 +121,7 @@ def _opened(source: Source) -> Iterator[_Archive]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What the file system or the zip refuses becomes InvalidInput."""
+    """Convert errors of the file system and of the zip to InvalidInput."""
     try:
         yield
     except OSError as error:
@@ -131,14 +131,14 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 class _Grouped:
-    """Rows in the order of their conversations, handed out conversation by conversation."""
+    """Rows in the order of their conversations, yielded conversation by conversation."""
 
     def __init__(self, rows: Iterable[tuple[Row, bytes]]) -> None:
         self._rows = iter(rows)
         self._next = next(self._rows, None)
 
     def of(self, conversation_id: int) -> Iterator[tuple[Row, bytes]]:
-        """Yield the rows of this conversation; those of earlier ones that nobody read are passed over."""
+        """Yield the rows of this conversation; unread rows of earlier ones are skipped."""
         while self._next is not None and int(self._next[0]["conversation_id"]) <= conversation_id:
             current, self._next = self._next, next(self._rows, None)
             if int(current[0]["conversation_id"]) == conversation_id:
@@ -159,7 +159,7 @@ def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
 def conversation_of_row(
     row: Row, *, messages: Iterable[MessageDraft], events: Iterable[EventDraft]
 ) -> ConversationDraft:
-    """Return a conversation as its row in an export tells of it. Raises: one of `WRONG`."""
+    """Return the conversation of a row in an export. Raises: one of `WRONG`."""
     return ConversationDraft(
         messages=messages,
         events=events,
@@ -184,7 +184,7 @@ def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator
 
 
 def message_of_row(row: Row, raw: bytes) -> MessageDraft:
-    """Return a message as its row in an export tells of it. Raises: one of `WRONG`."""
+    """Return the message of a row in an export. Raises: one of `WRONG`."""
     if row["role"] not in ROLES:
         raise ValueError(f"unknown role {row['role']!r}")
     if not isinstance(row["parts"], list):
@@ -243,5 +243,5 @@ def _time(value: str | None) -> datetime | None:
 
 
 def reason_of(error: Exception) -> str:
-    """What to report of a row that is not as it should be."""
+    """Return the report's reason for an invalid row."""
     return f"{type(error).__name__}: {error}"

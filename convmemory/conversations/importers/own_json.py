@@ -1,6 +1,6 @@
-"""The JSON that an export of this product writes (`exports/json_file.py`), of this or another installation.
+"""The JSON that an export of this product writes (`exports/json_file.py`), from this or another installation.
 
-An array of conversations, read one at a time; a long one stands there in several entries.
+An array of conversations, read one at a time; a long one has several entries.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""Replaces base64 data in text that is stored: images, documents and other payloads.
+"""Replaces base64 data in stored text: images, documents and other payloads.
 
-A short marker with type and size takes their place; the raw line keeps the bytes.
+A short marker with type and size replaces them; the raw line keeps the bytes.
 """
 
 import re
@@ -24,13 +24,13 @@ _MIN_LINE_CHARS = 60
 
 
 def base64_size(payload: str) -> int:
-    """How many bytes the base64 text stands for."""
+    """Return the number of bytes that the base64 text encodes."""
     length = len(payload) - payload.count("\n") - payload.count("\r")
     return max(0, length * 3 // 4 - payload[-2:].count("="))
 
 
 def marker(media_type: str, size_bytes: int) -> str:
-    """What stands in the place of a payload."""
+    """Return the replacement of a payload."""
     return f"[{media_type or 'base64 data'}, {size_bytes} bytes]"
 
 
@@ -49,7 +49,7 @@ def without_payloads(text: str) -> str:
 
 
 def _may_contain_runs(text: str) -> bool:
-    """Return a quick look that spares most texts the search: are there words as long as encoded lines?"""
+    """Return whether the text has words as long as encoded lines: a quick check that spares most texts the search."""
     if len(text) > _MAX_QUICK_CHARS:
         return True
     lengths = list(map(len, text.split()))
@@ -64,14 +64,14 @@ def _replaced(run: str) -> str:
 
 
 def _is_base64(run: str) -> bool:
-    """Return whether the run has the mixed alphabet of encoded bytes; long words and hex dumps have not."""
+    """Return whether the run has the mixed alphabet of encoded bytes, unlike long words and hex dumps."""
     sample = run[:_SAMPLE_CHARS]
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return all(kinds) and len(set(sample)) >= _MIN_DISTINCT
 
 
 def value_without_payloads(value: Any, depth: int = 0) -> Any:
-    """Return the same for any JSON value, to a bounded depth."""
+    """Return a JSON value with payloads replaced in all texts, to a bounded depth."""
     if isinstance(value, str):
         return without_payloads(value)
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):

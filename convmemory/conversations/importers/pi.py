@@ -1,6 +1,7 @@
 """Sessions of the coding agent pi: `~/.pi/agent/sessions/--path--/<time>_<id>.jsonl`.
 
 Version 3 is a tree: the branch that ends in the last entry is the current one. Version 1 has neither ids nor branches.
+
 Source: badlogic/pi-mono `packages/coding-agent/src/core/session-manager.ts`.
 """
 
@@ -78,7 +79,7 @@ class PiImporter:
 
 @dataclass(slots=True)
 class _Scan:
-    """What a first reading finds: the header, and where the entries stand."""
+    """The result of a first pass: the header, and the positions of the entries."""
 
     header: Mapping[str, Any]
     nodes: list[Node[_Place]]

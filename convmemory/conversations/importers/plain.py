@@ -1,7 +1,7 @@
-"""Messages in OpenAI or Anthropic shape, as JSON or as JSON lines.
+"""Messages in OpenAI or Anthropic format, as JSON or as JSON lines.
 
-A list of messages, a list of conversations `{"messages": [...]}`, one such object, or either as JSON
-lines. A conversation is named by its own id, else by the file's name and its opening.
+A list of messages, a list of conversations `{"messages": [...]}`, one such object, or either as JSON lines. A
+conversation is named by its own id, else by the file's name and its first messages.
 """
 
 import itertools
@@ -32,7 +32,7 @@ _OTHER_PROGRAMS = re.compile(
 )
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
 _Entry = tuple[str, Mapping[str, Any], bytes]
-"""Place of a message, the message, the bytes it was read from."""
+"""Place of a message, the message, its source bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,10 @@ class _Names:
         self._used: Counter[str] = Counter()
 
     def conversation(self, value: Mapping[str, Any], opening: Iterable[object]) -> str:
-        """Return its own id where that is worldwide, the file's name and id where short, else name and opening."""
+        """Return the conversation's id: its own if that is long enough to be unique, else with the file's name.
+
+        Without an id, it is the file's name with a hash of the first messages.
+        """
         given = next((text for text in map(_id_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
         if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
             return self._unique(given)
@@ -92,7 +95,7 @@ def _id_of(value: object) -> str:
 
 
 def _dumped(value: object) -> str:
-    """Return the value as JSON, the same each time; too deeply nested levels are left out."""
+    """Return the value as canonical JSON; levels that are nested too deeply are left out."""
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     except RecursionError:
@@ -189,7 +192,7 @@ def _line(number: int, index: int) -> str:
 def _listed(
     value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
 ) -> Iterator[ConversationDraft]:
-    """Yield a conversation object. Its line is kept with its first message."""
+    """Yield a conversation object. Its line is stored with its first message."""
     listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in value["messages"]]
     entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
     yield from _conversation(value, entries, names, report, raw=raw)

@@ -1,6 +1,6 @@
-"""The project of a conversation: the directory that it was about, and for a git worktree the repository's.
+"""The project of a conversation: its working directory, and for a git worktree the repository's.
 
-Looks at the shape of the path alone: the directory may lie on another machine, or be gone.
+Only the path's text is used: the directory may be on another machine, or deleted.
 """
 
 import re
@@ -10,7 +10,7 @@ _WORKTREE = re.compile(r"[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+
 
 
 def project_of(directory: str) -> str:
-    """Return the directory; of `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
+    """Return the directory; for `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
     if len(directory) > MAX_CHARS:
         return directory
     found = _WORKTREE.search(directory)

@@ -1,7 +1,7 @@
-"""Says what a file is that no importer reads, and what to do about it.
+"""Names the kind of a file that no importer reads, and what to do about it.
 
-Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export that
-hold no conversation, and files of a known format in which the importer found nothing that it knows.
+Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export
+without conversations, and files of a known format without known content.
 """
 
 import re
@@ -12,7 +12,7 @@ from convmemory.conversations.importers.base import Source
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A kind of file: an end of its path in small letters, and patterns that all stand in its first 64 KB."""
+    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
 
     reason: str
     path_end: tuple[str, ...] = ("",)
@@ -46,14 +46,14 @@ _KNOWN = (
 
 
 def known_refusal(source: Source) -> str:
-    """What the file is, where it is known that it cannot be read; else an empty string."""
+    """Return the reason why a file of a known kind cannot be read; else an empty string."""
     name, head = source.path.as_posix().lower(), source.head
     fitting = (known for known in _KNOWN if name.endswith(known.path_end))
     return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
 
 
 def why_refused(source: Source, tried: list[str]) -> str:
-    """Why no importer of those that were tried takes the file, and what to do."""
+    """Return the reason why none of the tried importers reads the file, and what to do."""
     if not source.head.strip(b" \t\r\n\0"):
         return "the file is empty: export it again"
     if known := known_refusal(source):

@@ -1,8 +1,9 @@
 """SQLite databases of other programs, read while they are in use and never written to.
 
-A database that is in use is read under its own locks; one that is locked, or whose log was left behind, is copied to
-a private folder first. A child process reads it (`sqlite_child.py`): values of limited size from stored columns of
-ordinary tables. The child is ended when it has not answered for `STALL_S`, even inside a function of SQLite.
+A database in use is read under its own locks; a locked one, or one with a leftover log, is first copied to a private
+folder. A child process reads it (`sqlite_child.py`): values of limited size from stored columns of ordinary tables. The
+child is killed if it has not answered for `STALL_S`, even inside a function of SQLite.
+
 Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/security.html
 """
 
@@ -34,10 +35,10 @@ LOCK_WAIT_S = 2.0
 COPY_ATTEMPTS = 3
 STALL_S = 20.0
 READER_MEMORY_MB = 1024
-READER_TIMEOUT_S = 24 * 3600  # its parent has a limit of its own; databases of many gigabytes take hours
+READER_TIMEOUT_S = 24 * 3600  # the parent has its own limit; databases of many gigabytes take hours
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_WRITE_VERSION_AT = 18  # of the header: 2 if the database keeps a write-ahead log
+_WRITE_VERSION_AT = 18  # offset in the header: 2 means a write-ahead log
 _SIDE_FILES = ("-wal", "-journal")
 _CHUNK = 1024**2
 
@@ -46,11 +47,11 @@ class Database:
     """A database that a child process has open, and the columns of its tables."""
 
     def __init__(self, path: Path, options: str, folder: Path) -> None:
-        """Start the child, which runs and keeps temporary files in `folder`. Raises: sqlite3.Error, InvalidInput."""
+        """Start the child, which runs and stores temporary files in `folder`. Raises: sqlite3.Error, InvalidInput."""
         self._path = path
         self._cursors = count()
         package = folder / _PACKAGE.name
-        if not package.exists():  # a confined process may not list the folder that the package lies in
+        if not package.exists():  # a confined process may not list the package's parent folder
             package.symlink_to(_PACKAGE)
         limits = [str(READER_MEMORY_MB), str(READER_TIMEOUT_S), str(os.getpid())]
         self.process = subprocess.Popen(  # noqa: S603
@@ -70,7 +71,7 @@ class Database:
         )
         assert self.process.stdout
         if sys.platform == "linux":
-            with suppress(OSError):  # over the limit for pipes of one user: the usual size is only slower
+            with suppress(OSError):  # over a user's limit for pipes; the default size is only slower
                 fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, _CHUNK)
         try:
             tables = self._receive()[0]["tables"]
@@ -80,13 +81,13 @@ class Database:
         self.tables: Mapping[str, frozenset[str]] = {name: frozenset(columns) for name, columns in tables.items()}
 
     def has(self, table: str, *columns: str) -> bool:
-        """Return whether there is such a table with these columns."""
+        """Return whether the table exists with these columns."""
         return table in self.tables and self.tables[table].issuperset(columns)
 
     def rows(self, statement: str, parameters: Iterable[object] = (), **names: str) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a statement of `importers/queries.sql`; `names` replace `{table}` and the like in it.
 
-        Rows that are read more than once can come to far more than the file: what is read of an upload is counted.
+        Rows that are read several times can exceed the file's size many times: bytes read of an upload are counted.
         Raises: TooLarge.
         """
         cursor = next(self._cursors)
@@ -103,11 +104,11 @@ class Database:
                 self._send({"close": cursor})
 
     def columns(self, table: str, names: Iterable[str]) -> str:
-        """Return the columns as SQL, with NULL for each that an older version does not have."""
+        """Return the columns as SQL, with NULL for each that an older version lacks."""
         return ", ".join(name if self.has(table, name) else f"NULL AS {name}" for name in names)
 
     def close(self) -> None:
-        """End the child."""
+        """Kill the child."""
         self.process.kill()
         self.process.communicate()
 
@@ -122,7 +123,7 @@ class Database:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the child has ended: the answer that is read next says why
+            pass  # the child has ended: reading its answer raises the reason
 
     def _receive(self) -> tuple[dict[str, Any], bytes]:
         """Return the child's next message with the bytes that follow it. Raises: sqlite3.Error, InvalidInput."""
@@ -182,7 +183,7 @@ class SharedDatabase:
 
     @contextmanager
     def opened(self) -> Iterator[Database]:
-        """Open the database, or use the one that is kept open. Raises: InvalidInput as `open_database`."""
+        """Open the database, or use the one that is kept open. Raises: InvalidInput like `open_database`."""
         if self._kept is None:
             with open_database(self._path) as database:
                 yield database
@@ -226,19 +227,19 @@ def _opened(path: Path, folder: Path) -> Database:
 
 
 def _left_alone(path: Path) -> bool:
-    """Return whether it keeps a log and no program has it open: reading it live would leave files beside it."""
+    """Return whether it has a log and no program has it open: reading it live would leave files next to it."""
     with path.open("rb") as file:
         header = file.read(_WRITE_VERSION_AT + 1)
     return header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_beside(path, "-wal"))
 
 
 def _log_was_left(path: Path) -> bool:
-    """Return whether a log lies beside it and nothing shows that a program has it open."""
+    """Return whether there is a log although no program seems to have the database open."""
     return bool(_size(_beside(path, "-wal"))) and not _beside(path, "-shm").exists()
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Return the database with its log in `folder`, as they stood at one moment. Raises: InvalidInput, TooLarge."""
+    """Copy the database with its log to `folder`, in a consistent state. Raises: InvalidInput, TooLarge."""
     target = folder / "copy.db"
     for _ in range(COPY_ATTEMPTS):
         before = _states(path)
@@ -260,7 +261,7 @@ def _copied(path: Path, folder: Path) -> Path:
 
 
 def _states(path: Path) -> list[tuple[int, int]]:
-    """Return size and time of change of the database and the files beside it."""
+    """Return size and modification time of the database and its side files."""
     files = [_beside(path, ending) for ending in ("", *_SIDE_FILES)]
     return [(file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else (0, 0) for file in files]
 
@@ -274,7 +275,7 @@ def _size(path: Path) -> int:
 
 
 def _decoded(batch: Mapping[str, Any], contents: bytes) -> Iterator[dict[str, Any]]:
-    """Yield and count the rows of a batch as `sqlite_child` describes them. Raises: TooLarge."""
+    """Yield and count the rows of a batch in the format of `sqlite_child`. Raises: TooLarge."""
     columns, end = batch["columns"], 0
     for described in batch["rows"]:
         row: dict[str, Any] = {}

@@ -1,11 +1,12 @@
 """The process that reads one SQLite database of another program for `sqlite.py`.
 
 It runs as `python -m convmemory.conversations.importers.sqlite_child`. Arguments: the database's path, the options of
-its URI, the seconds to wait for a lock, and the limits of the process. Each line of its standard input is a request
-as JSON: `{"run": SQL, "values": [...], "cursor": 1}`, `{"cursor": 1}` for more rows, or `{"close": 1}`, which is not
-answered. An answer is eight bytes of length, then a line of JSON: first the tables, then batches of rows, or an error.
-In a row, a number is in a list of its own; texts and blobs follow the line, and the row has their sizes: n bytes of
-text as `n`, of a blob as `~n`.
+its URI, the seconds to wait for a lock, and the limits of the process. Each line of its standard input is a request as
+JSON: `{"run": SQL, "values": [...], "cursor": 1}`, `{"cursor": 1}` for more rows, or `{"close": 1}`, which has no
+answer. An answer is eight bytes of length, then a line of JSON: first the tables, then batches of rows, or an error. In
+a row, a number is in a list of its own; texts and blobs follow the line, and the row has their sizes: n bytes of text
+as `n`, of a blob as `~n`.
+
 Source: https://www.sqlite.org/security.html, https://www.sqlite.org/c3ref/set_authorizer.html
 """
 
@@ -45,7 +46,7 @@ def _work(arguments: Sequence[str]) -> None:
         is_denied = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
         message = f"{error}: only stored columns of ordinary tables are read" if is_denied else str(error)
         _send({"error": "OperationalError" if is_denied else type(error).__name__, "message": message})
-    except UnicodeDecodeError:  # of SQLite's own message, which quotes the damaged names
+    except UnicodeDecodeError:  # from SQLite's own message, which quotes the damaged names
         _send({"error": "DatabaseError", "message": "its schema cannot be read"})
 
 
@@ -59,7 +60,7 @@ def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
     database.text_factory = lambda value: value.decode("utf-8", "replace")
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
         database.execute(f"PRAGMA {pragma}")
-    database.execute("BEGIN")  # one state of the database, however long it is read
+    database.execute("BEGIN")  # one consistent state for the whole reading
     names = [str(name) for (name,) in database.execute(_TABLES, [MAX_TABLES])]
     found = {name: list(database.execute(_COLUMNS, [name])) for name in names}
     readable = {name: [str(column) for column, kind in rows if kind not in _GENERATED] for name, rows in found.items()}
@@ -75,7 +76,7 @@ def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def _answer(database: sqlite3.Connection) -> None:
-    database.text_factory = bytearray  # which blobs are not; the parent decodes
+    database.text_factory = bytearray  # distinguishes texts from blobs; the parent decodes
     cursors: dict[int, sqlite3.Cursor] = {}
     for line in sys.stdin.buffer:
         request = json.loads(line)
@@ -93,9 +94,10 @@ def _answer(database: sqlite3.Connection) -> None:
 
 
 def _batch(rows: Iterator[tuple[object, ...]]) -> tuple[list[list[object]], list[bytes | bytearray], bool]:
-    """Return the next rows with sizes for their texts and blobs, these, and whether the rows are the last ones.
+    """Return the next rows with sizes in place of texts and blobs, the texts and blobs, and whether these are the last
+    rows.
 
-    A slow query returns what it has after a second.
+    A slow query returns its rows so far after a second.
     """
     batch: list[list[object]] = []
     contents: list[bytes | bytearray] = []
@@ -124,7 +126,7 @@ def _send(message: Mapping[str, object], contents: Iterable[bytes | bytearray] =
 
 
 def _access(arguments: Sequence[str]) -> Access:
-    """Return the database and its side files; a log's shared memory is written to by readers, too."""
+    """Return the access to the database and its side files; readers also write to a log's shared memory."""
     database, *_ = arguments
     beside = [Path(f"{database}{ending}") for ending in ("", "-wal", "-journal", "-shm")]
     return Access(beside, [Path(os.environ["SQLITE_TMPDIR"]), beside[-1]])

@@ -1,6 +1,7 @@
-"""Google Takeout's "My Activity" of the Gemini apps: what was asked, day by day; the answers where they stand there.
+"""Google Takeout's "My Activity" of the Gemini apps: the prompts by day, with the answers if the file has them.
 
-Takeout knows no conversations, so the prompts of a day are one. It comes as HTML, or as JSON if that was chosen.
+Takeout has no conversations, so the prompts of a day become one. It is HTML, or JSON if the user chose that.
+
 Source: the archives themselves; there is no published schema.
 """
 
@@ -36,7 +37,7 @@ _JSON_MARK = re.compile(rb'"(?:header|products)"\s*:\s*\[?\s*"(?:Gemini Apps|Gem
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One entry: what was asked, what was answered ("" if it is not said), when."""
+    """One entry: the prompt, the answer ("" if missing), and the time."""
 
     prompt: str
     answer: str
@@ -151,19 +152,19 @@ def _cells(path: Path, report: FileReport) -> Iterator[str]:
 
 
 def _prompt(line: str) -> str:
-    """What was asked, of a line "Prompted …" (in other languages the whole line); empty for other activity."""
+    """Return the prompt of a line "Prompted …" (in other languages the whole line); empty for other activity."""
     mark = next((mark for mark in _PROMPTED if line.startswith(mark)), "")
     return "" if line.startswith(_OTHER_ACTIVITY) else line[len(mark) :].strip()
 
 
 def _plain(markup: str) -> str:
-    """Return the text of some HTML, a line for each break."""
+    """Return the text of some HTML, with a line per break."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", markup)))
     return clean(without_payloads("\n".join(line.strip() for line in text.split("\n")).strip()))
 
 
 def _time(line: str) -> datetime | None:
-    """Return an English time; its zone is a name that is not known everywhere, so it is taken as UTC."""
+    """Return an English time; its zone is an ambiguous name, so it is read as UTC."""
     text = " ".join(line.replace("\u202f", " ").split()[:5])
     try:
         return time_of(datetime.strptime(text, "%b %d, %Y, %I:%M:%S %p").replace(tzinfo=UTC))

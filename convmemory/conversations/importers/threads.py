@@ -1,8 +1,8 @@
-"""Between parsing and storing: threads that branch, that take messages back, or whose messages have no ids.
+"""Threads with branches, rewinds, or messages without ids, between parsing and storing.
 
-`order_thread` (and `read_thread` with it) puts nodes with parents into one order, `Timeline` follows a log with
-rewinds, and `MessageKeys` names messages without ids. Messages off the current branch are kept, marked as superseded.
-All of it takes time linear in its input: parents in foreign data can be missing, repeated or cyclic.
+`order_thread` (and `read_thread` with it) orders nodes with parents, `Timeline` follows a log with rewinds, and
+`MessageKeys` names messages without ids. Messages off the current branch are stored, marked as superseded. All of it
+takes time linear in its input: parents in foreign data can be missing, repeated or cyclic.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Node(Generic[T]):
-    """A message of a branching thread. `parent` is the id of the message that it follows, "" at a beginning."""
+    """A message of a branching thread. `parent` is the id of the message before it, "" for a first message."""
 
     id: str
     parent: str
@@ -37,10 +37,10 @@ class Placed(Generic[T]):
 def order_thread(
     nodes: Iterable[Node[T]], *, report: FileReport, current: str = "", place: str = "thread"
 ) -> list[Placed[T]]:
-    """Return all nodes: the branch that ends in `current`, and behind the node where it forks, each other branch.
+    """Return all nodes: the branch that ends in `current`, with each other branch after the node where it forks.
 
-    Without a known `current`, the last message that nobody answered ends the current branch. A node whose parent is
-    missing follows the node before it; a cycle is cut. Both are reported at `place` as repaired.
+    Without a known `current`, the last unanswered message ends the current branch. A node whose parent is missing
+    follows the node before it; a cycle is cut. Both are reported at `place` as repaired.
     """
     listed = list(nodes)
     parents = _parents(listed, report, place)
@@ -63,14 +63,14 @@ def read_thread(
     current: str = "",
     place: str = "thread",
 ) -> Iterator[MessageDraft]:
-    """Yield the messages that `read` makes of each node, in the order of `order_thread`, superseded ones marked."""
+    """Yield the messages that `read` yields for each node, in the order of `order_thread`, superseded ones marked."""
     for placed in order_thread(nodes, report=report, current=current, place=place):
         for draft in read(placed.value):
             yield replace(draft, superseded=True) if placed.superseded else draft
 
 
 def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[int | None]:
-    """For each node the place of its parent in the list."""
+    """Return for each node the index of its parent in the list."""
     places: dict[str, int] = {}
     for at, node in enumerate(nodes):
         places.setdefault(node.id, at)
@@ -85,7 +85,7 @@ def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[i
 
 
 def _cut_cycles(parents: list[int | None], report: FileReport, place: str) -> None:
-    """Let every chain of parents end: a node that is its own ancestor becomes a beginning."""
+    """Cut cycles of parents: a node that is its own ancestor becomes a first message."""
     settled = [False] * len(parents)
     for start in range(len(parents)):
         chain: list[int] = []
@@ -106,7 +106,7 @@ def _cut_cycles(parents: list[int | None], report: FileReport, place: str) -> No
 def _leaf(
     nodes: Sequence[Node[T]], parents: Sequence[int | None], current: str, report: FileReport, place: str
 ) -> int | None:
-    """Where the current branch ends; None without nodes."""
+    """Return the end of the current branch; None without nodes."""
     if current:
         found = next((at for at, node in enumerate(nodes) if node.id == current), None)
         if found is not None:
@@ -125,7 +125,7 @@ def _branch(leaf: int | None, parents: Sequence[int | None]) -> list[int]:
 
 
 def _beside(parents: Sequence[int | None], branch: set[int]) -> dict[int | None, list[int]]:
-    """Return the children of each node (None: the beginnings) that are not on the branch."""
+    """Return the children of each node (None: the first messages) that are not on the branch."""
     beside: dict[int | None, list[int]] = {}
     for at, parent in enumerate(parents):
         if at not in branch:
@@ -134,7 +134,7 @@ def _beside(parents: Sequence[int | None], branch: set[int]) -> dict[int | None,
 
 
 def _subtrees(roots: Sequence[int], children: dict[int | None, list[int]]) -> Iterator[int]:
-    """These nodes, each before what follows it."""
+    """Yield these nodes, each before its descendants."""
     waiting = list(reversed(roots))
     while waiting:
         at = waiting.pop()
@@ -144,21 +144,21 @@ def _subtrees(roots: Sequence[int], children: dict[int | None, list[int]]) -> It
 
 @dataclass(slots=True)
 class Timeline:
-    """Fed with the keys of messages as a log names them; then `superseded` holds those that it took back."""
+    """Receives the keys of messages in the order of a log; then `superseded` contains those that were rewound."""
 
     superseded: set[str] = field(default_factory=set)
     _current: list[str] = field(default_factory=list)
-    _opens_turn: dict[str, bool] = field(default_factory=dict)  # of those that are current
+    _opens_turn: dict[str, bool] = field(default_factory=dict)  # for the current messages
 
     def add(self, key: str, *, opens_turn: bool = False) -> None:
-        """A message. One that is written again keeps its first place; one that was taken back counts again."""
+        """Record a message. A repeated one keeps its first place; a rewound one is current again."""
         if key not in self._opens_turn:
             self._current.append(key)
             self.superseded.discard(key)
         self._opens_turn[key] = opens_turn
 
     def rewind_to(self, key: str) -> int:
-        """Take back this message and what follows it, everything if it is not known; how many."""
+        """Supersede this message and all after it, everything if it is not known; returns how many."""
         found = key in self._opens_turn
         taken = 0
         while self._current:
@@ -169,7 +169,7 @@ class Timeline:
         return taken
 
     def roll_back(self, turns: int) -> int:
-        """Take back the last turns, each with the message that opened it; how many messages."""
+        """Supersede the last turns, each with the message that opened it; returns how many messages."""
         taken = 0
         while turns > 0 and self._current:
             opened = self._opens_turn[self._current[-1]]
@@ -187,12 +187,12 @@ class Timeline:
 
 @dataclass(slots=True)
 class MessageKeys:
-    """Names messages that have no id by what they say, so that another file of the same thread names them alike."""
+    """Names messages without ids by their text, so that another file of the same thread gives them the same keys."""
 
     _counts: Counter[str] = field(default_factory=Counter)
 
     def key(self, role: str, text: str, *, scope: str = "") -> str:
-        """Return `scope:role:hash`, numbered where the same was said before. `scope`: a turn's id, if there is one."""
+        """Return `scope:role:hash`, numbered if the text is repeated. `scope` is a turn's id, if there is one."""
         name = key_of(":".join(filter(None, (scope, role, short_hash(text, 16)))))
         self._counts[name] += 1
         count = self._counts[name]

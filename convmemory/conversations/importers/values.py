@@ -17,7 +17,7 @@ _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")
 
 
 def time_of(value: object) -> datetime | None:
-    """Return an ISO time or an epoch in seconds, milli-, micro- or nanoseconds; None where missing or absurd."""
+    """Return an ISO time or an epoch in seconds, milli-, micro- or nanoseconds; None if missing or implausible."""
     try:
         found = _read_time(value)
     except (ValueError, OverflowError, OSError):
@@ -49,17 +49,17 @@ def _epoch(number: float) -> datetime:
 
 
 def clean(text: str) -> str:
-    """Return `text` without what cannot be stored; plain ASCII needs only a glance."""
+    """Return `text` without characters that cannot be stored; plain ASCII needs only a quick check."""
     return text if text.isascii() and "\0" not in text else storable(text)
 
 
 def text_of(value: object) -> str:
-    """Return the value where it is a string, without what cannot be stored; else an empty string."""
+    """Return the value if it is a string, without characters that cannot be stored; else an empty string."""
     return clean(value) if isinstance(value, str) else ""
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return the value where it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -70,5 +70,5 @@ def key_of(text: str, *, max_chars: int = 150) -> str:
 
 
 def short_hash(text: str, chars: int = 12) -> str:
-    """Return the first characters of a hash of the text: a name, not a secret."""
+    """Return the first characters of a hash of the text, as a name; not for secrets."""
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]

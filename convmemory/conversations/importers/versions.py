@@ -1,4 +1,4 @@
-"""Compares versions of the programs whose files are read."""
+"""Compares versions of the programs that wrote the files."""
 
 import re
 
@@ -8,7 +8,10 @@ _PARTS = 3
 
 
 def is_newer(found: str, known: str) -> bool:
-    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`; False where either is none."""
+    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`.
+
+    False if either is not a version.
+    """
     numbers = _numbers(found), _numbers(known)
     return all(numbers) and numbers[0] > numbers[1]
 

@@ -1,6 +1,7 @@
 """Chats of GitHub Copilot in VS Code: `workspaceStorage/<hash>/chatSessions/<id>.jsonl`, before 1.109 `<id>.json`.
 
-The lines are a log of changes to one JSON value, which is replayed. The folder it worked in stands in `workspace.json`.
+The lines are a log of changes to one JSON value, which is replayed. The project's folder is in `workspace.json`.
+
 Source: microsoft/vscode `objectMutationLog.ts`, `chatModel.ts`.
 """
 
@@ -103,7 +104,7 @@ def _question(request: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
-    """Yield the answer's items; text that came in pieces is one text again."""
+    """Yield the answer's items; consecutive pieces of text are joined."""
     said: list[str] = []
     items = request.get("response")
     for item in items if isinstance(items, list) else []:
@@ -123,7 +124,7 @@ def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def _text(item: Mapping[str, Any]) -> str:
-    """What an item adds to the running text."""
+    """Return the text that an item adds to the answer."""
     kind = text_of(item.get("kind"))
     if kind == "inlineReference":
         reference = mapping_of(item.get("inlineReference"))
@@ -146,7 +147,7 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 
 
 def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield a call as the chat kept it: what was done in words, the command, and what came of it."""
+    """Yield a call: its description, its command, and its result."""
     id, name = item.get("toolCallId"), item.get("toolId")
     data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
     line = mapping_of(data.get("commandLine"))
@@ -167,7 +168,7 @@ def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _words(value: object) -> str:
-    """Return a Markdown string, which is a text or an object that holds one."""
+    """Return a Markdown string, which is a text or an object with one."""
     return text_of(value) or text_of(mapping_of(value).get("value"))
 
 

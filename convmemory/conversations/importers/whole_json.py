@@ -1,4 +1,4 @@
-"""JSON documents that must be parsed at once, within bounds."""
+"""JSON documents that must be parsed at once, within limits."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
-    """Return the file's value. Raises: TooLarge, InvalidInput with the place where it is no JSON."""
+    """Return the file's value. Raises: TooLarge, InvalidInput with the position of the error."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
@@ -41,7 +41,7 @@ def parse_json(text: str) -> Any:
 
 
 def column_json(text: object) -> Any:
-    """Return the value in a column of a database, None if it holds none that can be read."""
+    """Return the JSON value in a column of a database, None if it is not readable."""
     if not isinstance(text, str) or has_too_many_values(text):
         return None
     try:
@@ -51,7 +51,7 @@ def column_json(text: object) -> Any:
 
 
 def objects_in(value: object, what: str, report: FileReport) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list; what else stands in it is skipped."""
+    """Yield the objects of a list; other items are reported as skipped."""
     for number, item in enumerate(value if isinstance(value, list) else [], 1):
         if isinstance(item, Mapping):
             yield item
@@ -60,5 +60,5 @@ def objects_in(value: object, what: str, report: FileReport) -> Iterator[Mapping
 
 
 def dumped(value: object) -> bytes:
-    """Return the value as JSON, for keeping it; payloads and what is nested too deeply are left out."""
+    """Return the value as JSON for storage, without payloads and levels that are nested too deeply."""
     return json.dumps(value_without_payloads(value), ensure_ascii=False).encode("utf-8", "replace")

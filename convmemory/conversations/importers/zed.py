@@ -1,6 +1,7 @@
 """Threads of Zed's agent: `threads/threads.db`, one zstd-compressed JSON document each.
 
-Messages have no times and, before 0.3.0, another shape; both are read.
+Messages have no times and, before 0.3.0, another format; both are read.
+
 Source: zed-industries/zed `crates/agent/src/db.rs`, `crates/agent/src/legacy_thread.rs`.
 """
 
@@ -73,7 +74,7 @@ class ZedImporter:
 
 
 def _thread(kind: str, data: object) -> Mapping[str, Any]:
-    """Return the document of a thread, decompressed within bounds. Raises: InvalidInput."""
+    """Return the document of a thread, decompressed within limits. Raises: InvalidInput."""
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
     if not isinstance(data, bytes) or kind not in ("zstd", "json"):
@@ -87,7 +88,10 @@ def _thread(kind: str, data: object) -> Mapping[str, Any]:
 
 
 def _decompressed(data: bytes) -> bytes:
-    """Raises: InvalidInput where the frame is damaged, cut off or too large; TooLarge for the upload as a whole."""
+    """Decompress a thread.
+
+    Raises: InvalidInput if the frame is damaged, cut off or too large; TooLarge for the upload as a whole.
+    """
     reader = zstandard.ZstdDecompressor(max_window_size=MAX_DOCUMENT_BYTES * 2).stream_reader(data)
     found = bytearray()
     try:
@@ -120,7 +124,7 @@ def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[Message
 
 
 def _role(value: Mapping[str, Any]) -> tuple[Role | None, Mapping[str, Any]]:
-    """Who speaks, and the message: `{"User": {…}}`, or `{"role": "user", …}` of older threads."""
+    """Return the role and the message: of `{"User": {…}}`, or of `{"role": "user", …}` in older threads."""
     if "role" in value:
         return _ROLES.get(text_of(value["role"])), value
     if "User" in value:
@@ -166,7 +170,7 @@ def _segment(item: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _address(uri: object) -> str:
-    """What a mention names: a file's path, a thread's name."""
+    """Return the target of a mention: a file's path, or a thread's name."""
     if isinstance(uri, str):
         return uri
     inner = mapping_of(next(iter(mapping_of(uri).values()), None))

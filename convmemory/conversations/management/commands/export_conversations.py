@@ -1,4 +1,4 @@
-"""`manage.py export_conversations FILE --user U --format markdown`: conversations as one file, keys masked."""
+"""`manage.py export_conversations FILE --user U --format markdown`: export conversations to one file, keys masked."""
 
 from argparse import ArgumentParser
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`manage.py hide_keys [--user U]`: hide the keys in what was stored before keys were hidden on import."""
+"""`manage.py hide_keys [--user U]`: hide the keys in messages stored before keys were hidden on import."""
 
 from argparse import ArgumentParser
 from typing import Any

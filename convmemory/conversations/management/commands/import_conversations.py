@@ -106,7 +106,7 @@ def _row(path: str, format: str, cells: Any, width: int) -> str:
 
 
 def _details(file: FileReport) -> list[str]:
-    """What to report about a file besides its counts."""
+    """Return the lines about a file besides its counts."""
     lines = [f"error: {error}" for error in file.errors]
     lines += [f"WARNING: {warning}" for warning in file.warnings] + [f"note: {note}" for note in file.notes]
     lines += [f"{'repaired' if issue.kept else 'skipped'} {issue.place}: {issue.reason}" for issue in file.issues]

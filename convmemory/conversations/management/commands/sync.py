@@ -1,6 +1,6 @@
-"""`manage.py sync --user U`: import what the coding agents of this machine have written since the last time.
+"""`manage.py sync --user U`: import new and changed conversations of the coding agents on this machine.
 
-Reports what it found and asks before the first import; names the sessions that Claude Code is about to delete.
+Lists them and asks before the first import; names the sessions that Claude Code is about to delete.
 """
 
 import os
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         self._warn(Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
 
     def _ask(self, user: str) -> None:
-        """Raises: CommandError if the answer is no, or nobody can be asked."""
+        """Ask for confirmation. Raises: CommandError if the answer is no, or without a terminal."""
         if not sys.stdin.isatty():
             raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
         if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):

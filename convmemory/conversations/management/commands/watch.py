@@ -1,4 +1,4 @@
-"""`manage.py watch --user U`: `sync`, repeated whenever an agent writes, until Ctrl-C.
+"""`manage.py watch --user U`: run `sync` whenever an agent writes, until Ctrl-C.
 
 Checks every few seconds for folders that disappear or that an agent creates later.
 """
