@@ -39,6 +39,7 @@ def content_page(
         return TemplateResponse(request, "admin/content_refused.html", context, status=HTTPStatus.FORBIDDEN)
     if request.user.pk != owner_id and request.method != "POST":
         return TemplateResponse(request, "admin/content_ask.html", context)
+    # Before the content is loaded, so that no reading goes unrecorded.
     record_reading(reader=request.user, owner_id=owner_id, what=what)
     response = TemplateResponse(request, template, {**context, **content()})
     response.headers["Cache-Control"] = "no-store"

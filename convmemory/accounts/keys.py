@@ -18,7 +18,7 @@ from convmemory.core.text import content_hash
 
 KEY_PREFIX = "cvm_"
 USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write a minute
-MAX_DAYS = 36_500
+MAX_DAYS = 36_500  # a hundred years
 
 
 def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
@@ -81,6 +81,7 @@ def user_of_key(key: str, *, writes: bool = True) -> User | None:
     found: Any = next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
     if found is None:
         return None
+    # The edge then counts requests with this key for its user, without a query.
     callers.known.note(key, found.pk)
     if writes and found.key_is_read_only:
         raise ReadOnlyKey

@@ -21,7 +21,7 @@ from convmemory.accounts.options import QuotaOptions
 from convmemory.core.errors import QuotaUsedUp
 from convmemory.core.sql import load_sql
 
-BYTES_A_TOKEN = 4
+BYTES_A_TOKEN = 4  # an estimate for endpoints that report no usage
 
 
 @dataclass(frozen=True, slots=True)

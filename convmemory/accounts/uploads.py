@@ -16,6 +16,7 @@ from convmemory.core.errors import InvalidInput
 
 T = TypeVar("T")
 
+# Threads of their own, because copying an upload can take minutes.
 _uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
 
 

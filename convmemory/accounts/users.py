@@ -40,6 +40,7 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
 
 def _require_free(username: str) -> None:
     """Raise InvalidInput if the name is taken."""
+    # Names that differ in case only would confuse people, and Django's form for new accounts refuses them.
     taken = User.objects.filter(username__iexact=username).values_list("username", flat=True).first()
     if taken == username:
         how = SIGN_IN_REMEDY.format(name=username)

@@ -22,7 +22,7 @@ from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.languages import languages
 
-NEW_KEY_COOKIE = "convmemory_new_key"
+NEW_KEY_COOKIE = "convmemory_new_key"  # a cookie, so that the server need not store the key
 NEW_KEY_S = 60  # the redirect follows at once
 
 

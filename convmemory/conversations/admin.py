@@ -29,6 +29,7 @@ from convmemory.core.text import cut
 
 TURNS_PER_PAGE = 50
 MESSAGES_PER_PAGE = 50
+# The admin's content page cuts longer parts; nothing is lost, because their owner sees them in full.
 PART_CHARS = 5_000
 
 
@@ -95,6 +96,7 @@ class MessageAdmin(ContentAdmin):
     content_template = "admin/conversation_content.html"
 
     def get_queryset(self, request: HttpRequest) -> Any:
+        # Parts can be megabytes, and lists show none of them.
         return super().get_queryset(request).defer("parts")
 
     @admin.display(boolean=True)
@@ -177,6 +179,7 @@ class EventAdmin(ContentAdmin):
     content_template = "admin/conversation_content.html"
 
     def get_queryset(self, request: HttpRequest) -> Any:
+        # Lists show neither, and payloads are up to 4 KB each.
         return super().get_queryset(request).defer("payload", "words")
 
     def content_of(self, request: HttpRequest, obj: Event) -> dict[str, Any]:

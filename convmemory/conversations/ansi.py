@@ -18,11 +18,13 @@ _SEQUENCE = re.compile(
     r"|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)"  # titles and links
     r"|[()][0-9A-Za-z]|[=>78cDEHM])"
 )
+# The 16 colours of VS Code's terminal.
 _PALETTE = (
     (0, 0, 0), (205, 49, 49), (13, 188, 121), (229, 229, 16), (36, 114, 200), (188, 63, 188), (17, 168, 205),
     (229, 229, 229), (102, 102, 102), (241, 76, 76), (35, 209, 139), (245, 245, 67), (59, 142, 234), (214, 112, 214),
     (41, 184, 219), (255, 255, 255),
 )  # fmt: skip
+# The other 240 colours of xterm: a cube of 6 x 6 x 6, then 24 greys.
 _CUBE = (0, 95, 135, 175, 215, 255)
 _ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "struck"}
 _OFF = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}, 27: {"inverse"}, 29: {"struck"}}

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from convmemory.core.errors import TooLarge
 
+# tarfile reads an extended header of any declared size in one call.
 MAX_READ_BYTES = 16 * 1024**2
 GZIP_START = b"\x1f\x8b"
 DAMAGED = (

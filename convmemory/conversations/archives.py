@@ -21,9 +21,9 @@ from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
 MAX_NAME_CHARS = 60  # of up to four bytes: file systems allow 255 bytes
-MAX_ASCII_NAME_CHARS = 200
+MAX_ASCII_NAME_CHARS = 200  # Codex identifies threads by long file names
 MAX_DEPTH = 40
-MAX_NOTES = 50
+MAX_NOTES = 50  # of one archive
 _ZIP_START = b"PK"
 _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", ".zip", ".gz")
 
@@ -150,6 +150,7 @@ class _Writer:
         self._count_entry(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # x: a second entry of the same name is noted, and overwrites nothing.
             with path.open("xb") as target:
                 self._copy(stream, target, path, is_decoded=is_decoded)
             if written_at is not None:
@@ -177,6 +178,7 @@ class _Writer:
     def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path, *, is_decoded: bool) -> None:
         try:
             while chunk := stream.read(CHUNK_BYTES):
+                # An entry's declared size can be false, so the bytes that were written count.
                 if is_decoded:
                     self.decoded.add(len(chunk))
                 target.write(chunk)
@@ -187,6 +189,7 @@ class _Writer:
 
 def _unzip(file: IO[bytes], writer: _Writer) -> None:
     with zipfile.ZipFile(file) as archive:
+        # At most `max_files` of each, files and folders: more can be refused before anything is written.
         if len(archive.infolist()) > 2 * writer.limits.max_files:
             raise TooLarge(
                 f"The archive holds more than {writer.limits.max_files} files or folders: upload it in parts."

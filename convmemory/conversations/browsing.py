@@ -77,6 +77,7 @@ def page_of_shelves(
     if cursor:
         at, pk = decode_moment(query, cursor)
         rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
+    # One more row than shown tells whether there is a next page.
     page = list(rows[: PAGE_ROWS + 1])
     shown = _rows(owner, page[:PAGE_ROWS], has_children=choice.is_everything)
     now = today or timezone.localdate()
@@ -117,6 +118,7 @@ def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bo
         own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
         for child in own.order_by("created_at", "pk")[:CHILDREN_SHOWN]:
             children.setdefault(child.parent_id or 0, []).append(child)
+    # Tags of parents and children in one query.
     everyone = [row.pk for row in page] + [child.pk for group in children.values() for child in group]
     tags = curating.tags_of(owner=owner, conversation_ids=everyone) if everyone else {}
 

@@ -17,7 +17,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import InvalidInput
 
-SOURCE_CHARS = 50
+SOURCE_CHARS = 50  # the column's length
 
 
 class AnotherHistory(InvalidInput):
@@ -35,6 +35,7 @@ def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> 
     if known is None:
         try:
             with transaction.atomic():
+                # A savepoint inside another transaction: the query below must work after an IntegrityError.
                 return ingest.create_conversation(owner=owner, draft=draft), True
         except IntegrityError:  # another request has just created it
             known = _known_or_none(owner, draft)

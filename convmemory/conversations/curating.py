@@ -19,6 +19,7 @@ from convmemory.core.text import one_line, storable
 
 TAG_CHARS = 50
 MAX_TAGS = 20
+# One request works through them one by one.
 MAX_CHOSEN = 200
 TAGS_LISTED = 100
 
@@ -41,6 +42,7 @@ def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starre
 def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
     """Set the time if it is not set yet, or unset it."""
     if len(conversation_ids) == 1:
+        # A single unknown conversation is an error; of many, unknown ones are ignored.
         get_conversation(owner=owner, conversation_id=conversation_ids[0])
     rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
     rows.filter(**{f"{field}__isnull": is_set}).update(**{field: timezone.now() if is_set else None})

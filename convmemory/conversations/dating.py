@@ -32,6 +32,7 @@ def date_undated(
         "conversation": conversation.pk,
         "begun": conversation.created_at,
     }
+    # With nested loops, dating 24,000 messages of one import took four minutes.
     execute_without_nested_loops(load_sql("convmemory.conversations", "date_messages"), parameters)
     newest = messages.filter(position__gte=first_changed).aggregate(at=Max("created_at"))["at"]
     conversation.updated_at = max(filter(None, (newest, last_active)), default=conversation.created_at)

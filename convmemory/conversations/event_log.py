@@ -35,6 +35,7 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
     every = iter(events)
     while batch := list(islice(every, BATCH)):
         new = [event for event in batch if last is None or event.line_number > last]
+        # Only new lines: a log grows at its end, and its stored lines never change.
         rows = Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
         size += sum(ROW_BYTES + len(to_canonical_json(row.payload).encode()) for row in rows)
         _set_turns(conversation, batch[: len(batch) - len(new)], turns)
@@ -76,4 +77,5 @@ def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list
         "lines": [event.line_number for event in events],
         "turns": [_turn_of(event, turns) for event in events],
     }
+    # Joins rows written by this transaction, of which the planner knows nothing yet.
     execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)

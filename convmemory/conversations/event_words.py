@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-MAX_WORD_CHARS = 64
+MAX_WORD_CHARS = 64  # longer runs are hashes or base64, and a prefix finds them
 MAX_QUERY_WORDS = 20
 
 _WORD = re.compile(r"[^\W_]+")
@@ -27,6 +27,7 @@ def words_in(text: str) -> Iterator[str]:
 def words_query(text: str) -> str:
     """Return the full text query for every word of the text, as prefixes; "" if it has none."""
     words = list(dict.fromkeys(words_in(text)))[:MAX_QUERY_WORDS]
+    # Words consist of letters and digits, so that nothing in the quotes needs escaping.
     return " & ".join(f"'{word}':*" for word in words)
 
 

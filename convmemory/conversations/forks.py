@@ -28,6 +28,7 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     original = _original(owner, draft, source_key_of(first))
     if original is None:
         return replace(draft, messages=whole)
+    # Compared by key and not by position, because the original may have grown since the fork.
     held = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
     return replace(
         draft,

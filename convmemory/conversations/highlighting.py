@@ -130,6 +130,7 @@ def _wrap(html: str, *, is_first: bool) -> str:
         for run in _MARKER.split(piece):
             if run in (_START, _END):
                 is_inside = run == _START
+            # Line breaks between elements are not text, except in code.
             elif is_inside and run and (in_code or run.strip() or "\n" not in run):
                 pieces += [mark, run, "</mark>"]
                 mark = _NEXT_MARK

@@ -14,7 +14,7 @@ from convmemory.core.text import storable
 
 MAX_LINKS = 2_000
 LINKS_PER_FILE = 20
-FILE_CHARS = 500
+FILE_CHARS = 500  # the column's length
 
 
 @dataclass(frozen=True, slots=True)

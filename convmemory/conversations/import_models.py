@@ -120,11 +120,13 @@ class Import(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=["queued", "running", "done", "failed", "undoing", "undone"]), name="import_state"
             ),
+            # One import of a person runs at a time, even if two workers claim in the same moment.
             models.UniqueConstraint(fields=["owner"], condition=Q(state="running"), name="import_one_running"),
         ]
         indexes = [
             models.Index(fields=["owner", "-id"], name="import_owner"),
             models.Index(fields=["owner", "digest"], condition=~Q(digest=""), name="import_digest"),
+            # For the sweep, which looks at unfinished imports of all owners every minute.
             models.Index(fields=["id"], condition=Q(state__in=["queued", "running"]), name="import_unfinished"),
         ]
 

@@ -20,9 +20,9 @@ from convmemory.core.acting import beside, in_group
 from convmemory.core.groups import every_group
 from convmemory.core.text import json_storable, storable
 
-LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=60)  # the watching worker renews it every 5 s
 MAX_ATTEMPTS = 5
-KEPT_FOR = timedelta(days=30)
+KEPT_FOR = timedelta(days=30)  # after the end; an import can be undone until then
 
 State = Import.State
 
@@ -122,4 +122,5 @@ def _own(row: Import) -> QuerySet[Import]:
 
 def _end(row: Import, **values: Any) -> None:
     if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+        # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
         upload_storage().delete(str(row.file.name))

@@ -29,12 +29,13 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, Storage
 from convmemory.core.text import storable
 from convmemory.core.work_folders import work_folder
 
-PROGRESS_EVERY = 500
+PROGRESS_EVERY = 500  # messages
 MAX_STORED_ERRORS = 50
 MAX_STORED_FILES = 1_000
 MAX_STORED_DETAILS = 2_000
 SHOWN_TYPES = 10
 DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
+# Read before the transaction begins, so that no lock is held while a file is parsed.
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 
@@ -88,6 +89,7 @@ class ImportReport:
 
     def to_stored_json(self) -> dict[str, Any]:
         """Return `to_json` for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
+        # The report is one JSON column, which a page reads as a whole.
         left = MAX_STORED_DETAILS
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
@@ -146,6 +148,7 @@ def import_paths(
         if report.is_cut_short:
             break
     report.ignored_files = walk.ignored
+    # After all files, because a parent can come after its children.
     link_children(owner=owner)
     return report
 
@@ -167,6 +170,7 @@ def import_upload(
     unpacked = unpack_upload(file, name, folder, limits, decoded)
     paths = [unpacked.root]
     if unpacked.files == 1:
+        # A file that is named itself is tried by every importer, whatever its name.
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
     with decoding(decoded):
         report = import_paths(

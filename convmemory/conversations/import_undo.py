@@ -61,4 +61,5 @@ def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
             delete_conversation(owner=owner, conversation_id=found.conversation_id)
     except (NotFound, Conversation.DoesNotExist):
         logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+    # Last: if a worker dies before, the next one repeats the step.
     ImportedConversation.objects.filter(pk=found.pk).delete()

@@ -23,7 +23,7 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, TooLarg
 from convmemory.core.queueing import keep_connection
 
 PROGRESS_S = 1.0
-EXIT_WITHOUT_DATABASE = 72
+EXIT_WITHOUT_DATABASE = 72  # the worker queues the import again
 NO_ROOM = "The server's disk is full. What was read until then is stored: make room, then upload it again."
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
         import_queue.fail(row, Import.Failure.UNREADABLE, str(error))
     except FileNotFoundError:
         import_queue.fail(row, Import.Failure.INTERNAL, _no_file(row))
+    # `run_limited` exits with EXIT_MEMORY for it.
     except MemoryError:
         raise
     except Exception as error:  # the boundary of the process: the owner sees the class, the log has the rest

@@ -22,9 +22,10 @@ from convmemory.core.text import cut, storable
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
+# One person's uploads must not fill the disk while they wait.
 MAX_UNFINISHED = 100
 MAX_PATH_CHARS = 1_000
-SPOOL_BYTES = 1024**2
+SPOOL_BYTES = 1024**2  # larger archives go to a temporary file
 MAX_UNFINISHED_UPLOADS = 4  # in units of the largest upload
 UNFINISHED = (Import.State.QUEUED, Import.State.RUNNING)
 _TOO_MUCH = (Import.Failure.TOO_LARGE, Import.Failure.TIME, Import.Failure.MEMORY)

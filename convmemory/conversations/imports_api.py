@@ -33,6 +33,7 @@ router = Router(tags=["imports"])
 
 WAIT_S = 60
 MAX_WAIT_S = 300
+# Short pauses first, because small files are read quickly.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 
 FORM: dict[str, Any] = {
@@ -66,7 +67,8 @@ async def upload(
     request: HttpRequest, response: HttpResponse, wait: QueryEx[int, P(ge=0, le=MAX_WAIT_S)] = WAIT_S
 ) -> Any:
     """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
-    on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report."""
+    on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report.
+    """
     owner = caller_of(request)
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)

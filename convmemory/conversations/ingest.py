@@ -139,6 +139,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         elif created or has_new_headers:
             announce(conversation)
         stored_bytes = merged.stored_bytes + event_bytes
+        # Last, because it locks the owner's row until the commit.
         count_stored(owner_id=owner.pk, conversation_id=conversation.pk, change=stored_bytes)
     return SyncResult(
         conversation_id=conversation.pk,
@@ -170,6 +171,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
     """Delete the conversation, everything derived from it and the uploads that contain it. Raises: NotFound."""
     with transaction.atomic():
         freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
+        # Before the row is locked: receivers can wait for tasks that write derived rows.
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         freed += conversation.stored_bytes or 0

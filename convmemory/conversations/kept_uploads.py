@@ -137,6 +137,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
         size = draft.file.tell()
         draft.file.seek(0)
         digest = hashlib.file_digest(draft.file, "sha256").hexdigest()  # type: ignore[arg-type]
+        # Only now is the size known: compressed uploads are about a sixth of their size.
         if not _has_made_space(kept, size):
             return False
         kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0

@@ -4,6 +4,7 @@
 def merge_order(stored: list[int], incoming: list[int]) -> list[int]:
     """Return the incoming order, with stored messages that the source dropped after their predecessors."""
     kept = set(incoming)
+    # Stored messages that the source dropped, by the kept message before them.
     followers: dict[int | None, list[int]] = {}
     anchor: int | None = None
     for pk in stored:

@@ -21,6 +21,7 @@ from convmemory.conversations.turns import TurnCounter
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
 
+# Batches limit the memory of an import; the bytes count because single messages can be megabytes.
 BATCH = 500
 BATCH_BYTES = 8 * 1024**2
 
@@ -73,6 +74,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
     merged = Merged()
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
+    # Messages of a new conversation are numbered while they are inserted, which saves writing each row twice.
     counter = TurnCounter() if next_position == 0 else None
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(conversation, batch, known, merged)

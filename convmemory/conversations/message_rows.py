@@ -12,7 +12,7 @@ from convmemory.conversations.parts import Role, part_to_json
 from convmemory.conversations.turns import is_real_user_message
 from convmemory.core.text import content_hash, one_line, storable
 
-KEY_CHARS = 200
+KEY_CHARS = 200  # the column's length
 to_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
@@ -37,6 +37,7 @@ class MessageRow:
     @property
     def content_hash(self) -> bytes:
         """The SHA-256 of the content and its speaker."""
+        # Equals the canonical JSON of the whole list, without serialising the parts a second time.
         start = to_canonical_json([self.role, self.is_real_user, self.name])[:-1]
         end = ", true]" if self.superseded else "]"
         return hashlib.sha256(f"{start}, {self.parts_json}{end}".encode()).digest()

@@ -40,6 +40,7 @@ def insert_messages(
         row.position = position
     home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
     with connection.cursor() as cursor:
+        # psycopg escapes an array element by element, which cost a fifth of an import.
         messages = f"[{', '.join(row.to_json() for row in rows)}]"
         cursor.execute(load_sql("convmemory.conversations", "insert_messages"), home | {"messages": messages})
         ids = dict(cursor.fetchall())

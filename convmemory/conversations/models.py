@@ -175,6 +175,7 @@ class Message(models.Model):
             models.UniqueConstraint(
                 fields=["owner", "conversation", "position"],
                 name="message_position_unique",
+                # Messages change places within a transaction.
                 deferrable=Deferrable.DEFERRED,
             ),
             models.UniqueConstraint(

@@ -33,6 +33,7 @@ def count_turns(conversation: Conversation, *, from_position: int, message_count
     conversation.message_count = message_count
     conversation.turns_version += 1
     conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
+    # Conversations from sources without titles are named after their first question.
     if not conversation.title:
         first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
         conversation.title = one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
@@ -88,6 +89,7 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
     )
     messages = (TurnMessage(cast("Role", role), real, gone) for _, role, real, gone, _ in rows)
     numbers = number_turns(messages, first_number=first_turn)
+    # Most numbers stay the same, and every written row costs space until a vacuum.
     changed = [(pk, new) for (pk, *_, old), new in zip(rows, numbers, strict=True) if old != new]
     if changed:
         ids, values = zip(*changed, strict=True)

@@ -32,9 +32,10 @@ from convmemory.core.text import one_line
 
 TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
+# Longer text is shown as plain text, even on a page of its own.
 WHOLE_MARKDOWN_CHARS = 200_000
 GIST_CHARS = 120
-GIST_SOURCE_CHARS = GIST_CHARS * 8
+GIST_SOURCE_CHARS = GIST_CHARS * 8  # before white space is folded
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600

@@ -46,6 +46,7 @@ def picture_of(*, owner: AbstractBaseUser, conversation_id: int, position: int, 
     part = parts[index] if index < len(parts) else None
     source = MessageSource.objects.filter(owner_id=owner.pk, message=message).first() if message else None
     if isinstance(part, AttachmentPart) and source is not None:
+        # Stored parts have no reference into the source: of equal type and size, the order identifies them.
         earlier = sum(_is_same(other, part) for other in parts[:index] if isinstance(other, AttachmentPart))
         found = _payloads(bytes(source.data), part)
         if picture := _decoded(next((payload for at, payload in enumerate(found) if at == earlier), ""), part):

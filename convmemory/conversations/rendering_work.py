@@ -20,7 +20,7 @@ from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 STEPS = 300_000
 """Tried rules and created tokens for one page; 120,000 characters of ordinary Markdown take about 40,000."""
-HIGHLIGHT_CHARS = 20_000
+HIGHLIGHT_CHARS = 20_000  # longer code is only escaped
 PIECE_CHARS = 2_000  # of code per call: most lexers take quadratic time
 LINE_CHARS = 1_000
 CHARS_A_STEP = 2  # of code

@@ -27,7 +27,7 @@ from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
 
-LEASE = timedelta(minutes=10)
+LEASE = timedelta(minutes=10)  # the default; chats pass CHAT_LEASE_S and renew it
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ def begin_response(
     A question alone completes no turn, so nothing is numbered or announced before its answer. A response that was not
     finished within its lease is released first. Raises: NotFound, ConversationBusy, StorageFull.
     """
+    # no savepoint: fewer statements before a reply's first event
     with transaction.atomic(savepoint=False):
         position = _take_idle(owner, conversation_id, question, lease)
         if position is None:
@@ -103,6 +104,7 @@ def release_abandoned_response(*, conversation_id: int) -> bool:
         pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
     )
     with transaction.atomic():
+        # A locked row is in the hands of a writer that is finishing it.
         conversation = abandoned.select_for_update(skip_locked=True).first()
         if conversation is not None:
             _release(conversation)

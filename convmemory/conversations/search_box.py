@@ -17,7 +17,7 @@ SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
 TIMES = ("any",)  # "any": words of time are plain words; "": they restrict the time
-MAX_TYPED_CHARS = 2_000
+MAX_TYPED_CHARS = 2_000  # longer texts are searched for no tokens
 _TOKEN = re.compile(
     r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
     r'(?:"(?P<quoted>[^"]{1,300})"|(?P<plain>[^\s"]\S{0,299}))(?!\S)',

@@ -20,7 +20,7 @@ from convmemory.core.sql import load_sql
 BATCH = 20  # conversations per statement
 SHOWN = 12  # bars of agents, projects, models and tools
 MONTHS_SHOWN = 18
-CHARACTERS_A_TOKEN = 4
+CHARACTERS_A_TOKEN = 4  # an estimate, and the page says so
 WEEKS_SHOWN = 53
 
 

@@ -70,6 +70,7 @@ def _is_hidden(row: Message, stored: bytes) -> bool:
         superseded=row.superseded,
         raw=lines or b"",
     )
+    # `without_keys` returns the same object if there is nothing to hide.
     if lines is not None and hidden_keys.without_keys(draft) is draft:
         return False
     known = HiddenKey.objects.filter(owner_id=row.owner_id, message=row).aggregate(last=Max("number"))["last"] or 0

@@ -18,6 +18,7 @@ from convmemory.conversations.import_runner import ImportReport, OnStored, ignor
 from convmemory.core.text import storable
 from convmemory.push.places import Place, is_of_chats
 
+# A digest of the beginning tells growth from rewriting without reading the whole file.
 HEAD_BYTES = 64 * 1024
 DELETED_AFTER_DAYS = 30  # Claude Code's default
 WARNED_DAYS = 7
@@ -100,6 +101,7 @@ def sync_places(
         done = import_paths(owner=owner, paths=[_source_of(change)], on_stored=on_stored)
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
+        # A failed file is not recorded, so that the next sync tries it again.
         if not any(file.errors for file in done.files):
             _store_state(owner, change)
     return report

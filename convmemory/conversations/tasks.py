@@ -22,6 +22,7 @@ def enqueue_import(*, owner_id: int, import_id: int) -> None:
 def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
     """Import one upload in a separate process, then enqueue the owner's next, which may have arrived meanwhile."""
     state = run_import(owner_id=owner_id, import_id=import_id)
+    # An import can arrive while another one of the same owner runs, and its own task then ends at once.
     if state is not None:
         _enqueue_all(import_queue.next_imports(owner_id=owner_id))
     return {"state": state or "not now"}

@@ -19,6 +19,7 @@ from convmemory.conversations.syncing import SyncReport, sync_places
 from convmemory.conversations.watched_imports import WatchedImports
 from convmemory.push.places import Place
 
+# Agents write several lines at a time; one sync for all of them is enough.
 QUIET_MS = 400  # after the last change of a burst,
 BURST_MS = 2_000  # but no longer than this after the first
 LOOK_AGAIN_S = 5.0  # for new and deleted places

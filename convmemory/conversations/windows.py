@@ -14,6 +14,7 @@ from convmemory.conversations.parts import TextPart, ThinkingPart
 
 WINDOW_MESSAGES = 40
 MESSAGES_BEFORE_TURN = 8
+# A page has a limit of characters too, because single messages can be megabytes.
 WINDOW_CHARS = 120_000
 
 

@@ -49,7 +49,7 @@ def run_under_limits(
 ) -> None:
     """Call `work` with this process's arguments; the last three are the limits (megabytes, seconds, parent).
 
-    `access` returns what the process is confined to for its arguments.
+    `access` returns the process's permitted files for its arguments.
     """
     *arguments, memory_mb, timeout_s, parent_pid = sys.argv[1:]
     run_limited(
@@ -84,7 +84,7 @@ def run_limited(
         work(arguments)
     except MemoryError:
         os._exit(EXIT_MEMORY)  # exits at once: clean-up could need memory
-    except Exception as error:  # Python's own traceback would quote what was read
+    except Exception as error:  # Python's own traceback would quote foreign text
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             os._exit(EXIT_DISK)
         from convmemory.core.safe_tracebacks import safe_traceback

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Ending(Enum):
-    """How the child process ended."""
+    """The outcome of the child process."""
 
     DONE = "done"
     OUT_OF_TIME = "out of time"
@@ -115,7 +115,7 @@ def run_forked_child(
     environment: Mapping[str, str],
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Ending:
-    """Like `run_child`, for a module that calls `fork_server.serve`: only the first child loads it."""
+    """Run `module`, which calls `fork_server.serve`, like `run_child`: only the first child loads it."""
     _let_connection_go()
     server = _take_server(module, environment)
     try:
@@ -166,7 +166,7 @@ class ForkServer:
         return is_patient and self._started_as == (module, environment) and self._process.poll() is None
 
     def fork(self, arguments: Sequence[str]) -> "ForkedChild":
-        """Raises: BrokenPipeError if the server has ended."""
+        """Fork a child for these arguments. Raises: BrokenPipeError if the server has ended."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
         return ForkedChild(self, self.read_number(None))
@@ -203,7 +203,7 @@ class ForkedChild:
                 os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Like `subprocess.Popen.wait`; a child whose server was killed was killed with it."""
+        """Return the exit status, like `subprocess.Popen.wait`; a child whose server was killed was killed with it."""
         if self.status is None:
             try:
                 self.status = self.server.read_number(timeout)

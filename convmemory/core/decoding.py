@@ -16,7 +16,10 @@ MB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """How much an upload may expand. Real archives, transcripts and databases reach 10 to 20 times their size."""
+    """Limits on the expansion of an upload.
+
+    Real archives, transcripts and databases reach 10 to 20 times their size.
+    """
 
     max_bytes: int = 2 * 1024**3
     max_ratio: int = 100  # of decoded bytes to bytes of the upload,

@@ -29,7 +29,7 @@ class OwnerCache(Generic[K, V]):
                 self._owners.move_to_end(owner_id)
                 entries.move_to_end(key)
                 return entries[key]
-        value = make()  # outside the lock, so that slow values do not hold up other owners
+        value = make()  # outside the lock, so that other owners need not wait for slow values
         with self._lock:
             entries = self._owners.setdefault(owner_id, OrderedDict())
             entries[key] = value

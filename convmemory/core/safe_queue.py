@@ -95,7 +95,7 @@ def _reporting(task: Callable[..., Any]) -> Callable[..., Any]:
                 return task(*args, **kwargs)
         except TimeoutException as error:
             raise TimeoutException(safe_traceback(error)) from None
-        except Exception as error:  # a task's boundary: django-q2 stores and logs what is raised here
+        except Exception as error:  # a task's boundary: django-q2 stores and logs the error
             raise TaskFailed(safe_traceback(error)) from None
 
     return run

@@ -26,7 +26,7 @@ DOCUMENT_PATHS = frozenset({"/api/v1/documents", "/documents"})
 MCP_PATH = "/mcp"
 MAX_MCP_REQUEST_MB = 1  # the body stays in memory, and the tools' arguments are short
 FORM_OVERHEAD = MB  # for an upload's other fields and boundaries; the view checks the file's own size
-LINGER_BYTES = 8 * MB
+LINGER_BYTES = 8 * MB  # of a refused body that are read and discarded
 LINGER_S = 2.0
 LINGER_PAUSE_S = 0.05  # between pieces of a discarded body, so that a flood costs almost no time
 

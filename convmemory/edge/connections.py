@@ -16,8 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from convmemory.edge.options import EdgeOptions
 
 MAX_HEAD_BYTES = 64 * 1024
+# Each costs memory and a descriptor. Without the bound, 600 connections that sent nothing stayed open (ADR 22).
 MAX_WAITING = 512
-UNREAD_S = 60.0
+UNREAD_S = 60.0  # for a client that reads nothing; a slow one is not affected
 
 
 class GuardedConnection(HttpToolsProtocol):

@@ -20,11 +20,11 @@ from convmemory.embeddings.embedder import Vector, unit_rows
 if TYPE_CHECKING:
     from openai import OpenAI, OpenAIError
 
-MAX_REQUESTS = 50_000
+MAX_REQUESTS = 50_000  # per batch, the API's limit
 MAX_BYTES = 100 * 1024**2  # the API allows 200 MB
 ENDPOINT: Literal["/v1/embeddings"] = "/v1/embeddings"
 MARK = "convmemory"  # the metadata field with the row that a batch belongs to
-LISTED = 100
+LISTED = 100  # the newest batches among which a lost id is found
 MAX_LINE_BYTES = 1024**2  # a vector of 4,000 numbers takes a tenth of it
 
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})

@@ -64,7 +64,7 @@ class TextsRefused(EmbeddingError):
     """Some texts of a batch could not be embedded; the others were."""
 
     def __init__(self, errors: dict[int, str], vectors: Vector) -> None:
-        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros if a text was refused."""
+        """Store `errors`, reasons by index, and `vectors` (n, dim), with rows of zeros for refused texts."""
         self.errors = errors
         self.vectors = vectors
         first = min(errors)

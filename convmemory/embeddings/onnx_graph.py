@@ -106,6 +106,7 @@ class _Graph:
         """Add one transformer layer: attention and feed-forward, each added to its input and normalised."""
         block = f"encoder.layer.{layer}."
         parts = [f"{block}attention.self.{name}" for name in ("query", "key", "value")]
+        # The fused operator takes query, key and value as one matrix.
         weights = np.concatenate([self._tensors[f"{part}.weight"].T for part in parts], axis=1)
         biases = np.concatenate([self._tensors[f"{part}.bias"] for part in parts])
         inputs = [hidden, self._weight(f"{block}qkv", weights), self._weight(f"{block}qkv.bias", biases), "lengths"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_RETRIES = 4
 QUERY_RETRIES = 1
-QUERY_TIMEOUT_S = 15.0
+QUERY_TIMEOUT_S = 15.0  # a person waits for the answer
 
 # OpenAI accepts 2,048 texts and 300,000 tokens per request; common servers accept 32 texts by default.
 _KNOWN_BATCH = 1024
@@ -40,7 +40,7 @@ _BATCH_TOKENS = 250_000
 _REQUEST_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
 _TOO_LONG = ("too long", "too large")
 _LENGTH_WORDS = ("token", "length", "context", *_TOO_LONG)
-_SHORTENINGS = 4
+_SHORTENINGS = 4  # halvings, down to a sixteenth of the text
 _PROBE = "A short sentence."
 _NO_KEY = "none"
 _SETTINGS = SettingNames.with_prefix("EMBEDDING")
@@ -65,6 +65,7 @@ class OpenAIEmbedder:
         self._encoding = tokens.encoding_for(options.model) if self._known else tokens.ESTIMATE
         self._sends_dimensions = self._known is not None and options.dimensions not in (0, self._known.dimensions)
         self._answers = False
+        # The client is opened by the first thread that needs it.
         self._opening = threading.Lock()
         self._opened: OpenAI | None = None
         self.card = read_card(options)

@@ -20,7 +20,7 @@ KNOWN_MODELS = {
     "text-embedding-3-large": KnownModel(3072, 8191, can_shorten=True),
     "text-embedding-ada-002": KnownModel(1536, 8191, can_shorten=False),
 }
-DEFAULT_MAX_TOKENS = 512
+DEFAULT_MAX_TOKENS = 512  # of most sentence models
 
 
 def read_card(options: EmbeddingOptions) -> ModelCard:

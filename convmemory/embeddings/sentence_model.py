@@ -29,13 +29,14 @@ BERT_MAX_SEQUENCE = 256
 GRAPH_MAX_SEQUENCE = 512
 """The default. A graph's memory grows with its square; longer texts are embedded in windows."""
 
+# Of a run, including the padding: attention takes memory by the square of the length.
 BATCH_SIZE = 32
 BATCH_TOKENS = 8_192
 RUN_TOKENS = 24
 """The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
 
-BERT_SPECIAL_TOKENS = 2
-_LEARNERS_SEQUENCE = 64
+BERT_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
+_LEARNERS_SEQUENCE = 64  # tokens, enough for the probe
 # These models number positions from after the padding's id, so that fewer are usable.
 _POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 

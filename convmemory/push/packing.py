@@ -18,7 +18,7 @@ from urllib.parse import quote
 from .ledger import Ledger
 from .places import Place, is_of_chats
 
-MAX_FILES = 50
+MAX_FILES = 50  # a refused archive is halved until the file at fault is alone
 MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
 CHUNK_BYTES = 1024**2
 _DATABASES = (".db", ".vscdb")
@@ -127,6 +127,7 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
         copy = Path(folder) / "copy.db"
         source = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5)
         with closing(source), closing(sqlite3.connect(copy)) as target:
+            # A copy of the file alone would lack the rows in the write-ahead log.
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
         # The same database gives the same archive, whose digest the server compares.

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CHUNK_BYTES = 256 * 1024
-TIMEOUT_S = 120
+TIMEOUT_S = 120  # longer than `WAIT_S`, for which the server may delay its answer
 WAIT_S = 60  # the longest that the server delays its response for the import's end
 LONGEST_PAUSE_S = 60.0
 TAKEN_STATES = ("queued", "running", "done")  # states of an import
@@ -55,6 +55,7 @@ def send(archive: Path, *, server: Server) -> Answer:
 
     Raises: Offline if it does not answer, PushError if the key is refused.
     """
+    # The client may have been killed after the server's answer and before recording it.
     if _is_there(archive, server):
         return Answer(taken=True)
     pause_s = 1.0

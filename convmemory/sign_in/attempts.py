@@ -23,7 +23,7 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import load_sql
 
 FORGET_FAILURES = timedelta(days=1)
-FORGET_ADDRESSES = timedelta(days=180)
+FORGET_ADDRESSES = timedelta(days=180)  # since the last right password from there
 LEAK_S = 600  # one failure is forgiven after this many seconds without another
 
 

@@ -18,6 +18,7 @@ from convmemory.conversations.rendering import message_kind, speaker_name
 from convmemory.conversations.rendering_work import STEPS, Work
 
 PAGES = 20  # the limit of rendering work, in pages of a conversation
+# The policy forbids scripts and loading, even if the sanitiser let something pass.
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>

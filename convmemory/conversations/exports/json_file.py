@@ -12,7 +12,7 @@ from convmemory.conversations.importers.own_json import FORMAT, VERSION
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_to_json
 
-ENTRY_CHARS = 8 * 1024**2
+ENTRY_CHARS = 8 * 1024**2  # the most that a reader has to hold in memory
 
 
 class JsonWriter:

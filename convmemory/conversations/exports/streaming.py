@@ -42,5 +42,6 @@ def _file_name(owner: AbstractBaseUser, selection: Selection) -> str:
     if len(selection.ids) != 1:
         return "conversations"
     row = Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()
+    # ASCII only: browsers disagree about other characters in this header.
     plain = (row or "")[: NAME_CHARS * 2].encode("ascii", "ignore").decode()
     return _UNSAFE.sub("-", plain).strip("-")[:NAME_CHARS].strip("-").lower() or f"conversation-{selection.ids[0]}"

@@ -21,7 +21,7 @@ from convmemory.core.work_folders import is_temporary
 
 HISTORY = ".aider.chat.history.md"
 START = "# aider chat started at "
-MAX_SESSION_BYTES = 64 * 1024**2
+MAX_SESSION_BYTES = 64 * 1024**2  # a session is in memory as a whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from convmemory.core.text import one_line
 TRANSCRIPT = "transcript.jsonl"
 METADATA = "metadata.json"
 MAX_METADATA_BYTES = 16 * 1024 * 1024
-MAX_RESULT_CHARS = 1_000_000
+MAX_RESULT_CHARS = 1_000_000  # longer results are not parsed for an error flag
 REMINDER = "<system-reminder>"
 SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
 
@@ -96,6 +96,7 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
     A damaged file is reported and skipped.
     """
     found: dict[str, Any] = {}
+    # The session's own file is last and overwrites the other's values.
     for path in (folder / "context-intelligence" / METADATA, folder / METADATA):
         if not path.is_file():
             continue
@@ -185,5 +186,6 @@ def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
     if given or "_" not in folder.name:
         return key_of(given, max_chars=290)
     stem = folder.name.partition("_")[0]
+    # The longest prefix that is a session's folder; without one, the id of a span is cut off.
     parents = (stem[:end] for end in range(len(stem), 0, -1) if (folder.parent / stem[:end]).is_dir())
     return key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)

@@ -45,6 +45,7 @@ def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
             report.skip(f"{path.name}:{item.number}", "an event without a type")
             continue
         prompts += kind == PROMPT_EVENT
+        # Several events on one line need different numbers: the number identifies an event.
         last = max(last + 1, item.number)
         yield _event(item, kind, line_number=last, prompts=prompts)
 

@@ -19,8 +19,9 @@ from convmemory.conversations.importers.sqlite import SharedDatabase
 from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.importers.versions import is_newer
 
+# Enough for every importer to recognise its format.
 HEAD_BYTES = 64 * 1024
-MAX_STORED_ISSUES = 50
+MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 SQLITE_START = b"SQLite format 3\0"
 

@@ -77,5 +77,6 @@ def record_messages(
         answers = MessageDraft(
             role="tool", parts=results, created_at=created_at, source_key=answers_key, raw=b"" if said else raw
         )
+        # A user's results answer earlier calls, so that they precede the text.
         drafts.insert(0 if role == "user" else len(drafts), answers)
     yield from drafts

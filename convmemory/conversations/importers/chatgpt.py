@@ -101,6 +101,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         if isinstance(node, Mapping)
     ]
     current = text_of(value.get("current_node"))
+    # Then the last node ends the current branch, so that the newest has to be last.
     if not current:
         nodes.sort(key=_written_at)
 

@@ -19,6 +19,7 @@ from convmemory.conversations.parts import (
 )
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
+# ChatGPT encloses entities and citations in private-use characters, older citations in lenticular brackets.
 _ENTITY = re.compile('\ue200entity\ue202\\["[^"\ue201]{0,100}","([^"\ue201]{0,200})"[^\ue201]{0,500}\ue201')
 _MARKS = re.compile(
     "\ue200[^\ue200\ue201]{0,500}\ue201|[\ue200-\ue2ff]|\u3010[^\u3010\u3011\u2020]{0,200}\u2020[^\u3010\u3011]{0,200}\u3011"

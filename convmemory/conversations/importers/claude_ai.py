@@ -23,7 +23,7 @@ from convmemory.conversations.parts import AttachmentPart, Part, TextPart
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude"
-NO_PARENT = "00000000-0000-4000-8000-000000000000"
+NO_PARENT = "00000000-0000-4000-8000-000000000000"  # the parent of a first message
 COMPANIONS = frozenset({"users.json", "user.json", "login_history.json"})
 _CONVERSATIONS = re.compile(rb'"chat_messages"\s*:')
 _PROJECTS = re.compile(rb'"(?:prompt_template|docs)"\s*:')

@@ -27,7 +27,7 @@ from convmemory.conversations.importers.values import key_of, text_of
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude-code"
-MAX_SOURCE_ID_CHARS = 290
+MAX_SOURCE_ID_CHARS = 290  # the column has 300
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _MARKS = frozenset({"uuid", "sessionId", "leafUuid", "parentUuid", "snapshot", "messageId"})

@@ -44,6 +44,7 @@ class _Answer:
     _calls: set[str] = field(default_factory=set)
 
     def add(self, parts: Sequence[Part], line: bytes) -> None:
+        # A later line of the same message can repeat a call.
         self.parts.extend(part for part in parts if not (isinstance(part, ToolCallPart) and part.id in self._calls))
         self._calls.update(part.id for part in parts if isinstance(part, ToolCallPart) and part.id)
         self.lines.append(line)

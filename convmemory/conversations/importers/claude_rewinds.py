@@ -75,6 +75,7 @@ class RewindTracker:
         """Return for each line the last one that descends from it, and whether an answer does."""
         last = list(range(len(self._parents)))
         answered = bytearray(len(self._parents))
+        # Parents precede their children, so that one backward pass is enough.
         for number in range(len(self._parents) - 1, -1, -1):
             if self._kinds[number] == Kind.ANSWER:
                 answered[number] = 1

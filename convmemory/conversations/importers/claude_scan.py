@@ -94,6 +94,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
             continue
         scan.session_id = scan.session_id or text_of(item.value.get("sessionId"))
         scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
+        # A background session begins with a copy of the session from which it was forked.
         scan.is_fork = scan.is_fork or item.value.get("sessionKind") == "bg"
         scan.version = text_of(item.value.get("version")) or scan.version
         if item.value.get("isSidechain") is True and not subagent:
@@ -141,6 +142,7 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
             scan.first_prompt = scan.first_prompt or one_line(text, TITLE_CHARS)
             scan.queue.attachment(item.place, text, key)
     elif kind == "custom-title":
+        # The last title counts, because a session can be renamed.
         scan.custom_title = text_of(value.get("customTitle")) or scan.custom_title
     elif kind == "ai-title":
         scan.ai_title = text_of(value.get("aiTitle")) or scan.ai_title

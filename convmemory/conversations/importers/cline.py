@@ -67,6 +67,7 @@ class ClineImporter:
             title=text_of(about.get("task")),
             agent=agent,
             project=text_of(about.get("workspace")) or text_of(about.get("cwdOnTaskInitialization")),
+            # A task's id is the time of its start in milliseconds.
             created_at=time_of(about.get("ts")) or time_of(task),
             parent_source_id=key_of(text_of(about.get("parentTaskId")), max_chars=290),
         )

@@ -20,7 +20,7 @@ from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, text_of
 
 AGENT = "codex"
-MAX_ID_CHARS = 290
+MAX_ID_CHARS = 290  # the column has 300
 
 _ENVELOPE = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"})
 _BARE = frozenset({"function_call", "function_call_output", "tool_call", "tool_result", "function_result"})
@@ -87,6 +87,7 @@ def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) ->
         for record in read_records(page.path):
             beyond = page.counts_until is not None and record.offset >= page.counts_until
             for draft in reader.read(record, superseded=beyond or not is_current):
+                # Files of a thread can repeat each other's messages.
                 if draft.source_key not in seen:
                     seen.add(draft.source_key)
                     yield draft

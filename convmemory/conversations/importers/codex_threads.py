@@ -141,6 +141,7 @@ def _rollouts(folder: Path, depth: int) -> Iterator[Path]:
     except OSError as error:
         raise InvalidInput(f"{folder.name} cannot be read: {error.strerror or error}.") from error
     for entry in entries:
+        # Folders of year, month and day.
         if depth < 3 and _DAY.fullmatch(entry.name) and entry.is_dir():
             yield from _rollouts(entry, depth + 1)
         elif _NAME.search(entry.name):

@@ -13,10 +13,10 @@ import zstandard
 from convmemory.core.decoding import count_decoded_up_to
 
 ZSTD_START = b"\x28\xb5\x2f\xfd"
-MAX_WINDOW_BYTES = 128 * 1024**2
+MAX_WINDOW_BYTES = 128 * 1024**2  # of `zstd --long`, the largest that decoders accept by default
 MAX_DECOMPRESSED_BYTES = 4 * 1024**3
 BUFFER_BYTES = 256 * 1024
-_MOST_HEADER_BYTES = 18
+_MOST_HEADER_BYTES = 18  # Source: RFC 8878, section 3.1.1
 _SKIPPABLE_END = b"\x2a\x4d\x18"
 
 

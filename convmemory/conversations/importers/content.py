@@ -123,6 +123,7 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     parts.extend(content_parts(content, unknown=unknown))
     if isinstance(value.get("refusal"), str):
         parts.extend(_text(value["refusal"]))
+    # A call can be present both as a block and in `tool_calls`.
     known = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
     parts.extend(call for call in _calls_beside(value) if not call.id or call.id not in known)
     if content is None and not parts and "content" not in value:

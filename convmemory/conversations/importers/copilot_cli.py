@@ -28,7 +28,7 @@ from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import Role
 
-MAX_SUMMARY_BYTES = 64 * 1024
+MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
 SUMMARY = "summary: "
 
 _MESSAGES: dict[str, Role] = {

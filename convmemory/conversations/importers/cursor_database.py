@@ -70,6 +70,7 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     headers = [mapping_of(header) for header in listed] if isinstance(listed, list) else []
     prefix = f"bubbleId:{text_of(composer.get('composerId'))}"
     keys = {f"{prefix}:{text_of(header.get('bubbleId'))}" for header in headers}
+    # A range of keys, because ";" follows ":" in ASCII. One query per chat: each costs a round trip to the child.
     rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"]) if keys else ()
     stored = {row["key"]: mapping_of(column_json(row["value"])) for row in rows if row["key"] in keys}
     for header in headers:

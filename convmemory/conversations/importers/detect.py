@@ -126,13 +126,14 @@ class Walk:
                 yield Found(Source(path, label), reason="neither a file nor a folder")
 
     def _named_file(self, path: Path, label: str) -> Iterator[Found]:
-        """Yield a file that was named itself: its format is taken as given, a session's file stands for its folder."""
+        """Yield a file that is named itself: its `format` is trusted, and a session's file is mapped to its folder."""
         for importer in self._tried:
             entries = importer.reads.folder_entries
             if entries and path.name in entries and _score(importer, folder := Source(path.parent, label)):
                 yield Found(folder, importer)
                 return
         source = Source(path, label)
+        # The user names the format, so that a file which no importer recognises can still be read.
         if self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries):
             yield Found(source, self._tried[0])
             return
@@ -163,6 +164,7 @@ class Walk:
                 folders.append(entry)
             else:
                 yield from self._listed_file(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
+        # Files before folders: a session precedes its subagents, whose files are in a folder next to it.
         for entry in folders:
             yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
 

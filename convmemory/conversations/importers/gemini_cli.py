@@ -27,7 +27,7 @@ from convmemory.conversations.importers.whole_json import dumped, load_json, obj
 from convmemory.conversations.parts import Role
 
 MAX_PATH_CHARS = 4096
-FOLDERS_ABOVE = 3
+FOLDERS_ABOVE = 3  # `.project_root` is at most this far above a chat
 
 _ROLES: dict[str, Role] = {
     "user": "user",

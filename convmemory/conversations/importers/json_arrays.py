@@ -18,7 +18,7 @@ from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.core.errors import InvalidInput
 
-MAX_ELEMENT_CHARS = 64 * 1024**2
+MAX_ELEMENT_CHARS = 64 * 1024**2  # an element is in memory as a whole
 CHUNK_BYTES = 1024**2
 HEAD_CHARS = 1024**2  # within which an object must name its array
 
@@ -74,6 +74,7 @@ class _Text:
         if self.ended:
             return False
         left = self.text[self.at :]
+        # Doubling keeps the copying linear in the length of an element.
         data = self._file.read(max(CHUNK_BYTES, len(left)))
         self.ended = not data
         self.text, self.at = left + self._decoder.decode(data, final=self.ended), 0
@@ -185,6 +186,7 @@ class _Document:
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         """Return whether the error can come from the end of the text, and more could be read."""
         text = self._text
+        # An error in the last characters can be a token that the end of the chunk cuts.
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 

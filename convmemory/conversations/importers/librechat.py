@@ -78,6 +78,7 @@ def _conversation(value: Message, nodes: list[Node[Message]], source: Source, re
 
 def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
     """Yield the messages, children after their parent; a message without a named parent follows the one before it."""
+    # A stack and no recursion, because the depth of a foreign tree is unbounded.
     waiting: list[tuple[object, str | None]] = [(item, None) for item in reversed(listed)]
     previous, count = "", 0
     while waiting:

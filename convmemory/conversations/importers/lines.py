@@ -17,6 +17,7 @@ from convmemory.core.errors import InvalidInput
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
+# A record's type is at its beginning, so that long lines can be skipped without parsing them.
 LINE_HEAD_BYTES = 400
 LINE_TOO_LONG = (
     f"the line is longer than {MAX_LINE_BYTES // 1024**2} MB: divide it, or leave out the files that are embedded in it"
@@ -25,7 +26,7 @@ LINE_TOO_LONG = (
 _DECODER = json.JSONDecoder(strict=False)  # accepts raw control characters in strings
 _SPACE = re.compile(r"\s*")
 _FRESH_OBJECT = re.compile(r'\{"(?:type|parentUuid|role|messages)"\s*:')
-_MAX_RESUME_ATTEMPTS = 20
+_MAX_RESUME_ATTEMPTS = 20  # limits the work on a hostile line
 _NAMES = {str: "a string", list: "a list", bool: "true or false", int: "a number", float: "a number"}
 
 

@@ -14,7 +14,7 @@ from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.core.errors import TooLarge
 
 MAX_LOG_BYTES = 128 * 1024**2
-MAX_STEPS = 64
+MAX_STEPS = 64  # the longest path of a change
 INITIAL, SET, PUSH, DELETE = range(4)
 
 

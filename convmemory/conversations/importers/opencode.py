@@ -22,7 +22,7 @@ from convmemory.conversations.importers.whole_json import load_json, objects_in
 from convmemory.core.errors import ConvMemoryError
 
 MAX_FILE_BYTES = 16 * 1024**2
-MAX_FILES = 200_000
+MAX_FILES = 200_000  # a folder with a file per part can have very many
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def _first_generation(
     """Yield messages with their parts; reverted messages are superseded."""
     reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
     gone = False
+    # Merged with the messages here: a query per message would cost a round trip to the child each.
     parts = database.rows("opencode_parts", [session["id"]])
     part = next(parts, None)
     for row in database.rows("opencode_messages", [session["id"]]):

@@ -107,6 +107,7 @@ class _Archive:
                 yield _loaded(line, f"{name}:{number}")
 
     def _has(self, name: str) -> bool:
+        # A dictionary, where `namelist()` would be searched from its beginning.
         return name in self._zip.NameToInfo if self._zip else (self._path / name).is_file()
 
     def _file(self, name: str) -> IO[bytes]:

@@ -17,9 +17,9 @@ _URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
 _WRAPPED = re.compile(
     r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
 )
-_SAMPLE_CHARS = 4096
+_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
 _MIN_DISTINCT = 20
-_MAX_QUICK_CHARS = 1_000_000
+_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
 _MIN_LINE_CHARS = 60
 
 
@@ -56,6 +56,7 @@ def _may_contain_runs(text: str) -> bool:
     longest = max(lengths, default=0)
     if longest < _MIN_LINE_CHARS:
         return False
+    # Twelve lines, as in `_WRAPPED`.
     return longest >= MIN_BASE64_CHARS or sum(length >= _MIN_LINE_CHARS for length in lengths) >= 12
 
 

@@ -23,8 +23,8 @@ from convmemory.conversations.importers.values import key_of, mapping_of, short_
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-MAX_OPENING = 20
-MIN_GLOBAL_ID_CHARS = 8
+MAX_OPENING = 20  # messages at most that name a conversation without an id
+MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
 
 _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
 _OTHER_PROGRAMS = re.compile(

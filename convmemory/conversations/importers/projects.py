@@ -5,7 +5,7 @@ Only the path's text is used: the directory may be on another machine, or delete
 
 import re
 
-MAX_CHARS = 4_000
+MAX_CHARS = 4_000  # Linux has no longer paths
 _WORKTREE = re.compile(r"[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+")
 
 

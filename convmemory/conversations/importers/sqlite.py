@@ -31,8 +31,9 @@ from convmemory.core.work_folders import work_folder
 
 STATEMENTS = "convmemory.conversations.importers"
 MAX_COPY_BYTES = 4 * 1024**3
-LOCK_WAIT_S = 2.0
-COPY_ATTEMPTS = 3
+LOCK_WAIT_S = 2.0  # then a copy is read, because a lock can last as long as its program runs
+COPY_ATTEMPTS = 3  # a copy is used only if nothing changed while it was made
+# No limit of SQLite applies within one call: a generated column in a file of 12 kB ran without end.
 STALL_S = 20.0
 READER_MEMORY_MB = 1024
 READER_TIMEOUT_S = 24 * 3600  # the parent has its own limit; databases of many gigabytes take hours

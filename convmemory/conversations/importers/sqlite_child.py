@@ -25,7 +25,7 @@ from convmemory.core.confinement import Access
 
 MAX_VALUE_BYTES = 64 * 1024**2
 MAX_TABLES = 1_000
-BATCH_ROWS = 500
+BATCH_ROWS = 500  # in one answer, to save round trips
 BATCH_BYTES = 1024**2
 BATCH_S = 1.0
 

@@ -91,6 +91,7 @@ def _cut_cycles(parents: list[int | None], report: FileReport, place: str) -> No
         chain: list[int] = []
         on_chain: set[int] = set()
         at: int | None = start
+        # Settled nodes are not visited again, which keeps this linear.
         while at is not None and not settled[at]:
             chain.append(at)
             on_chain.add(at)

@@ -9,8 +9,9 @@ from typing import Any
 
 from convmemory.core.text import storable
 
+# Times before any chat program are defaults or wrong units.
 EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
-MAX_CLOCK_SKEW = timedelta(days=2)
+MAX_CLOCK_SKEW = timedelta(days=2)  # a later time is an error, not a clock that is ahead
 
 _MAX_TIME_CHARS = 64
 _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")

@@ -109,6 +109,7 @@ def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[Message
     keys = MessageKeys()
     model = text_of(mapping_of(thread.get("model")).get("model"))
     values = thread.get("messages")
+    # "Resume" is a marker without content.
     known = [value for value in values if value != "Resume"] if isinstance(values, list) else []
     for value in objects_in(known, "message", report):
         role, inner = _role(value)

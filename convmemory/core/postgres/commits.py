@@ -13,7 +13,7 @@ VIOLATION = "23"
 
 @contextmanager
 def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
-    """In this block, a commit that fails because a node found a constraint violated raises IntegrityError."""
+    """Convert a commit failure in the block to IntegrityError if a node reported a violated constraint."""
     violations: list[str] = []
 
     def note(said: Diagnostic) -> None:
