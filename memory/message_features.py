@@ -1,7 +1,7 @@
 """The features by which messages are ranked inside the best turns of a query.
 
 Reads the passages and texts of the messages: the score of the message's turn, of the neighbouring turns, and everything
-that distinguishes messages of one turn. Source: docs/adr/0011-recall-of-messages.md.
+that distinguishes messages of one turn. Source: docs/adr/0011-rank-messages-within-found-turns.md.
 """
 
 from collections.abc import Mapping, Sequence

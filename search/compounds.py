@@ -2,7 +2,7 @@
 
 A long word is split at its hyphenation points, which lie between its parts and between syllables. Whatever begins or
 ends at one counts as a part; fragments that are not words do no harm, because nobody searches for them. Source:
-docs/adr/0053-words-of-other-languages.md.
+docs/adr/0053-index-each-text-in-its-language.md.
 """
 
 import re

@@ -4,7 +4,7 @@ A request begins without an owner and takes on its caller's identity once the ca
 its owner's. Commands and sweeps run as maintenance. Without an owner, no row that belongs to a person is visible.
 
 `core/postgres/base.py` applies the identity to connections. Reasons: docs/adr/0066-row-level-security.md; for owner
-groups, docs/adr/0072-owner-groups.md.
+groups, docs/adr/0072-schema-per-owner-group.md.
 """
 
 from collections.abc import Iterator

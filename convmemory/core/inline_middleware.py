@@ -2,7 +2,7 @@
 
 Under ASGI Django moves every hook of every middleware into a thread and back, in case it waits for the database. For a
 request that starts a stream, that is most of the work. The hooks here only compute, and the two that can wait use a
-thread when they are about to. Under WSGI and in tests nothing differs. Reasons: docs/adr/0019-inline-middleware.md.
+thread when they are about to. Under WSGI and in tests nothing differs. Reasons: docs/adr/0019-event-loop-middleware.md.
 """
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
 """The language of a page: its reader's choice, else the browser's preference, else English.
 
 Programs, tools and the administration always get English, so that texts which they match never change. Reasons:
-docs/adr/0056-pages-in-the-readers-language.md.
+docs/adr/0056-translate-pages-only.md.
 """
 
 from django.http import HttpRequest

@@ -1,7 +1,7 @@
 """MCP over streamable HTTP at `/mcp`: an ASGI application beside Django's, in every web process.
 
 Stateless: each POST has its own key and is answered in full, so any process can serve any request
-(docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request with a valid key.
+(docs/adr/0012-stateless-mcp-in-web-processes.md). The SDK is loaded by the first request with a valid key.
 """
 
 from collections.abc import Mapping

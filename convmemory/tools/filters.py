@@ -1,6 +1,6 @@
 """The filters of every search tool: which speakers, and which conversations.
 
-Each tool defines its own default scope; docs/adr/0038-default-scope-of-tools.md says why.
+Each tool defines its own default scope; docs/adr/0038-default-scope-per-tool.md says why.
 """
 
 from typing import Annotated, Any, Literal

@@ -2,7 +2,7 @@
 
 Reads items, writes passages, `ItemEmbedding` and `SourceIndex`. Lexical documents belong to no space and are not
 changed. Items already in the space are found by content hash, so that a killed build continues where it stopped. See
-docs/adr/0015-reembedding-beside-the-active-space.md.
+docs/adr/0015-build-new-embedding-space-online.md.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 The question contains the words that a later query uses, and the answer often does not. An item therefore also counts
 for the question just before it, the named speaker's words count separately, and an item that asks without answering
-counts less. Source: docs/adr/0045-the-question-before.md.
+counts less. Source: docs/adr/0045-score-answers-with-their-question.md.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Combines features into one score, and scores into one order. Pure: arrays in, arrays out.
 
 Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
-reciprocal rank fusion discards. Source: docs/adr/0007-fusion.md.
+reciprocal rank fusion discards. Source: docs/adr/0007-linear-fusion-of-scaled-features.md.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The passages and items of a large owner nearest to a query by binary codes, compared in this process.
 
 A Hamming scan over all of them keeps few; these are compared asymmetrically, the query uncoded, which tells far better
-how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-or-index.md.
+how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-hamming-scan-or-index.md.
 """
 
 from collections.abc import Sequence

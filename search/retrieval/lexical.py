@@ -1,8 +1,8 @@
 """The lexical retriever: which items contain which words of the query, weighted by how rare the words are.
 
 The items and word counts come from postings cached in this process (`search/postings`), however long the items are;
-BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-lexical-score.md,
-0044-postings-in-memory.md.
+BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-bm25-in-arrays.md,
+0044-cache-postings-in-memory.md.
 """
 
 from collections.abc import Mapping, Sequence

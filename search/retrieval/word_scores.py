@@ -1,7 +1,7 @@
 """Scores items by the words they contain: BM25 of items, of items with their neighbours, of whole sources.
 
 Counts come as one number for each term in an item, so that the work is proportional to the words found, not to all
-items times all terms. Source: docs/adr/0005-lexical-score.md.
+items times all terms. Source: docs/adr/0005-bm25-in-arrays.md.
 """
 
 from collections.abc import Sequence
