@@ -4,7 +4,7 @@ A turn is a real user message and everything until the next real user message, w
 user message that was cut off before any response joins the next one; a turn without a response has no number yet.
 Superseded messages belong to no turn, at any position. Numbers start at 0 and are never skipped.
 
-Source: the glossary in docs/adr/0003-what-a-turn-is.md.
+Source: the glossary in docs/adr/0003-turn-definition.md.
 """
 
 from collections.abc import Iterable

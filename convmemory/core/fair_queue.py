@@ -2,7 +2,7 @@
 
 django-q carries identical tickets, on the database or on Redis: each lets a worker do one task. The worker chooses the
 task when it takes the ticket, so that the few tasks of one owner never wait behind the many of another. Reasons:
-docs/adr/0024-fair-queue.md.
+docs/adr/0024-fair-scheduling-by-owner.md.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Owner groups: the tables that every group has, the group that a new owner joins, and work that spans all groups.
 
 Rows with an owner lie in the tables of the owner's group; accounts, the queue and rows about the installation are
-shared. A connection finds its group in `core/postgres/layout.py`. Reasons: docs/adr/0072-owner-groups.md.
+shared. A connection finds its group in `core/postgres/layout.py`. Reasons: docs/adr/0072-schema-per-owner-group.md.
 """
 
 from typing import Any

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 # The shares were measured: with 0.2 alone, a person whose searches came every third of a second on a slow machine was
-# paused like the flood next to it. See docs/adr/0024-fair-queue.md.
+# paused like the flood next to it. See docs/adr/0024-fair-scheduling-by-owner.md.
 SPAN_S = 10.0  # seconds used this long ago count for a third (1/e)
 FREE_SHARE = 0.2  # of the time; callers that use less never pause
 REQUESTED_SHARE = 0.6  # of the time with a request running or waiting; callers with less never pause

@@ -24,7 +24,7 @@ from convmemory.edge.senders import caller_of, is_signed_in, is_user
 from convmemory.edge.wire import DISCONNECT, has_body
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
-# A hash takes a third of a second of a core, and there are as many places in `sign_in.hashing`.
+# A hash takes a third of a second of a core, and there are as many places in `convmemory.sign_in.hashing`.
 PASSWORDS_AT_ONCE = 8
 PASSWORDS_AT_ONCE_PER_ADDRESS = 4
 SHARE = 4  # a caller gets at most 1/4 of the places, unknown callers never the last 1/4

@@ -2,7 +2,7 @@
 
 Passages are kept in the table `CachedVector` as float16; fresh vectors are rounded the same way, so that callers get
 the same vector either way. Questions are kept in memory only. Nothing is shared between owners, because a fast answer
-would reveal what others store (docs/adr/0025-nothing-shared-between-owners.md).
+would reveal what others store (docs/adr/0025-no-data-shared-between-owners.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 The table of spaces decides, not the settings: those name the model of a new database, the model that `manage.py
 reembed` builds by default, and how models are reached. An embedder is opened once in each process and kept; it has
-threads and connections, so a forked child opens its own. See docs/adr/0015-reembedding-beside-the-active-space.md.
+threads and connections, so a forked child opens its own. See docs/adr/0015-build-new-embedding-space-online.md.
 """
 
 import os

@@ -40,7 +40,7 @@ FOREIGN_WORDS = {
 }  # fmt: skip
 """Names of other programs."""
 PATTERNS_OF_NAMES = re.compile(
-    r"NAME_FILE|PREFIX_\w+|SECURE_|RLIMIT_AS|(?:SUPERVISOR|WEB)_PID|_(?:items|failures)_total"
+    r"CAP_\w+|NAME_FILE|PREFIX_\w+|SECURE_|RLIMIT_AS|(?:SUPERVISOR|WEB)_PID|_(?:items|failures)_total"
 )
 """Names with a part that varies, and placeholders."""
 METRICS = re.compile(r"convmemory_(\w+?)_(?:duration_seconds|items_total|failures_total)")

@@ -1,7 +1,7 @@
 """A connection whose owners are spread over groups: search paths, and settings that reach the nodes of a cluster.
 
 `DatabaseWrapper` makes one of these only if its server has groups (`layout.py`). Reasons:
-docs/adr/0072-owner-groups.md, docs/adr/0074-groups-on-nodes.md.
+docs/adr/0072-schema-per-owner-group.md, docs/adr/0074-owner-group-per-citus-node.md.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 With one group, the usual case, the tables of owners are in the same schema as all others. With several, each group has
 a schema with all tables of owners, and the schema `every_group` has a view over each of them, which reads, changes and
 deletes rows of all groups and accepts no inserts. Accounts and other shared tables stay where they were. Reasons:
-docs/adr/0072-owner-groups.md.
+docs/adr/0072-schema-per-owner-group.md.
 """
 
 from collections.abc import MutableMapping
