@@ -2,7 +2,7 @@
 
 import os
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # NumPy's matrix library reads this when it loads. The matrices here are small: a second thread waits more
 # than it computes, and takes the core that PostgreSQL needs.
