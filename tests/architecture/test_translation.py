@@ -103,7 +103,7 @@ def marked_messages() -> set[Message]:
         source = path.read_text(encoding="utf-8")
         if "django.utils.translation" in source:
             found |= set(marked_in_code(source))
-    return found
+    return {message for message in found if message.text}  # the empty one loads a catalogue
 
 
 def catalogue(code: str) -> list[Entry]:
