@@ -16,7 +16,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials release-check isolation lint fmt lock audit bench scoreboard pages messages setup clean
+.PHONY: help run test test-all test-quick trials release-check isolation lint fmt lock audit bench scoreboard pages messages settings setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ messages: $(READY_DEV) ## Bring the catalogues of translations up to date; needs
 	@for po in locale/*/LC_MESSAGES/django.po; do \
 	  msgcat --sort-output --no-wrap --no-location $$po | sed '/^"\(POT-Creation-Date\|Report-Msgid-Bugs-To\)/d' > $$po.sorted && mv $$po.sorted $$po; done
 	$(BIN)/python manage.py compilemessages --ignore=.venv
+
+settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarations in convmemory/core/config.py
+	$(BIN)/python -m convmemory.core.config docs/settings.md
 
 setup: $(READY) ## Make .venv and install what is needed to run
 

@@ -18,7 +18,7 @@ from ninja import Router
 from redis import Redis
 from redis.exceptions import RedisError
 
-from convmemory.core.options import PathOptions, QueueOptions
+from convmemory.core.config import config
 from convmemory.core.sql import load_sql
 
 router = Router(tags=["health"], auth=None)
@@ -70,12 +70,11 @@ def _migrations() -> str:
 
 
 def _queue() -> str:
-    options = QueueOptions.from_settings()
-    if not options.redis_url:
-        return ""  # the queue is in the database
+    if not config.redis_url:
+        return ""  # it is the database
     timeouts = {"socket_timeout": QUEUE_TIMEOUT_S, "socket_connect_timeout": QUEUE_TIMEOUT_S}
     try:
-        with Redis.from_url(options.redis_url, **timeouts) as redis:
+        with Redis.from_url(config.redis_url, **timeouts) as redis:
             redis.ping()
     except RedisError:
         return "The queue (REDIS_URL) does not answer."
@@ -83,8 +82,8 @@ def _queue() -> str:
 
 
 def _disk() -> str:
-    """Return why a small file cannot be written to the data folder: a quota does not show in the free space."""
-    folder = PathOptions.from_settings().var_dir
+    """Return whether a small file can be written to the data folder: a quota does not show in the free space."""
+    folder = config.var_dir
     try:
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             return "The disk of the data folder is full."

@@ -3,9 +3,9 @@
 import re
 
 from convmemory.core.asgi_types import Application, Scope
+from convmemory.core.config import config
 from convmemory.core.fair_requests import FairRequests, Limits
 from convmemory.core.inline_middleware import StaticFilesMiddleware
-from convmemory.edge.options import CallerOptions
 from convmemory.edge.senders import caller_of, is_user
 from convmemory.edge.wire import has_body
 
@@ -15,13 +15,12 @@ HEALTH = "/health"
 
 
 def limited(application: Application) -> FairRequests:
-    """Return the application with the limits of `REQUESTS_PER_USER` and the related settings."""
-    options = CallerOptions.from_settings()
+    """The application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
     limits = Limits(
-        at_once=options.requests_per_user,
-        beside_others=min(options.requests_per_user, options.requests_beside_others),
-        streams=options.streams_per_user,
-        waiting=options.waiting_per_user,
+        at_once=config.requests_per_user,
+        beside_others=min(config.requests_per_user, config.requests_beside_others),
+        streams=config.streams_per_user,
+        waiting=config.waiting_per_user,
     )
     return FairRequests(
         application,

@@ -7,10 +7,10 @@ from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
 from convmemory.conversations.reading import Filters
+from convmemory.core.config import config
 from memory.alive import Alive, alive_passages
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.options import RecallOptions
 from memory.recall import recall
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
@@ -68,7 +68,7 @@ def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = 
     asked = body.model_dump(exclude={"max_tokens", "partners", *FILTERS})
     filters = Filters(**body.model_dump(include=FILTERS))
     found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=filters, **asked)
-    budget = RecallOptions.from_settings().max_recall_tokens if body.max_tokens is None else body.max_tokens
+    budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
     alive = alive_passages(found.messages, Alive(frozenset(body.alive_message_ids)))
     context = build_memory_context(found.messages, budget, partners=body.partners, alive=alive)
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)

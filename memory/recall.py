@@ -12,12 +12,12 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import EVERYTHING, Filters, get_conversation, with_home_turns
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.replicas import may_use_replica
 from memory.alive import alive_among, alive_turns
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
-from memory.options import RecallOptions
 from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage, RecalledPassage
 from search.document_search import TURNS_ALONE
 from search.pipeline import rank_items
@@ -69,10 +69,9 @@ def recall(
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
-    options = RecallOptions.from_settings()
-    if not options.conversation_memory_enabled:
+    if not config.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    limits = _limits(options, top_k, threshold, min_relevance)
+    limits = _limits(top_k, threshold, min_relevance)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
@@ -110,12 +109,12 @@ class _Limits:
     min_relevance: float
 
 
-def _limits(options: RecallOptions, top_k: int | None, threshold: float | None, min_relevance: float | None) -> _Limits:
+def _limits(top_k: int | None, threshold: float | None, min_relevance: float | None) -> _Limits:
     """The caller's limits, by default those of the settings. Raises: InvalidInput."""
     limits = _Limits(
-        options.recall_top_k if top_k is None else top_k,
-        options.recall_threshold if threshold is None else threshold,
-        options.recall_min_relevance if min_relevance is None else min_relevance,
+        config.recall_top_k if top_k is None else top_k,
+        config.recall_threshold if threshold is None else threshold,
+        config.recall_min_relevance if min_relevance is None else min_relevance,
     )
     if not 1 <= limits.top_k <= MAX_TOP_K:
         raise InvalidInput(f"top_k={limits.top_k} is out of range: use 1 to {MAX_TOP_K}.")

@@ -7,8 +7,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from convmemory.core.acting import in_group
+from convmemory.core.config import config
 from convmemory.core.groups import every_group
-from convmemory.core.options import QueueOptions
 from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
@@ -38,7 +38,7 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
 
 def give_up_dead() -> int:
     """Mark messages as failed that have used up their attempts without an outcome; returns how many."""
-    quiet_since = timezone.now() - timedelta(seconds=QueueOptions.from_settings().task_timeout_s) - PATIENCE
+    quiet_since = timezone.now() - timedelta(seconds=config.task_timeout_s) - PATIENCE
     error = f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time."
     given_up = 0
     for group in every_group():

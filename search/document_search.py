@@ -11,11 +11,11 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
 
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
 from convmemory.core.replicas import may_use_replica
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
-from convmemory.documents.options import DocumentOptions
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
@@ -154,7 +154,7 @@ def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQu
     if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
         return query, ()
     by_words = replace(query, mode="full_text")
-    if not DocumentOptions.from_settings().rag_enabled:
+    if not config.rag_enabled:
         return by_words, ("Searched by words only: RAG_ENABLED is off on this server.",)
     if not isinstance(caller, AbstractBaseUser):
         return query, ()

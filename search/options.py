@@ -1,10 +1,8 @@
-"""The settings of search, read once for each search."""
+"""The settings of a search, which tests and measurements replace."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from django.conf import settings
-
-from convmemory.core.options import FromSettings
+from convmemory.core.config import config
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +18,9 @@ class SearchOptions:
 
     @classmethod
     def from_settings(cls) -> "SearchOptions":
-        """The current values in `convmemory.settings`."""
+        """Return the current settings."""
         return cls(
-            late_interaction=settings.LATE_INTERACTION,
-            diversity_lambda=settings.MMR_LAMBDA,
-            min_relevance=settings.SEARCH_MIN_RELEVANCE,
+            late_interaction=config.late_interaction,
+            diversity_lambda=config.mmr_lambda,
+            min_relevance=config.search_min_relevance,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class RerankSettings(FromSettings):
-    """The reranker; an empty address if none is set up."""
-
-    rerank_url: str
-    rerank_model: str
-    rerank_shape: str
-    rerank_timeout_s: float
-    rerank_top_k: int
-    rerank_api_key: str = field(repr=False)

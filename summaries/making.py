@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from convmemory.accounts.quota import metered
 from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.config import config
 from convmemory.core.errors import (
     ConvMemoryError,
     EmbedderMisconfigured,
@@ -25,13 +26,11 @@ from convmemory.core.errors import (
     QuotaUsedUp,
 )
 from convmemory.core.fair_queue import slice_end
-from convmemory.core.options import QueueOptions
 from convmemory.core.retrying import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.by_model import SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
-from summaries.options import SummaryOptions
 from summaries.prompts import PROMPT_VERSION
 from summaries.sentences import sentence_vectors, spoken_sentences
 from summaries.transcript import RangeMessage, load_range, message_text
@@ -89,7 +88,7 @@ def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
     lost.update(
         status=State.FAILED, error=f"The work on it was interrupted {SUMMARIES.max_attempts} times.", updated_at=now
     )
-    until = now + timedelta(seconds=QueueOptions.from_settings().task_timeout_s) + CLAIM_MARGIN
+    until = now + timedelta(seconds=config.task_timeout_s) + CLAIM_MARGIN
     if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
         return None
     return ConversationSummary.objects.select_related("conversation").filter(owner_id=owner_id, run=run).first()
@@ -146,9 +145,7 @@ def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome
 def _write(summary: ConversationSummary) -> Written | None:
     messages = load_range(summary.conversation, summary.from_position, summary.to_position)
     if summary.method == ConversationSummary.Method.EXTRACTIVE:
-        return extract(
-            messages, owner_id=summary.owner_id, max_tokens=SummaryOptions.from_settings().summary_max_tokens
-        )
+        return extract(messages, owner_id=summary.owner_id, max_tokens=config.summary_max_tokens)
     endpoint = endpoint_from_settings()
     if endpoint is None:
         raise ConvMemoryError("This summary's language model is not set up any more: set CHAT_MODEL, or regenerate it.")
@@ -173,9 +170,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
         lambda: time.monotonic() < deadline,
         lambda tokens: metered(owner_id=summary.owner_id, tokens=tokens),
     )
-    return write_summary(
-        endpoint, texts, max_tokens=SummaryOptions.from_settings().summary_max_tokens, progress=progress
-    )
+    return write_summary(endpoint, texts, max_tokens=config.summary_max_tokens, progress=progress)
 
 
 def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:

@@ -17,7 +17,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from convmemory.accounts.models import ModelUse
-from convmemory.accounts.options import QuotaOptions
+from convmemory.core.config import config
 from convmemory.core.errors import QuotaUsedUp
 from convmemory.core.sql import load_sql
 
@@ -125,5 +125,5 @@ def _span(seconds: float) -> str:
 
 
 def _tokens_a_day() -> int:
-    """Return the number of tokens that a person may use per day; 0 for any number."""
-    return QuotaOptions.from_settings().chat_daily_tokens
+    """How many tokens a person may use; 0 for any number."""
+    return config.chat_daily_tokens

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.contrib.auth.models import User
 
 from convmemory.accounts.content_access import is_granted
-from convmemory.chat.options import ChatOptions
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
 from convmemory.core.masking import masked
 
@@ -71,7 +71,7 @@ def origin_of(address: str) -> tuple[str, str, int | None]:
 def require_allowed(address: str, *, owner: User) -> Reach:
     """How far requests to `address` may go. Raises: InvalidInput if this owner may not use it at all."""
     host = (urlsplit(address).hostname or "").lower()
-    listed = {name.lower().strip("[]") for name in ChatOptions.from_settings().chat_allowed_hosts}
+    listed = {name.lower().strip("[]") for name in config.chat_allowed_hosts}
     if host in listed or may_use_private_addresses(owner):
         return Reach.ANY
     if ANY_HOST not in listed and not (owner.is_active and owner.is_staff):

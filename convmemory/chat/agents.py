@@ -10,10 +10,10 @@ from django.db import IntegrityError, connection, transaction
 
 from convmemory.chat.addresses import Reach, clean_address, origin_of, require_allowed
 from convmemory.chat.models import Agent
-from convmemory.chat.options import ChatOptions
 from convmemory.context.strategies import clean_strategies
 from convmemory.context.values import ContextRecipe
 from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.config import config
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound, SwitchedOff
 from convmemory.core.openai_errors import SettingNames
@@ -117,7 +117,6 @@ def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
 
 
 def _endpoint(agent: Agent, owner: User) -> Endpoint:
-    options = ChatOptions.from_settings()
     if not agent.base_url:
         return _server_endpoint(agent)
     reach = require_allowed(agent.base_url, owner=owner)
@@ -127,9 +126,9 @@ def _endpoint(agent: Agent, owner: User) -> Endpoint:
     return Endpoint(
         base_url=agent.base_url,
         model=agent.model,
-        context_window=agent.context_window or options.chat_context_window,
+        context_window=agent.context_window or config.chat_context_window,
         api_key=key,  # never the server's own key: the address is the owner's choice
-        timeout_s=options.chat_timeout_s,
+        timeout_s=config.chat_timeout_s,
         max_retries=0,
         names=SettingNames("the agent's endpoint", "the agent's key", "the agent's model", "CHAT_TIMEOUT_S"),
         is_public_only=reach is Reach.PUBLIC,

@@ -17,11 +17,11 @@ from django.utils import timezone
 from convmemory.chat.events import Event, EventName
 from convmemory.chat.generation import write_reply
 from convmemory.chat.models import Reply
-from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.chat.titles import FirstTurn, first_turn_of, give_title
 from convmemory.conversations.drafts import MessageDraft
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
 from convmemory.core.threads import in_thread
 
@@ -137,7 +137,7 @@ class LiveReply:
 
     async def _watch(self) -> Ending | None:
         """Returns when somebody stops the reply, or it no longer belongs to this process."""
-        interval = min(MAX_FLUSH_S, ChatOptions.from_settings().chat_lease_s / 5)
+        interval = min(MAX_FLUSH_S, config.chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval):

@@ -19,13 +19,13 @@ from django.utils import timezone
 from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
-from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import draft_to_json, read_partial
 from convmemory.conversations import ingest, reading, responses
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, spoken_text
 from convmemory.conversations.superseding import supersede_from
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
 from convmemory.core.text import one_line, storable
 
@@ -79,7 +79,7 @@ class ReplyLost(ConvMemoryError):
 
 
 def lease() -> timedelta:
-    return timedelta(seconds=ChatOptions.from_settings().chat_lease_s)
+    return timedelta(seconds=config.chat_lease_s)
 
 
 # --- beginning ------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, suppress
 
 from convmemory.chat.clients import close_clients
 from convmemory.chat.live import interrupt_all
-from convmemory.chat.options import ChatOptions
 from convmemory.chat.proxy import finish_recordings
 from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core import acting
 from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.config import config
 from convmemory.core.threads import in_thread
 
 MAX_PAUSE_S = 10.0
@@ -53,4 +53,4 @@ async def _release_abandoned() -> None:
                 await in_thread(release_abandoned_responses)
         except Exception as error:  # the loop's boundary: the next round tries again
             logger.warning("Abandoned replies could not be looked for: %s", error)
-        await asyncio.sleep(min(MAX_PAUSE_S, ChatOptions.from_settings().chat_lease_s / 3))
+        await asyncio.sleep(min(MAX_PAUSE_S, config.chat_lease_s / 3))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.context.left_out import LeftOutRecall
-from convmemory.context.options import ContextOptions
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.values import (
@@ -24,6 +23,7 @@ from convmemory.context.values import (
 )
 from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
+from convmemory.core.config import config
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.reading import completed_summaries
 
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
 def strategy_options() -> StrategyOptions:
     """The strategies' options from the settings."""
-    options = ContextOptions.from_settings()
     return StrategyOptions(
-        sliding_messages=options.context_sliding_messages,
-        tool_output_tokens=options.context_tool_output_tokens,
-        resurrection_tokens=options.context_resurrection_tokens,
+        sliding_messages=config.context_sliding_messages,
+        tool_output_tokens=config.context_tool_output_tokens,
+        resurrection_tokens=config.context_resurrection_tokens,
     )
 
 
@@ -60,7 +59,7 @@ def preview_context(
 ) -> FilterResult:
     """What a model would be sent of the conversation now; nothing is stored. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    threshold = ContextOptions.from_settings().context_threshold if recipe.threshold is None else recipe.threshold
+    threshold = config.context_threshold if recipe.threshold is None else recipe.threshold
     stored = conversation.messages.filter(superseded=False).order_by("position")
     rows = stored.only("conversation", "position", "role", "parts", "turn_number")
     return build_context(

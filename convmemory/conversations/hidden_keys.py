@@ -12,8 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.conversations.drafts import EventDraft, HiddenKeyDraft, MessageDraft
 from convmemory.conversations.models import HiddenKey
-from convmemory.conversations.options import HidingOptions
 from convmemory.conversations.parts import AttachmentPart, Part, ToolCallPart
+from convmemory.core.config import config
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.key_shapes import find_keys, marks_in
@@ -75,7 +75,7 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
 
     `after_number` is the number of the last mark already in it.
     """
-    if not HidingOptions.from_settings().hide_keys:
+    if not config.hide_keys:
         return draft
     # surrogateescape keeps invalid bytes of the source unchanged.
     lines = draft.raw.decode("utf-8", "surrogateescape")
@@ -94,25 +94,25 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
 
 
 def text_without_keys(text: str) -> str:
-    """Return a title or another short text with marks in place of its keys, which are not stored."""
-    return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
+    """A title or another short text with marks in place of its keys, which are not kept."""
+    return _Hider().text(text) if config.hide_keys else text
 
 
 def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return the parts of one message, with marks in place of keys that were stored unhidden."""
-    return tuple(map(_Hider().part, parts)) if HidingOptions.from_settings().hide_keys else tuple(parts)
+    """The parts of one message, with marks in place of keys that were stored unhidden."""
+    return tuple(map(_Hider().part, parts)) if config.hide_keys else tuple(parts)
 
 
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
-    """Return entries of an event log, with marks in place of their keys, which are not stored."""
-    if not HidingOptions.from_settings().hide_keys:
+    """Entries of an event log, with marks in place of their keys, which are not kept."""
+    if not config.hide_keys:
         return events
     return (replace(event, payload=_Hider().value(event.payload)) for event in events)
 
 
 def value_without_keys(value: Any) -> Any:
-    """Return a JSON value, with marks in place of its keys, which are not stored."""
-    return _Hider().value(value) if HidingOptions.from_settings().hide_keys else value
+    """A JSON value, with marks in place of its keys, which are not kept."""
+    return _Hider().value(value) if config.hide_keys else value
 
 
 def _texts_of(parts: Iterable[Part]) -> Iterator[str]:

@@ -7,10 +7,10 @@ from django.db import transaction
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import announce_rewritten
-from convmemory.conversations.options import HidingOptions
 from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.conversations.storage_quota import recount_hidden
 from convmemory.conversations.stored_keys import hide_beside_messages, hide_in_messages
+from convmemory.core.config import config
 from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
 
 
@@ -26,7 +26,7 @@ class HidingReport:
 
 def hide_stored_keys(*, owner: AbstractBaseUser) -> HidingReport:
     """Hide the keys in all of the owner's conversations. Raises: SwitchedOff."""
-    if not HidingOptions.from_settings().hide_keys:
+    if not config.hide_keys:
         raise SwitchedOff("HIDE_KEYS=0 says that keys stay where they are: set it to 1 first.")
     report = HidingReport()
     numbers = Conversation.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True)

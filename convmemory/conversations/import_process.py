@@ -5,9 +5,9 @@ import os
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.options import ImportOptions
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending
+from convmemory.core.config import config
 from convmemory.core.work_folders import work_folder
 
 
@@ -26,25 +26,23 @@ def run_import(*, owner_id: int, import_id: int) -> str | None:
 
 
 def run_child(row: Import, folder: str) -> Ending:
-    """Run a separate process on the claimed import until it ends or is killed."""
-    options = ImportOptions.from_settings()
+    """Run a separate process on the claimed import until it ends or is ended."""
     return child_process.run_forked_child(
         "convmemory.conversations.import_child",
         [str(row.pk), str(row.run), folder, str(row.owner_id)],
-        limits=ChildLimits(memory_mb=options.import_memory_mb, timeout_s=options.import_timeout_s),
+        limits=ChildLimits(memory_mb=config.import_memory_mb, timeout_s=config.import_timeout_s),
         environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings"},
         is_wanted=lambda: import_queue.renew(row),
     )
 
 
 def _conclude(row: Import, ending: Ending) -> None:
-    options = ImportOptions.from_settings()
     what_to_do = "What was read is stored. Upload it in parts, or use `manage.py import_conversations` on the server."
     if ending is Ending.OUT_OF_TIME:
-        limit = f"{options.import_timeout_s} s (IMPORT_TIMEOUT_S)"
+        limit = f"{config.import_timeout_s} s (IMPORT_TIMEOUT_S)"
         import_queue.fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")
     elif ending is Ending.OUT_OF_MEMORY:
-        limit = f"{options.import_memory_mb} MB (IMPORT_MEMORY_MB)"
+        limit = f"{config.import_memory_mb} MB (IMPORT_MEMORY_MB)"
         import_queue.fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
     elif ending in (Ending.CRASHED, Ending.DISK_FULL):
         import_queue.give_back(row)

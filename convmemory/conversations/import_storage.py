@@ -7,7 +7,7 @@ become part of a path.
 import uuid
 from pathlib import Path
 
-from convmemory.conversations.options import ImportOptions
+from convmemory.core.config import config
 from convmemory.core.private_storage import PrivateStorage
 
 
@@ -16,7 +16,7 @@ class UploadStorage(PrivateStorage):
 
     @property
     def folder(self) -> Path:
-        return ImportOptions.from_settings().import_folder
+        return config.import_folder
 
 
 class KeptStorage(PrivateStorage):
@@ -24,7 +24,7 @@ class KeptStorage(PrivateStorage):
 
     @property
     def folder(self) -> Path:
-        return ImportOptions.from_settings().media_root
+        return config.media_root
 
 
 def upload_storage() -> UploadStorage:

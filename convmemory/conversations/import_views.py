@@ -19,9 +19,9 @@ from convmemory.conversations import imports
 from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_undo import request_undo
-from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "max_files": ImportOptions.from_settings().data_upload_max_number_files,
+        "max_files": config.data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
         "username": request.user.get_username(),
@@ -97,8 +97,8 @@ def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> Htt
 
 
 def upload_values() -> dict[str, Any]:
-    """Return the size limits shown by an upload form."""
-    max_mb = ImportOptions.from_settings().max_upload_mb
+    """The size limits shown by an upload form."""
+    max_mb = config.max_upload_mb
     return {"max_upload_mb": max_mb, "max_upload_bytes": max_mb * 1024**2}
 
 

@@ -14,8 +14,8 @@ from django.db.models import Count, Sum
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_storage import upload_place, upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
-from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.storage_quota import require_room
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, storable
 
@@ -83,11 +83,10 @@ def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
 
 
 def require_size(size: int) -> None:
-    """Raise TooLarge for a size over the limit."""
-    options = ImportOptions.from_settings()
-    if size > options.max_upload_mb * 1024**2:
+    """Raises: TooLarge."""
+    if size > config.max_upload_mb * 1024**2:
         raise TooLarge(
-            f"The file is larger than {options.max_upload_mb} MB (MAX_UPLOAD_MB): upload it in parts, or use "
+            f"The file is larger than {config.max_upload_mb} MB (MAX_UPLOAD_MB): upload it in parts, or use "
             "`manage.py import_conversations` on the server."
         )
 
@@ -96,7 +95,7 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
     require_room(owner_id=owner.pk, size=size)
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
-    room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
+    room = MAX_UNFINISHED_UPLOADS * config.max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
         raise TooManyAtOnce(
             f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "

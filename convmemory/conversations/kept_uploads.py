@@ -18,8 +18,8 @@ from django.db.models import Sum
 
 from convmemory.conversations.import_models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.import_storage import kept_place, kept_storage
-from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.storage_quota import count_stored
+from convmemory.core.config import config
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput, StorageFull
 from convmemory.core.private_files import has_digest, new_draft
@@ -155,8 +155,8 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
 
 
 def _has_made_space(kept: KeptUpload, size: int) -> bool:
-    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it is too large."""
-    most = ImportOptions.from_settings().max_kept_uploads_mb * MB
+    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it cannot."""
+    most = config.max_kept_uploads_mb * MB
     if size > most:
         return False
     whole = KeptUpload.objects.filter(owner_id=kept.owner_id, stored_size__gt=0).exclude(pk=kept.pk)

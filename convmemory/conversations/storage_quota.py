@@ -13,8 +13,8 @@ from typing import Any
 from django.db import connection
 
 from convmemory.conversations.models import Conversation, StoredUse
-from convmemory.conversations.options import StorageOptions
 from convmemory.core.acting import beside
+from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
 from convmemory.core.sql import load_sql
 
@@ -103,7 +103,7 @@ def uncounted_conversations(*, limit: int) -> list[int]:
 
 
 def _limit() -> int:
-    return StorageOptions.from_settings().max_stored_mb_per_user * MB
+    return config.max_stored_mb_per_user * MB
 
 
 def _full() -> StorageFull:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.core.config import config
 from convmemory.core.languages import chosen_language
-from convmemory.core.options import LanguageOptions
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -40,7 +40,7 @@ def appearance_of(request: HttpRequest) -> Appearance:
 
 def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> None:
     """Set the cookies, and delete those that are no longer needed."""
-    language = LanguageOptions.from_settings().language_cookie_name
+    language = config.language_cookie_name
     for name, value in (("theme", chosen.theme), ("density", chosen.density), (language, chosen.language)):
         if value:
             response.set_cookie(name, value, max_age=KEPT_S, samesite="Lax", httponly=True, secure=is_secure)

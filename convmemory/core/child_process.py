@@ -27,8 +27,8 @@ from django.db import connection
 
 from convmemory.core import fair_queue
 from convmemory.core.child_limits import EXIT_DISK, EXIT_MEMORY
+from convmemory.core.config import config
 from convmemory.core.fork_server import PATIENCE_S
-from convmemory.core.options import PathOptions
 
 HEARTBEAT_S = 5.0
 PLAIN = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
@@ -94,7 +94,7 @@ def run_child(
     _let_connection_go()
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", module, *arguments, *limits.arguments(), str(os.getpid())],
-        cwd=PathOptions.from_settings().base_dir,
+        cwd=config.base_dir,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -151,7 +151,7 @@ class ForkServer:
         self._started_as = module, dict(environment)
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", module, str(os.getpid())],
-            cwd=PathOptions.from_settings().base_dir,
+            cwd=config.base_dir,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from convmemory.core import tokens
+from convmemory.core.config import config
 from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS
 from convmemory.core.errors import (
     EndpointBusy,
@@ -20,7 +21,6 @@ from convmemory.core.errors import (
 )
 from convmemory.core.masking import masked
 from convmemory.core.openai_errors import FailureKind, SettingNames, explain, failure_kind
-from convmemory.core.options import EndpointOptions
 from convmemory.core.text import storable
 
 if TYPE_CHECKING:
@@ -80,16 +80,15 @@ class Completion:
 
 
 def endpoint_from_settings() -> Endpoint | None:
-    """Return the endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
-    options = EndpointOptions.from_settings()
-    if not options.chat_model or not (options.chat_base_url or options.chat_api_key):
+    """The endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
+    if not config.chat_model or not (config.chat_base_url or config.chat_api_key):
         return None
     return Endpoint(
-        base_url=options.chat_base_url or OPENAI_URL,
-        model=options.chat_model,
-        context_window=options.chat_context_window,
-        api_key=options.chat_api_key,
-        timeout_s=options.chat_timeout_s,
+        base_url=config.chat_base_url or OPENAI_URL,
+        model=config.chat_model,
+        context_window=config.chat_context_window,
+        api_key=config.chat_api_key,
+        timeout_s=config.chat_timeout_s,
     )
 
 

@@ -11,8 +11,8 @@ from typing import IO
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
-from convmemory.core.options import SiteOptions
 
 CHUNK_BYTES = 1024 * 1024
 _PURPOSE = b"stored-secrets-1"  # 16 bytes at most
@@ -55,5 +55,5 @@ def decrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
 
 
 def _cipher() -> Fernet:
-    derived = hashlib.blake2b(SiteOptions.from_settings().secret_key.encode(), digest_size=32, person=_PURPOSE).digest()
+    derived = hashlib.blake2b(config.secret_key.encode(), digest_size=32, person=_PURPOSE).digest()
     return Fernet(base64.urlsafe_b64encode(derived))

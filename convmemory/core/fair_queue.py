@@ -25,8 +25,8 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.core import acting
+from convmemory.core.config import config
 from convmemory.core.models import OwnerService, OwnerTask
-from convmemory.core.options import QueueOptions, SiteOptions
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.queueing import enqueue, waiting_calls
 from convmemory.core.sql import load_sql
@@ -126,8 +126,8 @@ def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
 
 
 def slice_end() -> float:
-    """Return the `time.monotonic()` at which a task that starts now should make room for others."""
-    return time.monotonic() + float(QueueOptions.from_settings().task_slice_s)
+    """The `time.monotonic()` at which a task that starts now should make room for others."""
+    return time.monotonic() + float(config.task_slice_s)
 
 
 # --- working --------------------------------------------------------------------------------------
@@ -185,23 +185,19 @@ def keep_task() -> None:
 def _limit_time() -> None:
     """Shorten the time limit that the ticket set in a worker, which is that of the longest task."""
     if signal.getitimer(signal.ITIMER_REAL)[0]:
-        signal.alarm(int(QueueOptions.from_settings().task_timeout_s))
+        signal.alarm(int(config.task_timeout_s))
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
-    """Return the next task, leased to this worker; None if none is due.
-
-    An advisory lock lets one worker choose at a time.
-    """
-    options = QueueOptions.from_settings()
+    """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
     now = now or timezone.now()
-    most_long = max(1, options.workers - 1)
+    most_long = max(1, config.workers - 1)
     parameters: dict[str, Any] = {
         "now": now,
         "cluster": _cluster(),
         "most_long": most_long,
         "most_long_of_owner": max(1, most_long - 1),
-        "keeps_one_free": options.workers > 1,
+        "keeps_one_free": config.workers > 1,
     }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])
@@ -211,7 +207,7 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
         if row is None:
             return None
         task = OwnerTask.objects.get(pk=row[0])
-        lease = timedelta(seconds=options.task_timeout_s) + LEASE_MARGIN if task.is_long else LEASE
+        lease = timedelta(seconds=config.task_timeout_s) + LEASE_MARGIN if task.is_long else LEASE
         task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
         task.save(update_fields=["leased_until", "cluster", "attempts"])
         OwnerService.objects.update_or_create(owner_id=task.owner_id, defaults={"served_at": now})
@@ -243,7 +239,7 @@ def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
 def function_of(path: str) -> Task | None:
     """Return the `owner_task` of that name; None for any other code, which a row must not be able to name."""
     app, _, name = path.rpartition(".")[0].rpartition(".")
-    found = locate(path) if name == "tasks" and app in SiteOptions.from_settings().installed_apps else None
+    found = locate(path) if name == "tasks" and app in config.installed_apps else None
     return found if callable(found) and getattr(found, OWNER_TASK, False) else None
 
 
@@ -263,8 +259,8 @@ def _host() -> str:
 
 
 def tickets_wanted() -> int:
-    """Return the largest number of tickets that the queue holds."""
-    return 2 * int(QueueOptions.from_settings().workers) + 4
+    """How many tickets the queue holds at most."""
+    return 2 * int(config.workers) + 4
 
 
 def revive() -> int:
@@ -328,5 +324,5 @@ def _add_missing_ticket() -> None:
 
 
 def _add_ticket(*, at_most: int) -> None:
-    timeout_s = int(QueueOptions.from_settings().longest_task_s)
+    timeout_s = int(config.longest_task_s)
     enqueue(TICKET, at_most=at_most, group="people", save=False, ack_failure=True, timeout=timeout_s)

@@ -23,7 +23,7 @@ from django.utils.functional import SimpleLazyObject
 from whitenoise import middleware as whitenoise
 
 from convmemory.core import acting, callers
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -66,8 +66,8 @@ class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
         request.user = cast("User", SimpleLazyObject(partial(_user_of_session, request)))
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        user = getattr(request, "_cached_user", None)  # set by Django's `get_user`; reading `request.user` would query
-        session = request.COOKIES.get(SiteOptions.from_settings().session_cookie_name)
+        user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
+        session = request.COOKIES.get(config.session_cookie_name)
         if user is not None and user.pk is not None and session:
             callers.known.note(session, user.pk)
         return response
@@ -88,7 +88,7 @@ class SessionMiddleware(Inline, sessions.SessionMiddleware):
     """Sets `request.session`, stored after the response if it was changed."""
 
     def may_wait(self, request: HttpRequest) -> bool:
-        return request.session.modified or SiteOptions.from_settings().session_save_every_request
+        return request.session.modified or config.session_save_every_request
 
 
 class MessageMiddleware(Inline, messages.MessageMiddleware):

@@ -9,22 +9,21 @@ from django.http.response import HttpResponseBase
 from django.middleware import locale
 from django.utils import translation
 
+from convmemory.core.config import config
 from convmemory.core.inline_middleware import Inline
-from convmemory.core.options import LanguageOptions
 
 ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metrics", "/static/")
 
 
 def languages() -> dict[str, str]:
-    """Return the languages to choose from, by code, each named in itself; "" follows the browser."""
-    return {"": translation.gettext("As the browser has it"), **dict(LanguageOptions.from_settings().languages)}
+    """The languages to choose from, by code, each in its own words; "" follows the browser."""
+    return {"": translation.gettext("As the browser has it"), **dict(config.languages)}
 
 
 def chosen_language(request: HttpRequest) -> str:
-    """Return the code of the language that the reader chose; "" if the browser decides."""
-    options = LanguageOptions.from_settings()
-    code = request.COOKIES.get(options.language_cookie_name, "")
-    return code if code in dict(options.languages) else ""
+    """The code of the language that the reader chose; "" if the browser decides."""
+    code = request.COOKIES.get(config.language_cookie_name, "")
+    return code if code in dict(config.languages) else ""
 
 
 class LanguageMiddleware(Inline, locale.LocaleMiddleware):
@@ -32,7 +31,7 @@ class LanguageMiddleware(Inline, locale.LocaleMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         if request.path_info.startswith(ENGLISH_PATHS):
-            request.LANGUAGE_CODE = LanguageOptions.from_settings().language_code
+            request.LANGUAGE_CODE = config.language_code
             translation.activate(request.LANGUAGE_CODE)
         else:
             super().process_request(request)

@@ -20,7 +20,7 @@ import psycopg
 from django.db import Error, connection
 
 from convmemory.core import acting
-from convmemory.core.options import ReplicaOptions
+from convmemory.core.config import config
 from convmemory.core.sql import load_sql
 
 CHECKED_EVERY_S = 1.0
@@ -141,7 +141,7 @@ def _furthest(names: Mapping[str, Any], owner_id: int) -> str:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "owner_position"), {"owner": owner_id})
         newest, written = cursor.fetchone()
-    needed = max(written, newest - ReplicaOptions.from_settings().database_replica_max_lag_mb * 1024**2)
+    needed = max(written, newest - config.database_replica_max_lag_mb * 1024**2)
     found = {name: replica_named(name).position(at_least=needed) for name in names}
     usable = {name: position for name, position in found.items() if position is not None and position >= needed}
     first = max(usable.values(), default=0)

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
 
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 
 logger = logging.getLogger(__name__)
 
@@ -96,10 +96,10 @@ def _close_connections() -> None:
         logger.exception("A database connection could not be given back")
 
 
-# Together fewer than the pool's connections, so that pages never wait for agents. Tools have threads of their own: slow
-# tools wait for each other, and never keep a heartbeat or the end of a reply from the database.
-_threads = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 2), "database")
-_tools = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 4), "tools")
+# Together fewer than the pool has connections, so that pages never wait for agents. Tools are apart: slow ones wait
+# for each other, and never keep a heartbeat or the end of a reply from the database.
+_threads = DatabaseThreads(max(1, config.database_pool_size // 2), "database")
+_tools = DatabaseThreads(max(1, config.database_pool_size // 4), "tools")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

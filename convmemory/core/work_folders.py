@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from convmemory.core.options import WorkOptions
+from convmemory.core.config import config
 from convmemory.core.private_files import new_private_file, private_folder
 
 LOCK, WORK = "lock", "work"
@@ -95,8 +95,7 @@ def _is_over(folder: Path) -> bool:
 
     Raises: FileNotFoundError.
     """
-    options = WorkOptions.from_settings()
-    longest_s = max(options.task_timeout_s, options.import_timeout_s) + MARGIN_S
+    longest_s = max(config.task_timeout_s, config.import_timeout_s) + MARGIN_S
     age_s = time.time() - folder.stat().st_mtime
     if age_s < (UNLOCKED_S if folder.parent.name == _host() else longest_s):
         return False
@@ -111,7 +110,7 @@ def _is_over(folder: Path) -> bool:
 
 
 def _root() -> Path:
-    return Path(WorkOptions.from_settings().temporary_folder)
+    return Path(config.temporary_folder)
 
 
 def _host() -> str:

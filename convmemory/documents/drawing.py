@@ -12,10 +12,10 @@ from pathlib import Path
 
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending, plain_environment
+from convmemory.core.config import config
 from convmemory.core.private_files import written_whole
 from convmemory.core.work_folders import work_folder
 from convmemory.documents.models import Document
-from convmemory.documents.options import DocumentOptions
 from convmemory.documents.picture_room import prune_pictures, record_view
 from convmemory.documents.storage import pictures_folder
 
@@ -50,13 +50,12 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
-    options = DocumentOptions.from_settings()
     with work_folder("drawing", owner_id=document.owner_id, claim=document.pk) as folder:
         ending = child_process.run_child(
             "convmemory.documents.draw_child",
             [document.file.path, str(first), str(AT_ONCE), str(folder)],
             limits=ChildLimits(
-                memory_mb=options.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=options.document_stall_s
+                memory_mb=config.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=config.document_stall_s
             ),
             environment=plain_environment() | {"TMPDIR": str(folder)},
             is_wanted=own.filter(digest=document.digest).exists,

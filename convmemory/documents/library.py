@@ -17,12 +17,12 @@ from django.db.models import Count, Q, Sum
 
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.storage_quota import count_stored, require_room
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.private_files import has_digest
 from convmemory.core.text import storable
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
-from convmemory.documents.options import DocumentOptions
 from convmemory.documents.storage import digest_of, document_storage, place_of
 
 MAX_UNFINISHED = 100
@@ -65,7 +65,7 @@ class Added:
 
 def require_acceptable(*, size: int) -> None:
     """Raises: TooLarge."""
-    most_mb = DocumentOptions.from_settings().max_document_mb
+    most_mb = config.max_document_mb
     if size > most_mb * MB:
         raise TooLarge(
             f"The file is larger than {most_mb} MB (MAX_DOCUMENT_MB): split it, or leave out its pictures, and upload "
@@ -88,7 +88,7 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
         raise TooManyAtOnce(f"{held['waiting']} of your documents wait to be read: wait until some have been.")
-    most_mb = DocumentOptions.from_settings().max_library_mb
+    most_mb = config.max_library_mb
     if (held["size"] or 0) + size > most_mb * MB:
         raise TooLarge(f"Your documents would take more than {most_mb} MB (MAX_LIBRARY_MB): delete some first.")
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from convmemory.documents.options import DocumentOptions
+from convmemory.core.config import config
 from convmemory.documents.storage import pictures_of_everybody, pictures_of_owner
 
 MB = 1024**2
@@ -48,7 +48,7 @@ def prune_pictures(*, owner_id: int) -> int:
     The words of a page are deleted first: without them it counts as not drawn.
     """
     pages = sorted(_kept_pages(pictures_of_owner(owner_id)), key=lambda page: page.looked_at)
-    too_much = sum(page.size for page in pages) - DocumentOptions.from_settings().max_page_pictures_mb * MB
+    too_much = sum(page.size for page in pages) - config.max_page_pictures_mb * MB
     gone = 0
     for page in pages:
         if too_much <= 0:

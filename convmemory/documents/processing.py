@@ -15,12 +15,11 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from convmemory.conversations.options import HidingOptions
 from convmemory.conversations.storage_quota import count_stored
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending, plain_environment
+from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
-from convmemory.core.options import QueueOptions
 from convmemory.core.private_files import has_digest
 from convmemory.core.text import cut
 from convmemory.core.work_folders import work_folder
@@ -28,7 +27,6 @@ from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import Heading, read_heading, read_section
 from convmemory.documents.library import drop_file
 from convmemory.documents.models import Document, Section
-from convmemory.documents.options import DocumentOptions
 from convmemory.documents.signals import document_changed, sections_changed, sections_moved
 from convmemory.documents.structure import SectionDraft
 
@@ -63,19 +61,18 @@ def process_document(*, owner_id: int, document_id: int) -> str:
 def run_child(document: Document, target: Path) -> Ending:
     """Convert the file in a separate process, without this one's settings and secrets."""
     file = document.next_file or document.file
-    options = DocumentOptions.from_settings()
     limits = ConvertLimits(
-        max_pages=options.max_document_pages,
-        max_chars=options.max_document_chars,
-        ocr=options.document_ocr,
-        hide_keys=HidingOptions.from_settings().hide_keys,
+        max_pages=config.max_document_pages,
+        max_chars=config.max_document_chars,
+        ocr=config.document_ocr,
+        hide_keys=config.hide_keys,
     )
     name = document.next_name or document.name
     return child_process.run_child(
         "convmemory.documents.parse_child",
         [file.path, name, str(target), json.dumps(asdict(limits))],
         limits=ChildLimits(
-            memory_mb=options.document_memory_mb, timeout_s=_timeout_s(), stall_s=options.document_stall_s
+            memory_mb=config.document_memory_mb, timeout_s=_timeout_s(), stall_s=config.document_stall_s
         ),
         environment=plain_environment() | {"TMPDIR": str(target.parent)},
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
@@ -87,8 +84,8 @@ def _timeout_s() -> int:
     """Less than a task may take, so that the worker survives to report the outcome."""
     return int(
         min(
-            DocumentOptions.from_settings().document_timeout_s,
-            QueueOptions.from_settings().task_timeout_s - TASK_MARGIN_S,
+            config.document_timeout_s,
+            config.task_timeout_s - TASK_MARGIN_S,
         )
     )
 
@@ -140,13 +137,13 @@ def _finish(document: Document, target: Path) -> None:
 def _conclude(document: Document, ending: Ending) -> None:
     what_to_do = "Split it and upload the parts, or ask who runs the server for more."
     if ending is Ending.OUT_OF_TIME:
-        limit = f"{DocumentOptions.from_settings().document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
+        limit = f"{config.document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
         _fail(document, Failure.TIME, f"Reading it took longer than {limit}. {what_to_do}")
     elif ending is Ending.STALLED:
-        limit = f"{DocumentOptions.from_settings().document_stall_s} s (DOCUMENT_STALL_S)"
+        limit = f"{config.document_stall_s} s (DOCUMENT_STALL_S)"
         _fail(document, Failure.TIME, f"Reading it made no progress for {limit}. {what_to_do}")
     elif ending is Ending.OUT_OF_MEMORY:
-        limit = f"{DocumentOptions.from_settings().document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
+        limit = f"{config.document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
         _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")
     elif ending is Ending.DISK_FULL:
         _fail(

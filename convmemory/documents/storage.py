@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 from typing import IO
 
+from convmemory.core.config import config
 from convmemory.core.private_storage import PrivateStorage
-from convmemory.documents.options import DocumentOptions
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -18,7 +18,7 @@ class DocumentStorage(PrivateStorage):
 
     @property
     def folder(self) -> Path:
-        return DocumentOptions.from_settings().media_root
+        return config.media_root
 
 
 def document_storage() -> DocumentStorage:

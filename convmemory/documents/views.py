@@ -17,12 +17,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.search_box import SearchBox
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.replicas import may_use_replica
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
-from convmemory.documents.options import DocumentOptions
 from convmemory.documents.paging import view_page, view_pages
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.documents.viewing import Place, outline_of, view_sections
@@ -55,7 +55,7 @@ def library_page(request: PageRequest) -> HttpResponse:
         "following": following,
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "max_mb": DocumentOptions.from_settings().max_document_mb,
+        "max_mb": config.max_document_mb,
         "accepted": ACCEPTED,
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }

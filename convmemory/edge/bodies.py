@@ -13,8 +13,8 @@ from http import HTTPStatus
 from django.db import InterfaceError, OperationalError
 
 from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
+from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
 from convmemory.edge.wire import DISCONNECT, has_body, header
@@ -48,7 +48,7 @@ class Limit:
 
 
 def limit_of_strangers() -> Limit:
-    kilobytes = EdgeOptions.from_settings().max_anonymous_request_kb
+    kilobytes = config.max_anonymous_request_kb
     return Limit(
         kilobytes * KB,
         f"The request is larger than {kilobytes} kB, the most that this server takes from senders who are not signed "
@@ -57,29 +57,28 @@ def limit_of_strangers() -> Limit:
 
 
 def limit_of_users(path: str, method: str) -> Limit:
-    """Return the limit at this address for a signed-in user."""
-    options = EdgeOptions.from_settings()
+    """The limit at this address for somebody who is signed in."""
     if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
         return Limit(
-            options.max_upload_mb * MB + FORM_OVERHEAD,
-            f"The upload is larger than {options.max_upload_mb} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
+            config.max_upload_mb * MB + FORM_OVERHEAD,
+            f"The upload is larger than {config.max_upload_mb} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
             "use `manage.py import_conversations` on the server.",
         )
     if method == "POST" and path.rstrip("/") in DOCUMENT_PATHS:
         return Limit(
-            options.max_document_mb * MB + FORM_OVERHEAD,
-            f"The upload is larger than {options.max_document_mb} MB (MAX_DOCUMENT_MB): split the document, or leave "
+            config.max_document_mb * MB + FORM_OVERHEAD,
+            f"The upload is larger than {config.max_document_mb} MB (MAX_DOCUMENT_MB): split the document, or leave "
             "out its pictures, and upload it again.",
         )
     if path.rstrip("/") == MCP_PATH:
         return Limit(
-            min(options.max_request_mb, MAX_MCP_REQUEST_MB) * MB,
-            f"The request is larger than {min(options.max_request_mb, MAX_MCP_REQUEST_MB)} MB, the most that this "
+            min(config.max_request_mb, MAX_MCP_REQUEST_MB) * MB,
+            f"The request is larger than {min(config.max_request_mb, MAX_MCP_REQUEST_MB)} MB, the most that this "
             "server takes of one MCP request: shorten the arguments of the tool.",
         )
     return Limit(
-        max(options.max_request_mb * MB, options.max_anonymous_request_kb * KB),
-        f"The request is larger than {options.max_request_mb} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
+        max(config.max_request_mb * MB, config.max_anonymous_request_kb * KB),
+        f"The request is larger than {config.max_request_mb} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
         "to POST /api/v1/imports.",
     )
 
@@ -99,11 +98,10 @@ class BoundedBodies:
         self._knows_sender = knows_sender
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        options = EdgeOptions.from_settings()
         if not has_body(scope):
             await self._application(scope, receive, send)
             return
-        pace = self._pace or Pace(options.request_idle_s, options.request_min_bytes_per_s)
+        pace = self._pace or Pace(config.request_idle_s, config.request_min_bytes_per_s)
         body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
         if await body.may_be_as_large_as(_declared_size(scope)):
             await self._application(scope, body.receive, body.send)
@@ -183,8 +181,8 @@ class _Body:
         await self._send(message)
 
     async def may_be_as_large_as(self, size: int) -> bool:
-        """Return whether a body of this size is accepted; if not, send the refusal."""
-        if size <= EdgeOptions.from_settings().max_anonymous_request_kb * KB:
+        """Whether a body of so many bytes is accepted; where it is not, the request is answered."""
+        if size <= config.max_anonymous_request_kb * KB:
             return True
         try:
             self._limit = self._limit or await self._fetch_limit()

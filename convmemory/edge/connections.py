@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from convmemory.edge.options import EdgeOptions
+from convmemory.core.config import config
 
 MAX_HEAD_BYTES = 64 * 1024
 # Each costs memory and a descriptor. Without the bound, 600 connections that sent nothing stayed open (ADR 22).
@@ -77,7 +77,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(EdgeOptions.from_settings().request_idle_s, self._head_is_late)
+            self._head_timer = self.loop.call_later(config.request_idle_s, self._head_is_late)
 
     def _end_head_timer(self) -> None:
         if self._head_timer is not None:

@@ -17,8 +17,8 @@ from django.db import InterfaceError, OperationalError
 
 from convmemory.core.addresses import network_of
 from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
+from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, refuse
 from convmemory.edge.senders import caller_of, is_signed_in, is_user
 from convmemory.edge.wire import DISCONNECT, has_body
@@ -114,16 +114,16 @@ class BoundedCrowds:
         await _Request(self, scope, receive, send, caller=await self._caller_of(scope)).run()
 
     def enter_receiving(self, stack: ExitStack, caller: str) -> Refusal | None:
-        """Count a request whose body is still arriving until `stack` ends, or return its refusal."""
-        bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests // 2)
+        """Count a request whose body is still arriving until `stack` ends, or return why it is refused."""
+        bound = _bound_of(caller, config.max_concurrent_requests // 2)
         refusal = self._receiving.refusal(caller, bound)
         if refusal is None:
             stack.enter_context(self._receiving.one_more(caller))
         return refusal
 
     def enter_running(self, stack: ExitStack, caller: str, scope: Scope) -> Refusal | None:
-        """Give the request a place until `stack` ends, or return its refusal."""
-        bound = _bound_of(caller, EdgeOptions.from_settings().max_concurrent_requests)
+        """Give the request a place until `stack` ends, or return why it is refused."""
+        bound = _bound_of(caller, config.max_concurrent_requests)
         refusal = self._running.refusal(caller, bound)
         if refusal is None and scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
             network = network_of(scope["client"][0] if scope.get("client") else "")
@@ -149,8 +149,8 @@ class BoundedCrowds:
         return caller_of(scope)
 
     def _is_busy(self, caller: str) -> bool:
-        """Return whether the caller has several requests in progress, or would not get a place."""
-        places = EdgeOptions.from_settings().max_concurrent_requests
+        """Return whether the caller has several requests under way, or would not get a place."""
+        places = config.max_concurrent_requests
         return any(
             under_way.by_name[caller] >= BUSY or under_way.refusal(caller, _bound_of(caller, most)) is not None
             for under_way, most in ((self._running, places), (self._receiving, places // 2))

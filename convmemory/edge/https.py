@@ -3,7 +3,7 @@
 from http import HTTPStatus
 
 from convmemory.core.asgi_types import Application, Receive, Scope, Send
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 from convmemory.edge.refusals import Refusal, refuse
 from convmemory.edge.wire import header
 
@@ -21,16 +21,14 @@ class HttpsOnly:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if SiteOptions.from_settings().secure_ssl_redirect and not _is_secure(scope):
+        if config.secure_ssl_redirect and not _is_secure(scope):
             await refuse(scope, send, _PLAIN)
         else:
             await self._application(scope, receive, send)
 
 
 def _is_secure(scope: Scope) -> bool:
-    """Return whether the request is secure by Django's rules: by the proxy's header if it is trusted, else by the
-    connection.
-    """
-    forwarded = header(scope, b"x-forwarded-proto") if SiteOptions.from_settings().secure_proxy_ssl_header else ""
+    """As Django sees it: by the proxy's header where there is one, else by the connection."""
+    forwarded = header(scope, b"x-forwarded-proto") if config.secure_proxy_ssl_header else ""
     scheme: str = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
     return scheme == "https"

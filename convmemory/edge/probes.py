@@ -5,7 +5,7 @@ Every other path keeps its host name.
 """
 
 from convmemory.core.asgi_types import Application, Receive, Scope, Send
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 
 PROBES = {"/health", "/ready", "/api/v1/health", "/api/v1/ready"}
 
@@ -19,7 +19,7 @@ class AnsweredProbes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in PROBES:
             others = [(name, value) for name, value in scope["headers"] if name != b"host"]
-            first = next(iter(SiteOptions.from_settings().allowed_hosts), "localhost")
+            first = next(iter(config.allowed_hosts), "localhost")
             allowed = "localhost" if first == "*" else first.removeprefix(".")
             scope = {**scope, "headers": [*others, (b"host", allowed.encode())]}
         await self._application(scope, receive, send)

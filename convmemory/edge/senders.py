@@ -11,7 +11,7 @@ from django.http import HttpRequest, parse_cookie
 from convmemory.accounts.keys import user_of_key
 from convmemory.core import callers
 from convmemory.core.asgi_types import Scope
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 from convmemory.core.threads import first_in_thread
 from convmemory.edge.wire import header
 
@@ -19,7 +19,7 @@ from convmemory.edge.wire import header
 def caller_of(scope: Scope) -> str:
     """Return `user:7` for a key or session that this process has seen, else `address:192.0.2.1`. No query."""
     client = scope.get("client")
-    session_cookie = SiteOptions.from_settings().session_cookie_name
+    session_cookie = config.session_cookie_name
     return callers.caller_of_request(scope["headers"], client[0] if client else "", session_cookie=session_cookie)
 
 
@@ -36,13 +36,13 @@ async def is_signed_in(scope: Scope) -> bool:
     scheme, _, key = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return await first_in_thread(user_of_key, key.strip(), writes=False) is not None
-    session_key = parse_cookie(header(scope, b"cookie")).get(SiteOptions.from_settings().session_cookie_name)
+    session_key = parse_cookie(header(scope, b"cookie")).get(config.session_cookie_name)
     return bool(session_key) and await first_in_thread(_is_session_of_somebody, session_key)
 
 
 def _is_session_of_somebody(session_key: str | None) -> bool:
     request = HttpRequest()
-    request.session = import_module(SiteOptions.from_settings().session_engine).SessionStore(session_key)
+    request.session = import_module(config.session_engine).SessionStore(session_key)
     user = get_user(request)
     if session_key and user.pk is not None:
         callers.known.note(session_key, user.pk)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.conf import settings
+from convmemory.core.config import config
 
 LOCAL = "local"
 OPENAI = "openai"
@@ -31,17 +31,17 @@ class EmbeddingOptions:
 
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":
-        """Return the current values in `convmemory.settings`."""
-        path: str = settings.EMBEDDING_MODEL_PATH
+        """Return the current settings."""
+        path: str = config.embedding_model_path
         return cls(
-            provider=settings.EMBEDDING_PROVIDER,
-            model=settings.EMBEDDING_MODEL,
+            provider=config.embedding_provider,
+            model=config.embedding_model,
             model_path=Path(path).expanduser().resolve() if path else None,
-            base_url=settings.EMBEDDING_BASE_URL,
-            api_key=settings.EMBEDDING_API_KEY,
-            dimensions=settings.EMBEDDING_DIMENSIONS,
-            max_tokens=settings.EMBEDDING_MAX_TOKENS,
-            timeout_s=settings.EMBEDDING_TIMEOUT_S,
-            threads=settings.EMBEDDING_THREADS,
-            cache_folder=Path(settings.VAR_DIR) / "models",
+            base_url=config.embedding_base_url,
+            api_key=config.embedding_api_key,
+            dimensions=config.embedding_dimensions,
+            max_tokens=config.embedding_max_tokens,
+            timeout_s=config.embedding_timeout_s,
+            threads=config.embedding_threads,
+            cache_folder=config.var_dir / "models",
         )

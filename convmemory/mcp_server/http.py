@@ -20,7 +20,7 @@ from convmemory import problems
 from convmemory.accounts.keys import caller_of_header
 from convmemory.core import acting
 from convmemory.core.asgi_types import Receive, Scope, Send
-from convmemory.core.options import SiteOptions
+from convmemory.core.config import config
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
 
 def _check_place(host: str, origin: str | None) -> None:
     """Refuses pages of other sites that make a browser believe this server is theirs (DNS rebinding)."""
-    if not validate_host(split_domain_port(host)[0], SiteOptions.from_settings().allowed_hosts):
+    if not validate_host(split_domain_port(host)[0], config.allowed_hosts):
         detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
         raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
     if origin is not None and not _is_trusted(origin, host):
@@ -84,7 +84,7 @@ def _is_trusted(origin: str, host: str) -> bool:
     scheme, netloc = urlsplit(origin)[:2]
     return (bool(netloc) and netloc == host) or any(
         scheme == trusted.scheme and is_same_domain(netloc, trusted.netloc.lstrip("*"))
-        for trusted in map(urlsplit, SiteOptions.from_settings().csrf_trusted_origins)
+        for trusted in map(urlsplit, config.csrf_trusted_origins)
     )
 
 

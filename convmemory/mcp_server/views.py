@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from convmemory.accounts.keys import active_keys, create_key, row_of_key
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
-from convmemory.core.options import PathOptions
+from convmemory.core.config import config
 from convmemory.mcp_server.clients import setups
 from convmemory.mcp_server.http import PATH
 from convmemory.tools.registry import tool_definitions
@@ -27,7 +27,7 @@ def connect(request: PageRequest) -> HttpResponse:
         key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)
         return redirect_with_new_key(request, key)
     new_key = new_key_of(request)
-    manage = str(Path(PathOptions.from_settings().base_dir) / "manage.py")
+    manage = str(Path(config.base_dir) / "manage.py")
     command = [sys.executable, manage, "mcp", "--user", request.user.get_username()]
     address = request.build_absolute_uri(PATH)
     context = {

@@ -14,8 +14,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core import acting
+from convmemory.core.config import config
 from convmemory.ops.observability.metrics import metrics_text
-from convmemory.ops.options import MetricsOptions
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
@@ -85,7 +85,7 @@ def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, with METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
-    if not MetricsOptions.from_settings().metrics:
+    if not config.metrics:
         raise Http404("Metrics are off: METRICS=1 turns them on.")
     if not _may_read_metrics(request):
         return HttpResponse(
@@ -100,6 +100,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def _may_read_metrics(request: HttpRequest) -> bool:
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     if kind:
-        token = MetricsOptions.from_settings().metrics_token
+        token = config.metrics_token
         return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
     return request.user.is_active and request.user.is_staff

@@ -3,8 +3,8 @@
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.core.config import config
 from convmemory.tools.recalling import MAX_TOKENS
-from memory.options import RecallOptions
 from memory.recall import MAX_TOP_K
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
@@ -37,12 +37,11 @@ class RecallForm(forms.Form):
 
     @staticmethod
     def defaults() -> dict[str, float]:
-        options = RecallOptions.from_settings()
         return {
-            "max_tokens": options.max_recall_tokens,
-            "top_k": options.recall_top_k,
-            "threshold": options.recall_threshold,
-            "min_relevance": options.recall_min_relevance,
+            "max_tokens": config.max_recall_tokens,
+            "top_k": config.recall_top_k,
+            "threshold": config.recall_threshold,
+            "min_relevance": config.recall_min_relevance,
         }
 
     def values(self) -> dict[str, float]:

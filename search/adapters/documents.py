@@ -9,10 +9,10 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
+from convmemory.core.config import config
 from convmemory.core.sql import load_sql
 from convmemory.core.text import cut
 from convmemory.documents.models import Document, Section
-from convmemory.documents.options import DocumentOptions
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceAdapter, SourceFacts
@@ -33,7 +33,7 @@ class DocumentAdapter(SourceAdapter):
 
     @property
     def is_embedded(self) -> bool:
-        return bool(DocumentOptions.from_settings().rag_enabled)
+        return bool(config.rag_enabled)
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         chosen = sections_of(owner_id).filter(document_id=object_id, number__range=(first, last))

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from convmemory.core.config import config
 from convmemory.core.errors import RerankerUnavailable, ResponseRefused
 from convmemory.core.masking import masked
 from convmemory.core.text import storable
-from search.options import RerankSettings
 
 TEI = "tei"
 MAX_ANSWER_BYTES = 1_000_000
@@ -50,16 +50,15 @@ class RerankOptions:
     @classmethod
     def from_settings(cls) -> "RerankOptions | None":
         """The current values in `convmemory.settings`; None if no endpoint is set up."""
-        found = RerankSettings.from_settings()
-        if not found.rerank_url:
+        if not config.rerank_url:
             return None
         return cls(
-            url=found.rerank_url,
-            api_key=found.rerank_api_key,
-            model=found.rerank_model,
-            shape=found.rerank_shape,
-            timeout_s=found.rerank_timeout_s,
-            top_k=found.rerank_top_k,
+            url=config.rerank_url,
+            api_key=config.rerank_api_key,
+            model=config.rerank_model,
+            shape=config.rerank_shape,
+            timeout_s=config.rerank_timeout_s,
+            top_k=config.rerank_top_k,
         )
 
     @property

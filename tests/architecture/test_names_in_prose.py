@@ -11,6 +11,7 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 from django.urls import Resolver404, resolve
 
+from convmemory.core.config import declared
 from tests.support.prose import (
     ROOT,
     Prose,
@@ -92,8 +93,14 @@ def unknown_names(prose: Prose) -> Iterator[str]:
 
 def is_word(name: str, place: str) -> bool:
     """Return True for a name that the code contains; code of tests counts only for tests and documents."""
-    is_in_program = name in words_of_code() or name in FOREIGN_WORDS
+    is_in_program = name in words_of_code() or name in FOREIGN_WORDS or name in settings()
     return is_in_program or (place.startswith(("tests/", "docs/", "CONTRIBUTING")) and name in words_of_tests())
+
+
+@cache
+def settings() -> frozenset[str]:
+    """Return the variables of the environment, and the names under which code and tests know them."""
+    return frozenset(name for each in declared() for name in (each.variable, each.name))
 
 
 def is_table(name: str) -> bool:

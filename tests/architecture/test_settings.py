@@ -1,20 +1,21 @@
-"""Settings are read in few places: each app's `options.py`; models name the user's model, as Django asks them to."""
+"""Settings are declared once, in `core/config.py`, which alone reads them; `docs/settings.md` is made from it."""
 
 import ast
 from collections.abc import Iterator
-from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 
-import pytest
 from django.conf import settings
 
-from convmemory.core.options import FromSettings
+from convmemory.core import conf
+from convmemory.core.config import Computed, Config, declared, documented
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("convmemory", "search", "memory", "summaries")
 SOURCES = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py")]
-DJANGOS_OWN = {"convmemory/core/checks.py"}  # examines what Django's own settings come to
+READERS = {
+    "convmemory/core/checks.py",  # examines what Django's own settings come to
+    "convmemory/core/config.py",
+}
 
 
 def imports_settings(path: Path) -> bool:
@@ -35,25 +36,42 @@ def names_of_settings(path: Path) -> Iterator[str]:
             yield node.attr
 
 
-def test_only_options_read_settings() -> None:
+def test_only_the_declarations_read_settings() -> None:
     readers = {path.relative_to(ROOT).as_posix() for path in SOURCES if imports_settings(path)}
-    readers = {reader for reader in readers if "/migrations/" not in reader} - DJANGOS_OWN
+    readers = {reader for reader in readers if "/migrations/" not in reader}
     models = {reader for reader in readers if reader.endswith("models.py")}
-    assert {Path(reader).name for reader in readers - models} == {"options.py"}, readers
+    assert readers - models == READERS
     assert {name for model in models for name in names_of_settings(ROOT / model)} == {"AUTH_USER_MODEL"}
 
 
-def classes_of_settings() -> list[type[FromSettings]]:
-    for path in SOURCES:
-        if path.name == "options.py":
-            import_module(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."))
-    return FromSettings.__subclasses__()
+def test_variables_are_read_by_the_declarations_alone() -> None:
+    """Readers of the environment are called nowhere else, so that no setting is missing in the documentation."""
+    names = {name for name in vars(conf) if name.startswith("env_")}
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in names
+    }
+    assert callers == {"convmemory/core/config.py"}
 
 
-@pytest.mark.parametrize("options", classes_of_settings(), ids=lambda options: options.__name__)
-def test_every_field_is_a_setting_and_no_secret_is_shown(options: type[FromSettings]) -> None:
-    made = options.from_settings()
-    for each in fields(options):  # type: ignore[arg-type]
-        assert hasattr(settings, each.name.upper())
-        if each.name.endswith(("_key", "_token", "redis_url")):
-            assert each.name not in repr(made)
+def test_every_declaration_is_a_setting_with_a_meaning() -> None:
+    for each in vars(Config).values():
+        if isinstance(each, Computed):
+            assert hasattr(settings, each.name)
+    for setting in declared():
+        assert setting.meaning, setting.variable
+        assert not {"|", "\n"} & set(setting.meaning + setting.shown), setting.variable
+    assert len({setting.variable for setting in declared()}) == len(list(declared())) > 80
+
+
+def test_secrets_are_masked() -> None:
+    for setting in declared():
+        if setting.name.endswith(("_KEY", "_TOKEN")):
+            assert setting._reader is conf.env_secret, setting.name
+
+
+def test_the_page_of_settings_is_made_from_the_declarations() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert documented(page) == page, "run `make settings`"

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.conf import settings
 
 from convmemory.accounts import async_authentication
 from convmemory.conversations import import_process, imports_api, tasks
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_work import work
 from convmemory.core.child_process import Ending
+from convmemory.core.config import config
 from tests.support.web_process import database_environment
 
 T = TypeVar("T")
@@ -46,13 +46,13 @@ def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes that this test starts use its database and its folder of uploads."""
     for name, value in database_environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("IMPORT_FOLDER", str(settings.IMPORT_FOLDER))
-    monkeypatch.setenv("MEDIA_ROOT", str(settings.MEDIA_ROOT))
-    monkeypatch.setenv("TEMPORARY_FOLDER", str(settings.TEMPORARY_FOLDER))
-    monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)
+    monkeypatch.setenv("IMPORT_FOLDER", str(config.import_folder))
+    monkeypatch.setenv("MEDIA_ROOT", str(config.media_root))
+    monkeypatch.setenv("TEMPORARY_FOLDER", str(config.temporary_folder))
+    monkeypatch.setenv("SECRET_KEY", config.secret_key)
 
 
 def uploads() -> list[str]:
     """The names of the files in the folder of uploads, with the folders of their owners."""
-    folder = Path(settings.IMPORT_FOLDER)
+    folder = config.import_folder
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

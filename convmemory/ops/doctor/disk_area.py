@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from convmemory.core.options import PathOptions
+from convmemory.core.config import config
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 GIB = 1024**3
@@ -29,7 +29,7 @@ def check_free_space() -> Iterator[Finding]:
 
 
 def _folder() -> Path:
-    return Path(PathOptions.from_settings().var_dir)
+    return Path(config.var_dir)
 
 
 AREA = Area("disk", facts, (check_free_space,))

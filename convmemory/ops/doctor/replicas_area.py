@@ -8,7 +8,7 @@ from django.db import connection
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.core import groups
-from convmemory.core.options import ReplicaOptions
+from convmemory.core.config import config
 from convmemory.core.postgres import row_security
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
@@ -32,7 +32,7 @@ def facts() -> Iterator[Fact]:
 
 
 def check_replicas() -> Iterator[Finding]:
-    newest, most = _newest_position(), ReplicaOptions.from_settings().database_replica_max_lag_mb * 1024**2
+    newest, most = _newest_position(), config.database_replica_max_lag_mb * 1024**2
     for state in _states():
         if state.problem:
             yield Finding(

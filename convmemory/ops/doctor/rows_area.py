@@ -12,11 +12,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core import groups
 from convmemory.core.acting import in_group
+from convmemory.core.config import config
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.documents.models import Document
-from convmemory.documents.options import DocumentOptions
 from convmemory.documents.storage import document_storage
 from convmemory.documents.tasks import sweep as sweep_documents
 from convmemory.embeddings.spaces import active_space
@@ -178,7 +178,7 @@ def check_behind() -> Iterator[Finding]:
 def check_documents() -> Iterator[Finding]:
     stuck = Document.objects.filter(
         status__in=(Document.Status.UPLOADED, Document.Status.PROCESSING),
-        updated_at__lt=timezone.now() - timedelta(seconds=2 * DocumentOptions.from_settings().document_timeout_s),
+        updated_at__lt=timezone.now() - timedelta(seconds=2 * config.document_timeout_s),
     )
     if count := stuck.count():
         yield Finding(

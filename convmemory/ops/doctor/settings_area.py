@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from convmemory.core import conf
+from convmemory.core.config import config
 from convmemory.core.confinement import missing_parts
-from convmemory.core.options import PathOptions, SiteOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -17,7 +17,7 @@ def facts() -> Iterator[Fact]:
 
 
 def check_debug() -> Iterator[Finding]:
-    if SiteOptions.from_settings().debug and _is_public():
+    if config.debug and _is_public():
         yield Finding(
             "settings.debug",
             Severity.ERROR,
@@ -27,7 +27,7 @@ def check_debug() -> Iterator[Finding]:
 
 
 def check_https() -> Iterator[Finding]:
-    if _is_public() and not SiteOptions.from_settings().https_only:
+    if _is_public() and not config.https_only:
         yield Finding(
             "settings.plain-http",
             Severity.WARNING,
@@ -37,7 +37,7 @@ def check_https() -> Iterator[Finding]:
 
 
 def check_secret_file() -> Iterator[Finding]:
-    path = Path(PathOptions.from_settings().var_dir) / "secret_key"
+    path = Path(config.var_dir) / "secret_key"
     if not path.is_file() or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return
 
@@ -66,7 +66,7 @@ def check_confinement() -> Iterator[Finding]:
 
 
 def check_folder() -> Iterator[Finding]:
-    folder = Path(PathOptions.from_settings().var_dir)
+    folder = Path(config.var_dir)
     if not folder.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
         return
 
@@ -84,7 +84,7 @@ def check_folder() -> Iterator[Finding]:
 
 
 def _is_public() -> bool:
-    return not LOCAL_HOSTS.issuperset(SiteOptions.from_settings().allowed_hosts)
+    return not LOCAL_HOSTS.issuperset(config.allowed_hosts)
 
 
 AREA = Area("settings", facts, (check_debug, check_https, check_secret_file, check_confinement, check_folder))

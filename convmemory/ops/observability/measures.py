@@ -18,10 +18,10 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 
+from convmemory.core.config import config
 from convmemory.core.measuring import Measurement
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Measure
-from convmemory.ops.options import MetricsOptions
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def on_measured(sender: Any, *, measurement: Measurement, **kwargs: Any) -> None
     one.buckets[bucket] = 1
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     _pending.put({(measurement.name[:50], measurement.label[:120], hour): one})
-    if _pending.thread is None and MetricsOptions.from_settings().measures_flush_s > 0:
+    if _pending.thread is None and config.measures_flush_s > 0:
         _start_thread()
 
 
@@ -161,6 +161,6 @@ def _start_thread() -> None:
 def _flush_forever() -> None:
     pause = threading.Event()
     while True:
-        pause.wait(MetricsOptions.from_settings().measures_flush_s)
+        pause.wait(config.measures_flush_s)
         flush()
         connection.close()

@@ -3,8 +3,7 @@
 import sys
 from pathlib import Path
 
-from convmemory.core import conf
-from convmemory.core.options import PathOptions, SiteOptions
+from convmemory.core.config import Config, config
 
 WEB_GRACE_S = 5
 KEEP_ALIVE_S = 5
@@ -12,8 +11,7 @@ KEEP_ALIVE_S = 5
 
 def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
     """Where to listen: the command's options, else `HOST` and `PORT`, else port 8000 of this machine alone."""
-    usual_port = conf.env_int("PORT", 8000, minimum=0, maximum=65_535)
-    return host or conf.env_str("HOST") or "127.0.0.1", usual_port if port is None else port
+    return host or Config.host.read() or "127.0.0.1", Config.port.read() if port is None else port
 
 
 def web_command(host: str, port: int) -> list[str]:
@@ -24,18 +22,18 @@ def web_command(host: str, port: int) -> list[str]:
     itself.
     """
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
-    if proxies := SiteOptions.from_settings().forwarded_allow_ips:
+    if proxies := config.forwarded_allow_ips:
         command += ["--proxy-headers", "--forwarded-allow-ips", ",".join(proxies)]
     else:
         command += ["--no-proxy-headers"]
     command += ["--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
     command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
-    command += ["--app-dir", str(PathOptions.from_settings().base_dir)]
-    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1, maximum=1_024)) > 1:
+    command += ["--app-dir", str(config.base_dir)]
+    if (workers := Config.web_workers.read()) > 1:
         command += ["--workers", str(workers)]
     return command
 
 
 def worker_command() -> list[str]:
-    return [sys.executable, str(Path(PathOptions.from_settings().base_dir) / "manage.py"), "worker"]
+    return [sys.executable, str(Path(config.base_dir) / "manage.py"), "worker"]

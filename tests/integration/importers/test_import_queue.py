@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import DataError, IntegrityError, transaction
@@ -19,6 +18,7 @@ from convmemory.conversations.imports import create_import, queue_import, store_
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core import fair_queue
 from convmemory.core.child_process import Ending
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.ops.runtime.schedules import SCHEDULES
@@ -69,7 +69,7 @@ def claim(row: Import) -> Import:
 def test_an_upload_waits_where_nobody_else_can_read_it_and_goes_with_the_import() -> None:
     row = queued(make_user())
     (name,) = uploads()
-    folder = Path(django_settings.IMPORT_FOLDER)
+    folder = config.import_folder
     assert (row.state, row.file.name, row.size) == ("queued", name, len(LINES))
     assert (folder.stat().st_mode & 0o777, (folder / name).stat().st_mode & 0o777) == (0o700, 0o600)
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
@@ -116,9 +116,9 @@ def test_imports_documents_and_drawings_share_the_places_of_long_tasks(settings:
 def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(make_user())
     lost = claim(row)
-    run_here(lost, str(django_settings.IMPORT_FOLDER) + "-1")
+    run_here(lost, str(config.import_folder) + "-1")
     Import.objects.update(state="running", run=lost.run, file=row.file.name)  # it died before it could say so
-    upload = Path(django_settings.IMPORT_FOLDER) / str(row.file.name)
+    upload = config.import_folder / str(row.file.name)
     upload.write_bytes(LINES)
     Import.objects.update(lease_until=timezone.now() + timedelta(minutes=5))
     assert tasks.sweep() == {"lost": 0, "tidied": 0, "enqueued": 0}
@@ -177,7 +177,7 @@ def test_an_error_of_the_server_is_said_without_its_words(monkeypatch: pytest.Mo
 
 def test_an_upload_that_is_not_where_the_worker_looks_is_said() -> None:
     row = queued(make_user())
-    (Path(django_settings.IMPORT_FOLDER) / str(row.file.name)).unlink()
+    (config.import_folder / str(row.file.name)).unlink()
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert "IMPORT_FOLDER has to name one folder" in row.error
@@ -186,11 +186,11 @@ def test_an_upload_that_is_not_where_the_worker_looks_is_said() -> None:
 def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     row = claim(queued(make_user()))
     Import.objects.update(run=uuid.uuid4())
-    assert run_here(row, str(django_settings.IMPORT_FOLDER) + "-1") is Ending.DONE
+    assert run_here(row, str(config.import_folder) + "-1") is Ending.DONE
     assert not Conversation.objects.exists()
     Import.objects.update(run=row.run)
     monkeypatch.setattr(import_queue, "store_progress", lambda row, report: False)
-    run_here(row, str(django_settings.IMPORT_FOLDER) + "-2")
+    run_here(row, str(config.import_folder) + "-2")
     assert states() == ["running"]
 
 

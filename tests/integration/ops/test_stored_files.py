@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.migrations.recorder import MigrationRecorder
@@ -18,6 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from convmemory.conversations.import_storage import kept_place
 from convmemory.conversations.imports import queue_import
 from convmemory.core import acting
+from convmemory.core.config import config
 from convmemory.core.work_folders import work_folder
 from convmemory.documents import drawing, library
 from convmemory.documents.storage import document_storage, pictures_folder
@@ -44,7 +44,7 @@ def _folders_of_this_test(settings: Any, tmp_path: Path) -> None:
 
 def files() -> list[str]:
     """The files of people, by their paths below the folder that has all of them."""
-    folder = Path(django_settings.MEDIA_ROOT).parent
+    folder = config.media_root.parent
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
@@ -143,16 +143,14 @@ def test_sweep_deletes_files_without_a_row_and_no_others(owner: User, tmp_path: 
     orphans = [f"archives/{owner.pk}/b.zip", kept_place(owner_id=owner.pk, digest="ab" * 32), "documents/999/ab/cd"]
     for digest in (document.digest, "cd" * 32):
         folder = pictures_folder(owner_id=owner.pk, digest=digest)
-        (named if digest == document.digest else orphans).append(
-            f"{folder.relative_to(django_settings.MEDIA_ROOT)}/1.json"
-        )
+        (named if digest == document.digest else orphans).append(f"{folder.relative_to(config.media_root)}/1.json")
     for name in [*named[1:], *orphans]:
         path = Path(document_storage().path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"text")
     draft = pictures_folder(owner_id=owner.pk, digest=document.digest) / "1.webp.0.partial"
     draft.write_bytes(b"half")
-    imports = Path(django_settings.IMPORT_FOLDER)
+    imports = config.import_folder
     for name in (f"{owner.pk}/orphan", "ab" * 16, "of something else"):
         (imports / name).write_bytes(b"x")
     assert sweep_orphans() == 0  # an upload whose row is being created
@@ -207,7 +205,7 @@ def test_erasure_leaves_no_file_of_the_person_with_or_without_a_row(owner: User)
         store(person, f"An orphan of {person.pk}")
         queue_import(owner=person, file=SimpleUploadedFile("a.jsonl", b"{}"))
         for kind in ("archives", "uploads", "pictures"):
-            path = Path(django_settings.MEDIA_ROOT, kind, str(person.pk), "ab", "orphan")
+            path = Path(config.media_root, kind, str(person.pk), "ab", "orphan")
             path.parent.mkdir(parents=True)
             path.write_bytes(b"text")
     before = [name for name in files() if f"/{other.pk}/" in name]

@@ -12,8 +12,8 @@ from django.conf import settings as project
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory import settings as sources
 from convmemory.core import checks
+from convmemory.core.config import config
 from tests.support import asgi_server
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ SEEN = ("security.W004", "security.W008", "security.W010", "security.W016")
 @pytest.fixture
 def https_only(settings: Settings) -> None:
     settings.SECURE_SSL_REDIRECT = True
-    settings.SECURE_HSTS_SECONDS = sources.HSTS_SECONDS
+    settings.SECURE_HSTS_SECONDS = config.hsts_seconds
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 

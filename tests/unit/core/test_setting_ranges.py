@@ -1,26 +1,20 @@
 """No number is taken as a setting that the product cannot work with: the start fails and names the range."""
 
-import ast
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
 from convmemory.core import conf
+from convmemory.core.config import Number, declared
 from convmemory.core.errors import SettingError
 
 SETTINGS = Path(settings.BASE_DIR) / "convmemory" / "settings.py"
-NUMERIC = {"env_int", "env_float", "env_share", "env_seconds"}
 
 
-def numeric_settings() -> Iterator[str]:
-    for node in ast.walk(ast.parse(SETTINGS.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in NUMERIC:
-            name = node.args[0]
-            assert isinstance(name, ast.Constant)
-            yield str(name.value)
+def numeric_settings() -> list[str]:
+    return [setting.variable for setting in declared() if isinstance(setting, Number)]
 
 
 @pytest.fixture

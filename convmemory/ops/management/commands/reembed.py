@@ -12,8 +12,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.options import QueueOptions
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.spaces import (
@@ -58,9 +58,7 @@ class Command(BaseCommand):
             "--since", type=_moment, help="only conversations changed since this date, such as 2026-01-31"
         )
         part.add_argument("--only", choices=DEFECTS, help="only turns in this state")
-        parser.add_argument(
-            "--workers", type=int, default=QueueOptions.from_settings().workers, help="number of processes that embed"
-        )
+        parser.add_argument("--workers", type=int, default=config.workers, help="number of processes that embed")
         parser.add_argument(
             "--batch", action="store_true", help="by the provider's Batch API, where it has one: cheaper, within a day"
         )

@@ -19,8 +19,8 @@ from django.db import connection, connections
 from django.db.utils import ProgrammingError
 
 from convmemory.core import acting, embedded
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.options import PathOptions
 from convmemory.core.postgres.pools import close_pools
 from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
 from convmemory.ops.runtime.instance import Instance
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             embedded.leave(timeout_s=DATABASE_STOP_TIMEOUT_S, patience_s=1.0)
 
     def _run(self, host: str, port: int) -> None:
-        instance = Instance.acquire(Path(PathOptions.from_settings().var_dir))
+        instance = Instance.acquire(Path(config.var_dir))
         try:
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             if count := instance.stop_leftovers():
@@ -74,9 +74,7 @@ class Command(BaseCommand):
             instance.release()
 
     def _prepare_database(self) -> None:
-        Path(PathOptions.from_settings().static_root).mkdir(
-            parents=True, exist_ok=True
-        )  # whitenoise warns when it is not there
+        Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
         self._say("Starting the database ...")
         if problems := connection.validation.check():
             raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
@@ -92,7 +90,7 @@ class Command(BaseCommand):
             ) from error
 
     def _greet(self, address: str) -> None:
-        password = create_admin(Path(PathOptions.from_settings().var_dir))
+        password = create_admin(Path(config.var_dir))
         connections.close_all()
         lines = [f"convmemory: {address}"]
         if password:

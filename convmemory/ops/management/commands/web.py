@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from convmemory.core.options import PathOptions
+from convmemory.core.config import config
 from convmemory.ops.runtime.programs import listening_address, web_command
 
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, help="port to listen on (default: PORT or 8000)")
 
     def handle(self, *args: Any, host: str | None, port: int | None, **options: Any) -> None:
-        Path(PathOptions.from_settings().static_root).mkdir(parents=True, exist_ok=True)  # whitenoise wants it
+        Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise wants it
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, web_command(*listening_address(host, port)))  # noqa: S606

@@ -14,8 +14,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from convmemory.core.background import step_back
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.options import PathOptions, QueueOptions
 from convmemory.ops.runtime import first_start, schedules
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,9 @@ class Command(BaseCommand):
             _attempt(step)
         sys.stdout.flush()
         sys.stderr.flush()
-        manage = str(Path(PathOptions.from_settings().base_dir) / "manage.py")
+        manage = str(Path(config.base_dir) / "manage.py")
         # Each worker process embeds on its own share of the cores: more threads than cores slow each other down.
-        os.environ.setdefault(
-            "EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // QueueOptions.from_settings().workers))
-        )
+        os.environ.setdefault("EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // config.workers)))
         os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
 
 
@@ -47,7 +45,7 @@ def prepare_model() -> None:
 
 
 def load_samples() -> None:
-    if count := first_start.load_pending_samples(Path(PathOptions.from_settings().var_dir)):
+    if count := first_start.load_pending_samples(Path(config.var_dir)):
         logger.info("%d sample conversations are loaded; they are searchable as soon as they are embedded", count)
 
 
