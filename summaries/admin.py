@@ -1,4 +1,4 @@
-"""Summaries in the admin: their states; the texts are on a page of their own."""
+"""Summaries in the admin: the list shows their states; a separate page shows the text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from summaries.tasks import enqueue_summary
 
 
 def remake(rows: Sequence[ConversationSummary]) -> None:
-    """Set these summaries to pending with all their attempts restored, and enqueue each."""
+    """Set these summaries to pending with all attempts restored, and enqueue each one."""
     make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
     for row in rows:
         enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)

@@ -1,6 +1,6 @@
 """Summaries by a language model: one request if the range fits the window, otherwise map and reduce.
 
-Knows nothing of the database. Finished pieces are passed to `keep`, so that interrupted work continues where it was.
+It uses no database. It passes finished pieces to `keep`, so that interrupted work resumes with the next piece.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +15,12 @@ from convmemory.core.tokens import count_tokens, cut_to_tokens
 from summaries.prompts import merge_messages, part_messages
 from summaries.transcript import pieces
 
-MAX_SHARE = 4  # a summary takes a quarter of the window at most
-PROMPT_TOKENS = 600  # the instructions around the material, generously
+# A summary may take a quarter of the context window, the reciprocal of this.
+MAX_SHARE = 4
+# A generous estimate of the instructions around the material.
+PROMPT_TOKENS = 600
 MIN_PIECE_TOKENS = 200
+# Each round merges the summaries of the one before; a model that ignores its limit must not repeat this for ever.
 MAX_ROUNDS = 8
 
 Request = list[dict[str, str]]
@@ -36,15 +39,17 @@ Metered = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 
 
 def unmetered(tokens: int) -> AbstractContextManager[Callable[[int], object]]:
-    """Counts nothing."""
+    """Return a meter that records nothing."""
     return nullcontext(lambda used: None)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryProgress:
-    """Where finished pieces are found and stored, by content, and whether there is time for another one.
+    """Progress of one summary.
 
-    Each request runs inside `metered(maximum cost in tokens)`, which is given the actual cost.
+    `done` holds finished pieces by content hash, `keep` stores another one, and `may_go_on` returns whether there is
+    time for another request. Each request runs inside `metered(maximum cost in tokens)`, which receives the actual
+    cost.
     """
 
     done: dict[str, str]
@@ -56,9 +61,9 @@ class SummaryProgress:
 def write_summary(
     endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: SummaryProgress
 ) -> Written | None:
-    """A summary of the texts, of at most about `max_tokens` tokens; None if time ran out before the end.
+    """Return a summary of the texts in about `max_tokens` tokens at most; None if time ran out before the end.
 
-    Raises: EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable; what `metered` raises.
+    Raises: EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable; and whatever `metered` raises.
     """
     writer = _Writer(endpoint, min(max_tokens, endpoint.context_window // MAX_SHARE), progress)
     return writer.write(texts)
@@ -95,7 +100,7 @@ class _Writer:
         raise EndpointRefused(f"{self._endpoint.where} writes summaries as long as what they summarise.")
 
     def _all(self, requests: Sequence[Request]) -> list[str] | None:
-        """The replies in order, reusing those already finished; None if time ran out."""
+        """Return the replies in order, reusing finished ones; None if time ran out."""
         replies = []
         for request in requests:
             key = content_hash(request[0]["content"] + request[1]["content"]).hex()
@@ -109,7 +114,7 @@ class _Writer:
         return replies
 
     def _ask(self, request: Request) -> str:
-        """One reply; that of a model which ignores its limit is cut, so that merging ends."""
+        """Return one reply, cut to the limit if the model ignored it, so that merging ends."""
         asked = sum(self._count(message["content"]) for message in request)
         with self._progress.metered(asked + self._max_tokens) as note_cost, make_client(self._endpoint) as client:
             reply = complete(client, self._endpoint, messages=request, max_tokens=self._max_tokens)

@@ -11,17 +11,19 @@ import numpy as np
 
 from convmemory.embeddings.embedder import Vector
 
+# The similarity matrix grows with the square of the candidates: 16 MB at 2,000.
 MAX_CANDIDATES = 2_000
-COST_EXPONENT = 0.3  # with 1, gain a token, fragments win because they are short
+# With 1, which is the gain per token, fragments win because they are short (ADR 13).
+COST_EXPONENT = 0.3
 
 
 def choose_sentences(
     vectors: Vector, token_counts: Sequence[int], *, max_tokens: int, weights: Sequence[float] | None = None
 ) -> list[int]:
-    """The indexes of the chosen sentences, in order.
+    """Return the indexes of the chosen sentences, in order.
 
-    `vectors` (n, dim) of unit length. `weights` are the importance of having each sentence represented. The tokens of
-    the chosen sentences add up to at most `max_tokens`; from more than 2,000 sentences an evenly spread sample is
+    `vectors` is (n, dim), of unit length. `weights` give the importance of representing each sentence. The chosen
+    sentences have at most `max_tokens` tokens together. From more than 2,000 sentences, an evenly spread sample is
     considered.
     """
     if not len(vectors):
@@ -34,7 +36,7 @@ def choose_sentences(
 
 
 def _greedy(similarity: Vector, costs: Vector, max_tokens: int) -> list[int]:
-    """Rows are candidates, columns the sentences they represent."""
+    """Choose candidates (rows) greedily by their gain in coverage of all sentences (columns)."""
     chosen: list[int] = []
     covered = np.zeros(similarity.shape[1], np.float32)
     room = float(max_tokens)

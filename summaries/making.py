@@ -1,7 +1,7 @@
-"""Works on one summary: claims it, writes it, stores it. Safe to run twice, and to interrupt at any point.
+"""Works on one summary: claims it, writes it, stores it. It is safe to run twice and to interrupt at any point.
 
-A claim is valid until `due_at`; the result of a worker without the claim is discarded. Failures of an endpoint that
-may pass are retried with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds lost work.
+A claim is valid until `due_at`. A worker that lost its claim stores nothing. Temporary failures of an endpoint are
+retried with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds lost work.
 """
 
 import re
@@ -35,7 +35,9 @@ from summaries.prompts import PROMPT_VERSION
 from summaries.sentences import sentence_vectors, spoken_sentences
 from summaries.transcript import RangeMessage, load_range, message_text
 
+# A Retry-After header is honoured up to this: the endpoint must not decide when work is tried again next.
 LONGEST_WAIT = timedelta(minutes=15)
+# Added to the time limit of a task, so that a claim never ends while its worker may still run.
 CLAIM_MARGIN = timedelta(seconds=60)
 
 _LIST_MARK = re.compile(r"^(?:(?:[-*+>]|#+|\d+[.)])\s+)+")
@@ -45,14 +47,16 @@ State = ConversationSummary.Status
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one run: `status` is the summary's now; `again_in_s` is when to work on it again, if at all."""
+    """The outcome of one run: `status` is the summary's state now; `again_in_s` says when to work on it again, if
+    at all.
+    """
 
     status: str
     again_in_s: float | None = None
 
 
 def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
-    """Work on the summary if it is due and nobody else does; None if there is nothing to do."""
+    """Work on the summary if it is due and unclaimed; return None if there is nothing to do."""
     summary = _claim(owner_id, summary_id)
     if summary is None:
         return None
@@ -72,7 +76,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
 
 
 def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
-    """Owners and ids of summaries that are due: new ones, retries, and those whose worker was lost."""
+    """Return the owners and ids of due summaries: new ones, retries, and those whose worker was lost."""
     rows = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
     return list(rows.order_by("due_at").values_list("owner_id", "pk")[:limit])
 
@@ -95,7 +99,7 @@ def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
 
 
 def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
-    """The row, as long as this run's claim on it is valid."""
+    """Return a query for the row that matches only while this run holds the claim."""
     return ConversationSummary.objects.filter(pk=summary.pk, run=summary.run, status=State.PROCESSING)
 
 
@@ -132,7 +136,10 @@ def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
 
 
 def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome:
-    """Its pieces are kept, and the sweep continues it once its owner may use the model again."""
+    """Set the summary to pending until the owner's quota is renewed.
+
+    Its finished pieces are kept; the sweep resumes it.
+    """
     _own(summary).update(
         status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
     )
@@ -161,7 +168,8 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
 
     def keep(key: str, text: str) -> None:
         done[key] = text
-        summary.attempts = 1  # what gets on is not in trouble
+        # Progress resets the attempts: only runs that finish no piece count as failures.
+        summary.attempts = 1
         _own(summary).update(partials=done, attempts=1, updated_at=timezone.now())
 
     progress = SummaryProgress(
@@ -174,7 +182,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
 
 
 def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:
-    """The sentences that represent the whole, in order, in at most `max_tokens` tokens.
+    """Return the sentences that represent the messages, in order, in at most `max_tokens` tokens.
 
     Raises: EmbedderUnavailable; ConvMemoryError if the messages contain no sentence.
     """

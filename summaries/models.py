@@ -1,6 +1,6 @@
 """Summaries of ranges of a conversation, each with the state of the work on it.
 
-Rows are written only by `ordering.py` (people's requests) and `making.py` (workers).
+Only `ordering.py` (requests of callers) and `making.py` (workers) write rows.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from convmemory.conversations.models import Conversation
 
 
 class ConversationSummary(models.Model):
-    """One summary of the messages at positions `from_position` to `to_position`, both included.
+    """One summary of the messages from `from_position` to `to_position`, both included.
 
-    While a summary is regenerated, `content` is the earlier text; only a completed one counts. `run` names the worker's
-    claim: a worker that lost it stores nothing. `partials` are finished pieces of a long range, by content.
+    While a summary is regenerated, `content` is the earlier text. `run` is the worker's claim: a worker that lost it
+    stores nothing. `partials` are finished pieces of a long range, by content hash.
     """
 
     class Status(models.TextChoices):
@@ -78,6 +78,6 @@ class ConversationSummary(models.Model):
 
     @property
     def label(self) -> str:
-        """How it was produced, for a person."""
+        """Return how the summary was produced, for display."""
         method: Any = self.Method(self.method).label
         return f"{method} ({self.model})" if self.model and self.method == self.Method.MODEL else str(method)

@@ -1,6 +1,6 @@
-"""Requests for summaries: creates, resets and deletes their records. A worker does the work (`making.py`).
+"""Creates, resets and deletes the records of summaries on request; workers write the texts (`making.py`).
 
-Nothing here enqueues: the callers do so after these functions have returned.
+Nothing here enqueues: callers do so after these functions have returned.
 """
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -26,7 +26,7 @@ def request_summary(
     to_position: int | None = None,
     method: str | None = None,
 ) -> ConversationSummary:
-    """A pending summary of the messages from one position to another, both included; by default first to last.
+    """Create a pending summary of the messages between two positions, both included; by default of all messages.
 
     `method` is "model" or "extractive"; by default "model" if an endpoint is set up. Raises: NotFound; InvalidInput for
     a range in the wrong order or beyond the end, or an impossible method; QuotaUsedUp.
@@ -60,7 +60,7 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
 
 
 def _require_quota(owner: AbstractBaseUser, method: str) -> None:
-    """Raises: QuotaUsedUp if a model would write it and its owner has used up today's quota."""
+    """Raise QuotaUsedUp if a model would write the summary and the owner has used up today's quota."""
     if method == ConversationSummary.Method.MODEL:
         require_quota(owner_id=owner.pk)
 
@@ -79,9 +79,9 @@ def _method(method: str | None) -> str:
 
 
 def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
-    """Set it to pending again, with the method of a new one; its text stays until it is replaced.
+    """Set the summary to pending again, with the default method; its text stays until it is replaced.
 
-    Raises: NotFound; InvalidInput if the conversation no longer has its range; QuotaUsedUp.
+    Raises: NotFound; InvalidInput if the conversation no longer has the range; QuotaUsedUp.
     """
     summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)
@@ -95,7 +95,7 @@ def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary
 
 
 def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
-    """Set these to pending again, with all their attempts restored; their texts stay until they are replaced."""
+    """Set these summaries to pending with all attempts restored; their texts stay until they are replaced."""
     now = timezone.now()
     summaries.update(
         status=ConversationSummary.Status.PENDING,
@@ -109,5 +109,5 @@ def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
 
 
 def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:
-    """Delete for good; work in progress on it stores nothing. Raises: NotFound."""
+    """Delete the summary for good; a worker that is still writing it stores nothing. Raises: NotFound."""
     get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id).delete()

@@ -1,6 +1,6 @@
 """The prompts for summaries. Raise `PROMPT_VERSION` with every change: each summary records it.
 
-Transcripts are untrusted: they are enclosed by a fence that their text cannot close, and the model is told that
+Transcripts are untrusted. A fence that their text cannot close encloses them, and the prompt tells the model that
 everything inside is material, not instructions.
 """
 
@@ -37,13 +37,13 @@ WORDS_A_TOKEN = 0.6
 
 
 def part_messages(text: str, *, number: int, count: int, max_tokens: int) -> list[dict[str, str]]:
-    """The request to summarise one piece of a transcript."""
+    """Return the request to summarise one piece of a transcript."""
     extra = _PART.format(number=number, count=count) if count > 1 else ""
     return _messages(text, extra, tag=FENCE, max_tokens=max_tokens)
 
 
 def merge_messages(text: str, *, max_tokens: int) -> list[dict[str, str]]:
-    """The request to merge several summaries into one."""
+    """Return the request to merge several summaries into one."""
     return _messages(text, _MERGE, tag="summaries", max_tokens=max_tokens)
 
 

@@ -1,4 +1,7 @@
-"""Converts turns to positions: people name turns, summaries store positions. The caller has checked the owner."""
+"""Converts between turns, which people name, and positions, which summaries store.
+
+The caller has checked the owner.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from summaries.models import ConversationSummary
 
 @dataclass(frozen=True, slots=True)
 class TurnRange:
-    """The turns that a summary covers; None if an end has no turn (yet)."""
+    """The turns that a summary covers; None for an end that belongs to no turn (yet)."""
 
     first: int | None
     last: int | None
@@ -21,9 +24,10 @@ class TurnRange:
 def positions_of_turns(
     conversation: Conversation, first_turn: int | None, last_turn: int | None
 ) -> tuple[int | None, int | None]:
-    """From the first message of one turn to the last of another; None stands for the conversation's own end.
+    """Return the positions of the first message of one turn and the last message of another.
 
-    Error messages count turns from one, as pages do.
+    A turn of None means the conversation's own end, and is returned as None. Error messages count turns from one, as
+    pages do.
 
     One query. Raises: InvalidInput for a missing turn, or for turns in the wrong order.
     """
@@ -46,7 +50,7 @@ def positions_of_turns(
 
 
 def turn_ranges(conversation: Conversation, summaries: Iterable[ConversationSummary]) -> dict[int, TurnRange]:
-    """The turns of each summary, by its id. One query."""
+    """Return the turns of each summary by its id. One query."""
     rows = list(summaries)
     positions = {position for row in rows for position in (row.from_position, row.to_position)}
     found = conversation.messages.filter(position__in=positions).values_list("position", "turn_number")

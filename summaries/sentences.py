@@ -1,6 +1,6 @@
-"""The sentences of a range with their vectors: those of stored passages, and new ones for what is not indexed yet.
+"""Finds the sentences of a range and their vectors, and computes vectors for text that is not indexed yet.
 
-Only what people and assistants said counts: no thinking, no tool output, no code, no fragments.
+Only prose of users and assistants counts: no thinking, no tool output, no code, no fragments.
 """
 
 import re
@@ -41,7 +41,7 @@ class Sentence:
 
 
 def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
-    """What users and assistants said, sentence by sentence, in order."""
+    """Return the sentences of users and assistants, in order."""
     found = []
     for message in messages:
         spans = split_message(
@@ -61,9 +61,9 @@ def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
 
 
 def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[list[Sentence], Vector]:
-    """The sentences that have a vector, and the vectors (n, dim) of unit length.
+    """Return the sentences that have a vector, and the vectors (n, dim) of unit length.
 
-    Raises: EmbedderUnavailable if some must be computed and the model is unavailable.
+    Raises: EmbedderUnavailable if vectors must be computed and the model is unavailable.
     """
     space = active_space()
     known = _stored(Passage.objects.filter(owner_id=owner_id, space=space), sentences)
@@ -78,7 +78,7 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
 
 
 def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[SentencePlace, Vector]:
-    """The vectors of the passages that equal these sentences, by place. One query."""
+    """Return the stored vectors of passages that equal these sentences, by place. One query."""
     message_ids = {sentence.message.message_id for sentence in sentences}
     rows = passages.filter(
         source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)

@@ -1,4 +1,4 @@
-"""Background tasks of summaries: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of summaries: each loads a row by id, calls one function and returns a small dict."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ def enqueue_summary(*, owner_id: int, summary_id: int) -> None:
 
 @long_owner_task
 def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Make one summary, or a piece of a long one; the sweep takes care of failures."""
+    """Make one summary, or the next piece of a long one; the sweep retries failures."""
     outcome = make_summary(owner_id=owner_id, summary_id=summary_id)
     done: dict[str, Any] = {"status": outcome.status if outcome else "nothing to do"}
     return done | {"again_in_s": 0.0} if outcome is not None and outcome.again_in_s == 0 else done
 
 
 def sweep() -> dict[str, Any]:
-    """Find summaries that are due and enqueue them; scheduled every minute."""
+    """Enqueue summaries that are due and not in the queue; scheduled every minute."""
     in_hand = {task.args[0] for task in asked_for(MAKE).only("args")}
     missed = [(owner_id, pk) for owner_id, pk in summaries_to_make(limit=100) if pk not in in_hand]
     for owner_id, summary_id in missed:

@@ -1,6 +1,7 @@
-"""The messages of a range as text for a summariser, in pieces that fit a model. Only `load_range` reads the database.
+"""Renders the messages of a range as text for a summariser, in pieces that fit a model.
 
-Thinking is left out and tool output is cut: a summary covers what was said and done.
+Only `load_range` reads the database. Thinking is left out and tool output is cut: a summary covers what was said and
+done.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,7 @@ RESULT_CHARS = 600
 ATTACHMENT_CHARS = 2_000
 NAME_CHARS = 80
 FENCE = "transcript"
-"""The tag of the fence that a transcript is given to a model in."""
+"""The tag of the fence in which a model receives a transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class RangeMessage:
 
 
 def load_range(conversation: Conversation, first: int, last: int) -> list[RangeMessage]:
-    """The messages at these positions, in order. One query; the caller has checked the owner."""
+    """Return the messages at these positions, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(position__range=(first, last), superseded=False).order_by("position")
     return [
         RangeMessage(row.pk, row.position, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts)
@@ -52,14 +53,20 @@ def load_range(conversation: Conversation, first: int, last: int) -> list[RangeM
 
 
 def message_text(message: RangeMessage) -> str:
-    """`[position] Speaker: text`, or nothing if the message says nothing. No line of the text can pass for a label."""
+    """Return `[position] Speaker: text`, or an empty string if the message has no text.
+
+    No line of the text can imitate such a label.
+    """
     said = "\n".join(_part_lines(message.parts))
     speaker = one_line(visible(speaker_of(message.role, message.name)).replace(":", " "), NAME_CHARS)
     return f"[{message.position}] {speaker}: {said}" if said else ""
 
 
 def _part_lines(parts: Iterable[Part]) -> Iterator[str]:
-    """The parts that say something, with a mark before each line that does not begin with text written here."""
+    """Yield the text of each part, quoted, with a mark before text that could imitate a label.
+
+    The first part follows a label, and parts that are not prose begin with text written here.
+    """
     is_first = True
     for part in parts:
         if text := _part_text(part):
@@ -81,7 +88,7 @@ def _part_text(part: Part) -> str:
 
 
 def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The texts joined into pieces of at most `max_tokens` tokens; a longer text is split."""
+    """Join the texts into pieces of at most `max_tokens` tokens; a longer text is split."""
     piece: list[str] = []
     room = max_tokens
     for text in texts:
@@ -97,15 +104,17 @@ def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str
 
 
 def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The text, halved between words until each half fits; only the first begins like a message's label."""
+    """Halve the text between words until each half fits. Only the first half may begin like a message's label."""
     if not text:
         return
     if len(text) <= 1 or count_tokens(text) + 2 <= max_tokens:
         yield text
         return
     middle = len(text) // 2
-    space = text.find(" ", middle, min(middle + 200, len(text) - 1))  # the last character leaves nothing to halve
+    # Not at the last character: the second half would be empty.
+    space = text.find(" ", middle, min(middle + 200, len(text) - 1))
     at = space + 1 if space > 0 else middle
+    # A second half must not begin like "[12] Speaker:", which is how the model recognises a message.
     if text[at] == "[" and text[at + 1 : at + 2].isdigit():
         at += 1
     yield from _fragments(text[:at], max_tokens, count_tokens)

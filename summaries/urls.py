@@ -1,4 +1,4 @@
-"""Addresses of the summary pages."""
+"""URLs of the summary pages."""
 
 from django.urls import path
 

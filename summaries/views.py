@@ -1,7 +1,6 @@
-"""Pages of a conversation's summaries: request one, watch its progress, read it, regenerate it, delete it.
+"""Pages of a conversation's summaries: request one, watch its progress, read, regenerate and delete it.
 
-The address of a summary answers with a page or, for htmx, with its card, which polls every two seconds until the
-summary is finished.
+The URL of a summary returns a page or, for htmx, its card, which polls every two seconds until the summary is finished.
 """
 
 from collections.abc import Sequence
@@ -47,7 +46,7 @@ def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> l
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The form and every summary; a POST with `from_turn`, `to_turn` and `method` asks for one."""
+    """Show the form and all summaries; a POST with `from_turn`, `to_turn` and `method` requests one."""
     conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
     wrong, status = "", 200
     if request.method == "POST":
@@ -86,7 +85,7 @@ def _request_summary(request: PageRequest, conversation: Conversation) -> Conver
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
-    """The turn in a form, where turns are counted from one."""
+    """Return the turn number in a form field, 0-based. Forms count turns from one."""
     text = request.POST.get(name, "").strip()
     if not text:
         return None
@@ -98,7 +97,7 @@ def _turn(request: HttpRequest, name: str) -> int | None:
 @require_safe
 @signed_in
 def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
-    """One summary: a page, or its card alone."""
+    """Show one summary, as a page or as its card alone."""
     found = reading.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
     [card] = _cards(found.conversation, [found])
     template = "summaries/card.html" if request.htmx else "summaries/summary.html"
@@ -120,7 +119,7 @@ def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> H
 @require_POST
 @signed_in
 def delete(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
-    """Delete for good."""
+    """Delete the summary for good."""
     ordering.delete_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
     messages.success(request, _("The summary is deleted."))
     return redirect("summaries", conversation_id=conversation_id)
