@@ -1,4 +1,4 @@
-"""The states of messages in the admin: waiting, done, failed."""
+"""The embedding states of messages in the admin: pending, completed, failed."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ from memory.tasks import enqueue_embed
 
 
 class OwnerOfConversationFilter(OwnerFilter):
-    """By the owner of the conversation, for which this table has an index."""
+    """Filters by the owner of the conversation, for which this table has an index."""
 
     def condition(self, value: str) -> Q:
         return Q(conversation__owner_id=user_id_of(value))
 
 
 def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
-    """Set these records to pending and ask a worker for each conversation."""
+    """Set these records to pending and enqueue a task for each conversation."""
     MessageEmbedding.objects.filter(pk__in=[row.pk for row in rows]).update(
         status=MessageEmbedding.Status.PENDING, attempts=0, error=""
     )

@@ -1,4 +1,4 @@
-"""What a model still sees: recall neither brings it back nor spends tokens on it."""
+"""The messages that a model already sees. Recall neither returns them nor spends tokens on them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,20 @@ from django.db import connection
 from convmemory.core.sql import load_sql
 from memory.recalled import ChunkId, RecalledMessage
 
-MAX_ID = 2**63 - 1  # what a column of ids can hold
+# The largest value of an id column; PostgreSQL refuses larger numbers with an error.
+MAX_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Messages by id, and all of one conversation from a position on."""
+    """Messages named by id, and all messages of one conversation from a position on."""
 
     message_ids: frozenset[int] = frozenset()
     conversation_id: int | None = None
     from_position: int | None = None
 
     def holds(self, *, message_id: int, conversation_id: int, position: int) -> bool:
-        """Whether the model sees this message."""
+        """Return whether the model sees this message."""
         if message_id in self.message_ids:
             return True
         return (
@@ -31,12 +32,12 @@ class Alive:
 
 
 def alive_among(message_ids: Collection[int]) -> frozenset[int]:
-    """Those that can be message ids at all."""
+    """Return the numbers that can be ids of messages."""
     return frozenset(number for number in message_ids if 0 < number <= MAX_ID)
 
 
 def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:
-    """The owner's turns (conversation, number) of which every message is alive. One query or none."""
+    """Return the owner's turns (conversation, number) whose messages are all alive. At most one query."""
     if not message_ids:
         return ()
     with connection.cursor() as cursor:
@@ -45,7 +46,7 @@ def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[i
 
 
 def alive_passages(messages: Sequence[RecalledMessage], alive: Alive) -> frozenset[ChunkId]:
-    """The passages and openings of recalled messages that the model sees."""
+    """Return the keys of passages and openings of recalled messages that the model already sees."""
     openings = [
         (message.conversation_id, opening.position, opening.passage)
         for message in messages

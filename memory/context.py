@@ -1,8 +1,8 @@
 """Renders recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
 
-Every turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
-text can close it; anything inside that resembles a fence is defused as well. Only headings and speakers begin a line:
-the lines of a message have a mark of their own.
+Each turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
+text can close it; text inside that resembles a fence is defused as well. Only headings and speakers begin a line: the
+further lines of a message carry a mark.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -27,7 +27,7 @@ TAG = "recalled-memory"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A passage with everything that decides its place in the context and the text around it."""
+    """A passage with its place in the context and its heading."""
 
     conversation_id: int
     turn_number: int
@@ -42,9 +42,10 @@ Lines = dict[Hashable, Line]
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """The rendered `text` (empty if nothing fits), its `tokens`, and what was brought back or left out.
+    """The rendered text, its size, and the outcome for each message.
 
-    `resurrection.outcomes` are in the order of the results; chunks are named by `RecalledPassage.key`.
+    `text` is empty if nothing fits. `resurrection.outcomes` are in the order of the results; chunks are named by
+    `RecalledPassage.key`.
     """
 
     text: str
@@ -60,27 +61,32 @@ def build_memory_context(
     alive: Collection[Hashable] = frozenset(),
     encoding: str = ESTIMATE,
 ) -> MemoryContext:
-    """The results, best first, as one text of at most `max_tokens` tokens, including the fence and links.
+    """Render the results as one text of at most `max_tokens` tokens, including the fence and links.
 
-    With `partners` each message brings the openings of its turn's question and answer. `alive` are keys of passages
-    that the model already sees. Raises: InvalidInput for a budget below 1.
+    The results are given best first. With `partners` each message brings the openings of its turn's question and
+    answer. `alive` are keys of passages that the model already sees. Raises: InvalidInput for a budget below 1.
     """
     if max_tokens < 1:
         raise InvalidInput(f"max_tokens={max_tokens} leaves no room for anything: use at least 1.")
     lines: Lines = {line.passage.key: line for line in _lines(results)}
     groups = _groups(results, lines, partners, encoding)
     budget = max_tokens - count_tokens(enclosed("", tag=TAG, notice=NOTICE), encoding=encoding)
+    # The costs of the groups are estimates, so the budget shrinks by the excess until the rendered text fits.
     while True:
         found = resurrect(groups, budget=max(budget, 0), alive=alive)
         text = _render([lines[chunk.key] for chunk in found.brought])
         tokens = count_tokens(text, encoding=encoding)
         if tokens <= max_tokens:
             return MemoryContext(text, tokens, found)
-        budget -= tokens - max_tokens  # a heading whose first message did not fit, a token at a seam
+        # The excess comes from a heading whose first message did not fit, or from a token at a seam.
+        budget -= tokens - max_tokens
 
 
 def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
-    """A line for everything that can come back; a passage that is also an opening is rendered as the passage."""
+    """Yield a line for each passage that can come back; a passage that is also an opening is rendered as the passage.
+
+    Lines of passages come last, so that they replace those of openings with the same key.
+    """
     for message in results:
         for opening in (message.question_opening, message.answer_opening):
             if opening:
@@ -91,7 +97,8 @@ def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
 
 
 def _line(message: RecalledMessage, heading: str, position: int, speaker: str, passage: RecalledPassage) -> Line:
-    label = one_line(visible(speaker).replace(":", " "), 40)  # nothing in a name ends the label early
+    # A colon in a name would end the label early.
+    label = one_line(visible(speaker).replace(":", " "), 40)
     return Line(message.conversation_id, message.turn_number, position, label, heading, passage)
 
 
@@ -102,7 +109,10 @@ def _heading(message: RecalledMessage) -> str:
 
 
 def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[Group]:
-    """The cost of each message. The first message of a turn pays for its heading, the first chunk for the speaker."""
+    """Return the chunks of each message with their costs.
+
+    The first message of a turn pays for its heading, the first chunk of a message for the speaker's name.
+    """
     groups = []
     headed: set[tuple[int, int]] = set()
     for message in results:
@@ -152,7 +162,7 @@ def _render(lines: Sequence[Line]) -> str:
 
 
 def _joined_passages(lines: Sequence[Line]) -> str:
-    """The passages of one message with the line breaks between them; omissions are marked."""
+    """Join the passages of one message, with the line breaks between them and marks for omissions."""
     text = quoted(lines[0].passage.text, TAG)
     for before, after in pairwise(lines):
         text += _between(before.passage, after.passage) + quoted(after.passage.text, TAG)
@@ -166,7 +176,9 @@ def _between(before: RecalledPassage, after: RecalledPassage) -> str:
 
 
 def enclosed(text: str, *, tag: str, notice: str) -> str:
-    """`text` between the marks of the fence `tag`, under a notice that it is data; nothing in it can close the
-    fence."""
+    """Enclose `text` in the fence `tag`, under a notice that it is data.
+
+    The marks contain a digest of the text, so that nothing in the text can close the fence.
+    """
     mark = content_hash(text).hex()[:8]
     return f'<{tag} mark="{mark}">\n{notice}\n\n{text}\n</{tag} mark="{mark}">'

@@ -1,9 +1,8 @@
 """Embeds messages on request: claims them, embeds them, and records the outcome of each.
 
-Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the same
-records. Work here is claimed batch by batch under the conversation's lock; the sweep finds messages that a worker had
-claimed when it died. A message that was tried before is tried alone, so that one which kills its worker affects no
-other.
+The indexing of a conversation embeds most messages (`search/indexing/active.py`) and writes the same records. Here a
+worker claims messages batch by batch under the conversation's lock; the sweep finds messages whose worker died. A
+message that was tried before is tried alone, so that a message which kills its worker affects no other.
 """
 
 import logging
@@ -49,21 +48,23 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """The records of the requested messages, in their order, and the messages that are skipped."""
+    """The records of the requested messages, ordered by position, and the messages that are skipped."""
 
     records: tuple[MessageEmbedding, ...]
     skipped: tuple[Skipped, ...]
 
     @property
     def to_embed(self) -> list[int]:
-        """Ids of the messages for a worker to embed."""
+        """Return the ids of the messages that a worker has to embed."""
         return [record.message_id for record in self.records if record.status == MessageEmbedding.Status.PENDING]
 
 
 @dataclass(slots=True)
 class EmbedResult:
-    """The outcome of one run. `finished` is False if time ran out or, if `busy`, another worker is embedding the
-    conversation."""
+    """The outcome of one run.
+
+    `finished` is False if time ran out, or with `busy` if another worker is embedding the conversation.
+    """
 
     finished: bool = True
     busy: bool = False
@@ -120,10 +121,10 @@ def _why_skipped(message: Message) -> str:
 def embed_messages(
     *, owner_id: int, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")
 ) -> EmbedResult:
-    """Embed those of the messages whose records are open.
+    """Embed the messages whose records are not completed.
 
-    Stops between batches once `time.monotonic()` passes `deadline`. Errors are stored in the records they concern and
-    never raised, except that the database is unreachable.
+    Stops between batches once `time.monotonic()` passes `deadline`. Errors are stored in the records concerned; only an
+    unreachable database raises.
     """
     result = EmbedResult()
     source = source_of(owner_id=owner_id, conversation_id=conversation_id)
@@ -146,7 +147,7 @@ def embed_messages(
 
 
 def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
-    """The next messages, with their records marked as processing: new ones together, others one by one."""
+    """Return the next messages, with their records marked as processing: new ones together, retried ones one by one."""
     open_records = MessageEmbedding.objects.filter(
         space=space, message_id__in=message_ids, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
@@ -161,14 +162,17 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
 def _embed(
     source: Source, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
 ) -> bool:
-    """Embed a batch; False if time ran out within long messages, which then wait for the next run."""
+    """Embed a batch; return False if time ran out within long messages, which then wait for the next run."""
     try:
         read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]
         with unless_deleted(source.owner_id, source.pk):
             if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
                 MessageEmbedding.objects.filter(space=space, message__in=batch).update(
-                    status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
+                    # Running out of time is no failure: the attempt that the claim counted is given back.
+                    status=MessageEmbedding.Status.PENDING,
+                    attempts=F("attempts") - 1,
+                    updated_at=timezone.now(),
                 )
                 return False
             failed = store_element_passages(source, space, elements)
@@ -180,6 +184,7 @@ def _embed(
         _fail(space, batch, str(error), result)
     except Exception as error:
         if len(batch) > 1:
+            # A whole batch failed: one by one, only the message at fault is marked as failed.
             in_time = [_embed(source, space, [message], result, deadline) for message in batch]
             return all(in_time)
         logger.exception("Message %d could not be embedded", batch[0].pk)

@@ -1,6 +1,6 @@
-"""A status record for each message that is embedded. Passages and vectors belong to the index (`search/models.py`).
+"""Status records of messages that are embedded. The index holds their passages and vectors (`search/models.py`).
 
-Every row is derived from messages and can be made again; every row carries its owner.
+Each row carries its owner, is derived from messages and can be rebuilt.
 """
 
 from django.conf import settings
@@ -12,10 +12,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 
 class MessageEmbedding(models.Model):
-    """The state of one message's embedding in one space; its vectors are those of its passages.
+    """The state of one message's embedding in one space; the vectors belong to its passages.
 
-    Only messages by a person or an assistant have a record. `content_hash` is the message's when it was embedded;
-    `updated_at` of a record in processing tells when a worker last touched it.
+    Only messages of a user or an assistant have a record. `content_hash` is the message's when it was embedded;
+    `updated_at` of a record in processing says when a worker last touched it.
     """
 
     class Status(models.TextChoices):

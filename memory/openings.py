@@ -1,4 +1,4 @@
-"""The openings that accompany recalled passages: the first sentences of the question and of the answer."""
+"""Loads the openings that accompany recalled passages: the first sentences of the question and of the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -11,11 +11,11 @@ from memory.recalled import Opening, RecalledPassage, Side
 from search.models import Passage
 
 OpeningKey = tuple[int, Side]
-"""The message that an opening is brought back with, and whose opening it is."""
+"""The id of the recalled message, and the side whose opening it is."""
 
 
 def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
-    """The first passages of the question before each of the owner's messages and of its answer. One query."""
+    """Return the first passages of each message's question and answer. One query; only the owner's messages."""
     if not message_ids:
         return {}
     parameters: dict[str, Any] = {

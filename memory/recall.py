@@ -1,7 +1,7 @@
-"""Recalls messages: the one use case behind the tool, the API and the page "what would an agent recall?".
+"""Recalls messages: the one use case behind the tool, the API and the page "What would an agent recall?".
 
-Messages are ranked inside the turns that search finds. Takes the caller, never an owner from input; without a caller
-the result is empty.
+Messages are ranked inside the turns that search finds. The functions take the caller, never an owner from input;
+without a caller the result is empty.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,13 +30,15 @@ from search.results.matching import QueryStems
 from search.results.runs import PassagePlace
 
 MAX_TOP_K = 50
-LEADING_CHARS = 40  # of the white space before a passage
-PASSAGES = 6  # of one message, those nearest to the query
+# White space before a passage is kept up to this, to show the line breaks between passages.
+LEADING_CHARS = 40
+# At most this many passages of one message come back, those nearest to the query.
+PASSAGES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class RankedMessages:
-    """Candidate messages, best first, with their scores, their table of features and the ranking of their turns."""
+    """Candidate messages, best first, with their scores, their features and the ranking of their turns."""
 
     turns: RankedItems
     candidates: tuple[Candidate, ...] = ()
@@ -59,13 +61,12 @@ def recall(
     filters: Filters = EVERYTHING,
     alive_message_ids: Collection[int] = (),
 ) -> Recall:
-    """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
+    """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    `threshold` is the least cosine similarity; if no vectors can be compared it is not applied and a note says so. If
+    `threshold` is the least cosine similarity; if no vectors can be compared, it is not applied and a note says so. If
     the probability of an answer is below `min_relevance`, the result is empty, and a note says so. Positions bound the
     messages of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is
-    plain text. `alive_message_ids` are messages that the model already sees: none of them comes back, and others take
-    their places.
+    plain text. `alive_message_ids` are messages that the model already sees: other messages take their places.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -76,6 +77,7 @@ def recall(
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
     alive = alive_among(alive_message_ids)
+    # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
     seen = alive_turns(owner_id=owner.pk, message_ids=alive)
     turns = replace(_of_conversation(owner, filters, conversation_id, positions), except_turns=seen)
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=turns)
@@ -89,7 +91,7 @@ def recall(
 def rank_messages(
     owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> RankedMessages:
-    """The messages of the turns that search ranks best, ranked among themselves."""
+    """Rank the messages of the turns that search ranks best."""
     turns = rank_items(owner_id=owner_id, query=query)
     found = message_candidates(turns, positions, alive)
     if not found.candidates:
@@ -126,7 +128,7 @@ def _limits(top_k: int | None, threshold: float | None, min_relevance: float | N
 
 
 def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:
-    """The first and the last position, both included."""
+    """Return the first and the last position, both included. Raises: InvalidInput."""
     if before is None and after is None:
         return ANYWHERE
     if conversation_id is None:
@@ -141,7 +143,7 @@ def _positions(conversation_id: int | None, before: int | None, after: int | Non
 def _of_conversation(
     owner: AbstractBaseUser, filters: Filters, conversation_id: int | None, positions: Positions
 ) -> Filters:
-    """The filters for one conversation, if one is named, and for its turns at these positions."""
+    """Return the filters, limited to one conversation and its turns at these positions if a conversation is named."""
     if conversation_id is None:
         return replace(filters, kinds=TURNS_ALONE)
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
@@ -155,8 +157,10 @@ def _of_conversation(
 
 
 def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:
-    """The best of the ranked messages that are similar enough, completed with their texts; `text` is the query. One
-    query."""
+    """Return the best of the ranked messages that are similar enough, with their texts and openings.
+
+    `text` is the query. One query.
+    """
     query = ranked.turns.query
     compared = query.space is not None
     notes = query.notes if compared else (*query.notes, "The threshold was not applied.")
@@ -171,7 +175,8 @@ def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold:
 
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
     passages = [_passage(candidate, place) for place in candidate.places]
-    if len(passages) > PASSAGES:  # cut on the spot: there is no similarity to choose by
+    # Passages that were split here have no cosine to choose by, so their words decide.
+    if len(passages) > PASSAGES:
         words = QueryStems(weights)
         passages = sorted(passages, key=lambda passage: -len(words.places_in(passage.text)))[:PASSAGES]
     return RecalledMessage(

@@ -10,9 +10,9 @@ from typing import Literal
 NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
 
 Side = Literal["user", "assistant"]
-"""Who says something in a turn, whatever the speaker's name."""
+"""A side of a turn, whatever the speaker's name."""
 ChunkId = tuple[int, int, int]
-"""Message id, part and first character of a passage: what it is known by, whoever asks."""
+"""Message id, part and first character: the identity of a passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class RecalledMessage:
 
     @property
     def by_similarity(self) -> tuple[RecalledPassage, ...]:
-        """The passages, nearest to the query first."""
+        """Return the passages, nearest to the query first."""
         return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The messages that answer a query, best first, and what the caller should know about it.
+    """The messages that answer a query, best first, and notes for the caller.
 
     `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown.
     """

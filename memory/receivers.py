@@ -1,4 +1,4 @@
-"""Updates memory's records when the index has embedded messages, or has checked whether they changed."""
+"""Updates the status records when the index has embedded messages or compared turns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

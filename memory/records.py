@@ -22,7 +22,7 @@ ERROR_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Counts over the messages of a conversation by people and assistants, and embedded tokens."""
+    """Counts of embedded, pending and failed messages of users and assistants, and of embedded tokens."""
 
     embedded: int
     pending: int
@@ -31,7 +31,7 @@ class MemoryStats:
 
 
 def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStats:
-    """One conversation's counts in the active space. Raises: NotFound."""
+    """Return one conversation's counts in the active space. Raises: NotFound."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": active_space().pk}
     with connection.cursor() as cursor:
@@ -40,7 +40,7 @@ def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStat
 
 
 def follow_positions(source: Source, first_turn: int) -> None:
-    """Update the positions of records whose messages moved, from one turn of a conversation on. One query."""
+    """Update the positions of records whose messages moved, from one turn of the conversation on. One query."""
     parameters = {"owner": source.owner_id, "conversation": source.object_id, "first_turn": first_turn}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
@@ -55,9 +55,10 @@ def record_outcomes(
     errors: Mapping[int, str],
     keep_completed: bool = False,
 ) -> None:
-    """Mark records as completed, or failed if `errors` names the message, in one query; only speech has a record.
+    """Mark records as completed, or as failed if `errors` names the message. One query.
 
-    With `keep_completed` the record of a message that is embedded in its current form stays unchanged.
+    Only messages of users and assistants have a record. With `keep_completed`, the record of a message that is embedded
+    in its current form stays unchanged.
     """
     parameters: dict[str, Any] = {
         "owner": source.owner_id,

@@ -1,10 +1,10 @@
 """Brings recalled passages back into a context under a token budget, together with their openings. Pure.
 
-A hit comes back with the openings of its turn: a passage of an answer with the question's first sentence and the
-answer's own, a passage of a question the other way round. Passages already alive in the context cost nothing and are
-not brought back again. If a group does not fit, as much of it is brought back as fits: the target first, then the
-opening of the other side, then the opening of its own side. If not even the target fits, the group is left out and the
-next one is tried.
+A hit comes back with the openings of its turn: a passage of an answer with the first sentence of the question and of
+the answer, a passage of a question with those of the answer and of the question. Passages already alive in the context
+cost nothing and are not brought back again. If a group does not fit, as much of it is brought back as fits: the target
+first, then the opening of the other side, then the opening of its own side. If not even the target fits, the group is
+left out and the next one is tried.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
@@ -16,7 +16,7 @@ Part = Literal["target", "other opening", "own opening"]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of text by its name in the context, and its number of tokens there."""
+    """A span of text, named by its key, and its number of tokens in the context."""
 
     key: Hashable
     tokens: int
@@ -24,7 +24,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One hit: the chunks of its target, the most telling first, and its partners.
+    """One hit: the chunks of its target, the most similar first, and its partners.
 
     If the target has several chunks, the first must come back, and the others precede the partners. A partner may be
     one of the target's own chunks; it is counted once.
@@ -35,7 +35,7 @@ class Group:
     own_opening: Chunk | None = None
 
     def parts(self) -> Iterator[tuple[Part, Chunk]]:
-        """Each chunk once, by priority."""
+        """Yield each chunk once, by priority."""
         chunks: list[tuple[Part, Chunk | None]] = [
             *(("target", chunk) for chunk in self.target),
             ("other opening", self.other_opening),
@@ -72,7 +72,7 @@ class Outcome:
 
     @property
     def left_out(self) -> bool:
-        """Whether the group is absent from the context, because its target did not fit."""
+        """Return whether the group is absent from the context because its target did not fit."""
         return any(missing.chunk == self.group.target[0] for missing in self.missing)
 
     @property
@@ -89,12 +89,12 @@ class Resurrection:
 
     @property
     def brought(self) -> tuple[Chunk, ...]:
-        """Every chunk that comes back, once, in the order of choice."""
+        """Return each chunk that comes back, once, in the order of choice."""
         return tuple(chunk for outcome in self.outcomes for chunk in outcome.brought)
 
     @property
     def tokens(self) -> int:
-        """How much of the budget is used."""
+        """Return the used part of the budget."""
         return sum(outcome.tokens for outcome in self.outcomes)
 
     @property
@@ -103,9 +103,9 @@ class Resurrection:
 
 
 def resurrect(groups: Iterable[Group], *, budget: int, alive: Collection[Hashable] = frozenset()) -> Resurrection:
-    """Choose what comes back, group by group in the given order, the best first.
+    """Choose the chunks that come back, group by group in the given order, the best first.
 
-    `alive` are the keys of the chunks already in the context. Source: turn-pair resurrection.
+    `alive` are the keys of the chunks already in the context.
     """
     living = set(alive)
     left = budget
@@ -131,5 +131,6 @@ def _bring_back(group: Group, left: int, living: set[Hashable]) -> Outcome:
         else:
             missing.append(Missing(part, chunk, left))
             if chunk == group.target[0]:
-                break  # a partner without its target says nothing
+                # A partner without its target says nothing.
+                break
     return Outcome(group, tuple(brought), tuple(alive), tuple(missing))

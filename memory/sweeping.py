@@ -13,15 +13,16 @@ from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
 
-PATIENCE = timedelta(minutes=1)  # what waits longer was missed
+# A task that is still queued starts sooner than this; a record that waits longer was missed.
+PATIENCE = timedelta(minutes=1)
 Status = MessageEmbedding.Status
 
 
 def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tuple[int, int], list[int]]:
-    """Ids of messages to try now, by owner and conversation, those waiting longest first; excludes some conversations.
+    """Return the ids of messages to try now, by owner and conversation, those waiting longest first.
 
-    A record in processing counts once nobody touched it for `PATIENCE`: a living worker's lock prevents doing it twice.
-    Failures are retried with growing pauses.
+    The messages of the conversations `except_of` are left out. A record in processing counts once it is untouched for
+    `PATIENCE`: the lock of a living worker prevents duplicate work. Failures are retried with growing pauses.
     """
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)

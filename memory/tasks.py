@@ -1,4 +1,4 @@
-"""Background tasks of memory: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of memory: each loads rows by id, calls one function and returns a small dict."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,17 +9,18 @@ from memory import sweeping
 from memory.embedding import embed_messages
 
 EMBED = "memory.tasks.embed"
-BUSY_PAUSE_S = 5.0  # until a conversation that somebody else works on is tried again
+# The pause before a conversation is tried again that another worker is embedding.
+BUSY_PAUSE_S = 5.0
 
 
 def enqueue_embed(*, owner_id: int, conversation_id: int, message_ids: Sequence[int]) -> None:
-    """Ask a worker to embed messages of one conversation."""
+    """Enqueue the embedding of messages of one conversation."""
     enqueue_for(owner_id, EMBED, conversation_id, list(message_ids), group="embed")
 
 
 @owner_task
 def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dict[str, Any]:
-    """Embed the messages, for a slice."""
+    """Embed the messages until the slice ends."""
     result = embed_messages(
         owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end()
     )
@@ -28,7 +29,7 @@ def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dic
 
 
 def sweep() -> dict[str, Any]:
-    """Find what was missed and enqueue it; scheduled every minute."""
+    """Enqueue messages whose embedding was missed; scheduled every minute."""
     with timed("sweep", label="messages") as measurement:
         given_up = sweeping.give_up_dead()
         in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
