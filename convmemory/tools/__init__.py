@@ -1,1 +1,1 @@
-"""One definition per tool, used by chat, API and MCP alike."""
+"""Tools with one definition each, which chat, API and MCP share."""

@@ -1,4 +1,4 @@
-"""Routes of the tools: the list, and calling one by name."""
+"""Routes of the tools: list them, and call one by name."""
 
 from typing import Any
 

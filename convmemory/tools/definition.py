@@ -1,7 +1,7 @@
-"""What a tool is: a name, a description for models, typed input and output, and one function.
+"""Defines a tool: a name, a description for models, typed input and output, and one function.
 
-The JSON Schemas (2020-12) for programs and models are generated from the types and kept short, because every client of
-every session pays for them in tokens.
+The JSON Schemas (2020-12) for programs and models are generated from the types. They are kept short, because each
+session of each client pays for them in tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,14 +19,15 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.text import storable
 
 Caller = AbstractBaseUser | AnonymousUser | None
-"""Who calls, from the authenticated context; None and anonymous callers have no archive."""
+"""The caller from the authenticated context; None and anonymous callers have no archive."""
 
 Text = Annotated[str, AfterValidator(storable)]
 Question = Annotated[str, Field(min_length=2, max_length=500), AfterValidator(storable)]
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
 Optional = SkipJsonSchema[None]
-"""`str | Optional` is left out of an answer where it is None, and is a plain string in the schema."""
-UNSAID: tuple[Any, ...] = (None, "", False, [])  # defaults that nobody needs to be told; 0 equals False and goes, too
+"""The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""
+# Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
+UNSAID: tuple[Any, ...] = (None, "", False, [])
 TYPES = frozenset({"type", "format"})
 
 
@@ -37,7 +38,7 @@ class ToolInput(BaseModel):
 
 
 class ToolOutput(BaseModel):
-    """What a tool answers."""
+    """The answer of a tool."""
 
 
 Input = TypeVar("Input", bound=ToolInput)
@@ -50,7 +51,7 @@ class Tool(Generic[Input, Output]):
 
     `refuse` turns invalid arguments and the reason into an answer of the tool's own shape; without it they are an
     error. `is_offered` is called whenever tools are listed or called. A tool with `sees_documents` receives the only
-    documents that count, or None for all, as its third argument.
+    documents that it may search, or None for all, as its third argument.
     """
 
     name: str
@@ -73,9 +74,10 @@ class Tool(Generic[Input, Output]):
     def run(
         self, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
     ) -> dict[str, Any]:
-        """The answer as JSON values. Raises: InvalidInput, and whatever the function raises.
+        """Return the answer as JSON values.
 
-        `documents` are the only ones that count, if the tool is called in a conversation.
+        `documents` are the only documents that the tool may search, if it is called in a conversation. Raises:
+        InvalidInput, and whatever the function raises.
         """
         try:
             checked = self.input_model.model_validate(arguments)
@@ -89,7 +91,7 @@ class Tool(Generic[Input, Output]):
 
 
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:
-    """The caller, if it is one who can own an archive."""
+    """Return the caller, if it is an active user."""
     return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
 
 
@@ -105,10 +107,12 @@ def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
     return model.model_json_schema(mode=mode, schema_generator=_ShortSchema)
 
 
+# Five tools cost 1,263 tokens of o200k_base like this; pydantic's titles, definitions and empty defaults would make
+# them 1,791 (ADR 12).
 class _ShortSchema(GenerateJsonSchema):
-    """Leaves out what no caller reads: titles, the models' docstrings, defaults that only say "none".
+    """Leaves out of schemas what no caller reads: titles, docstrings of models, defaults that only say "none".
 
-    For answers, also what is visible in a result anyway: its values and their types.
+    Of answers it also leaves out what the values show anyway: their types.
     """
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -130,8 +134,10 @@ class _ShortSchema(GenerateJsonSchema):
 
 
 def _in_short(value: Any, *, is_nested: bool = False) -> Any:
-    """A schema in which only objects and arrays are described, and nested values only if their names do not say
-    enough."""
+    """Return a schema in which only objects and arrays have a type.
+
+    Nested values are described only if their names do not say enough.
+    """
     if not isinstance(value, dict):
         return value
     kind = value.get("type")
@@ -146,7 +152,10 @@ def _in_short(value: Any, *, is_nested: bool = False) -> Any:
 
 
 def _inline(value: Any, definitions: Mapping[str, Any]) -> Any:
-    """`value` with every reference replaced by its target: each is used once here, and costs tokens."""
+    """Return `value` with each reference replaced by its target.
+
+    Each definition is used once here, so a reference would only cost tokens.
+    """
     if isinstance(value, list):
         return [_inline(item, definitions) for item in value]
     if not isinstance(value, dict):

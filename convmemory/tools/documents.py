@@ -1,4 +1,4 @@
-"""The tool that searches documents: in a conversation those attached to it, elsewhere all of the caller's."""
+"""The tool that searches documents: those attached to the conversation, or all of the caller's outside one."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ class DocumentSearchOutput(ToolOutput):
 def document_search(
     caller: Caller, arguments: DocumentSearchInput, documents: Documents = None
 ) -> DocumentSearchOutput:
-    """The sections that answer the query; only of `documents` if they are given. Raises: InvalidInput, NotFound."""
+    """Return the sections that answer the query, only from `documents` if given. Raises: InvalidInput, NotFound."""
     owner = archive_owner(caller)
     if owner is None:
         return DocumentSearchOutput(results=[], note=NO_CALLER)

@@ -1,4 +1,4 @@
-"""The filters of every search tool: which speakers, and which conversations.
+"""The filters of the search tools: speakers and conversations.
 
 Each tool defines its own default scope; docs/adr/0038-default-scope-per-tool.md says why.
 """
@@ -15,7 +15,7 @@ ScopeName = Literal["user", "assistant", "thinking", "tool"]
 
 
 def _as_list(value: Any) -> Any:
-    """Accepts `user,thinking`, as the API and the command do, because models write that too."""
+    """Accept `user,thinking`, as the API and the command do, because models write that too."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
@@ -30,7 +30,7 @@ Before = Annotated[Moment | Optional, Field(description="said until")]
 
 
 class SearchInput(ToolInput):
-    """A question in plain text, and where to look for its answer."""
+    """A question in plain text, and the filters of its search."""
 
     query: Annotated[Question, Field(description="a full question")]
     scope: Scope = SAID
@@ -41,10 +41,10 @@ class SearchInput(ToolInput):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The scope; if it is empty, the tool's own."""
+        """Return the scope, or the tool's default if it is empty."""
         return frozenset(self.scope or type(self).model_fields["scope"].default)
 
     @property
     def filters(self) -> Filters:
-        """Raises: InvalidInput if the dates are the wrong way round."""
+        """Return the filters of the search. Raises: InvalidInput if `after` is later than `before`."""
         return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before, kinds=TURNS_ALONE)

@@ -1,4 +1,4 @@
-"""The form of the page "what would an agent recall?"."""
+"""The form of the page "What would an agent recall?"."""
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -45,7 +45,7 @@ class RecallForm(forms.Form):
         }
 
     def values(self) -> dict[str, float]:
-        """The numbers of a valid form."""
+        """Return the numbers of a valid form, with defaults for empty fields."""
         return {
             name: given if (given := self.cleaned_data[name]) is not None else default
             for name, default in self.defaults().items()

@@ -1,4 +1,4 @@
-"""The tools that read: one conversation turn by turn, and the list of conversations."""
+"""The tools that read one conversation turn by turn, and that list conversations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ from convmemory.tools.filters import Agent, Project
 from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50
-TOKENS_AROUND_A_MESSAGE = 20  # what role, turn and position take
+# An estimate of the tokens of role, turn and position.
+TOKENS_AROUND_A_MESSAGE = 20
 TOOL_RESULT_CHARS = 600
 
 
@@ -50,7 +51,7 @@ class ReadConversationInput(ToolInput):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a cursor belongs to."""
+        """Return the arguments that a cursor is valid for."""
         return {
             "read": self.conversation_id,
             "from": self.from_turn,
@@ -79,14 +80,14 @@ class ReadConversationOutput(ToolOutput):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page begins: a message, and how many of its characters were shown before."""
+    """The beginning of a page: a message, and the number of its characters on earlier pages."""
 
     position: int = 0
     offset: int = 0
 
 
 def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
-    """A page of the conversation's turns. Raises: NotFound (also for foreign ones), InvalidInput."""
+    """Return a page of the conversation's turns. Raises: NotFound (also for foreign ones), InvalidInput."""
     owner = archive_owner(caller)
     if owner is None:
         raise NotFound(f"There is no conversation {arguments.conversation_id}.")
@@ -108,7 +109,7 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
 
 
 def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
-    """The messages of the wanted turns from a position on, a few at a time."""
+    """Yield the messages of the requested turns from a position on, reading a few at a time."""
     while True:
         rows = messages_of(
             owner=owner,
@@ -126,9 +127,9 @@ def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, positio
 def _page(
     messages: Iterator[Message], start: Place, arguments: ReadConversationInput
 ) -> tuple[list[ReadMessage], Place | None]:
-    """As many messages as the budget allows, and where the next page begins.
+    """Return as many messages as fit the budget, and the beginning of the next page.
 
-    Only a message that is larger than a whole page is split, and continues on the next page.
+    Only a message that is larger than a whole page is split; it continues on the next page.
     """
     page: list[ReadMessage] = []
     room = arguments.max_tokens
@@ -160,7 +161,7 @@ def _read(message: Message, text: str) -> ReadMessage:
 
 
 def shown_text(parts: tuple[Part, ...], arguments: ReadConversationInput) -> str:
-    """The text of a message for a reader of the conversation: no thinking, and tools in short, unless asked for."""
+    """Return the text of a message: without thinking, and with short tool output, unless the caller asks for them."""
     return "\n\n".join(filter(None, (_shown_part(part, arguments) for part in parts)))
 
 
@@ -215,7 +216,7 @@ class ListConversationsOutput(ToolOutput):
 
 
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
-    """The caller's conversations, latest first; none without a caller. Raises: InvalidInput."""
+    """Return the caller's conversations, latest first; none without a caller. Raises: InvalidInput."""
     owner = archive_owner(caller)
     if owner is None:
         return ListConversationsOutput(results=[])

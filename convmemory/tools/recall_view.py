@@ -1,4 +1,4 @@
-"""A recall as its page shows it: what came back, what did not and why, and the bar of the budget. Pure."""
+"""The view of a recall for its page: what came back, what did not and why, and the budget bar. Pure."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from memory.resurrection import Chunk, Outcome, Part
 from search.pages.snippets import without_markup
 
 PieceState = Literal["brought", "alive", "missing"]
-LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is the question
+LABELS: Mapping[bool, Mapping[Part, str]] = {  # keyed by whether the found message is the question
     True: {"target": "Found", "other opening": "Its answer", "own opening": "Its opening"},
     False: {"target": "Found", "other opening": "Its question", "own opening": "Its opening"},
 }
@@ -18,7 +18,7 @@ LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is
 
 @dataclass(frozen=True, slots=True)
 class PieceView:
-    """A passage of a group: it came back, was already alive, or did not fit."""
+    """A passage of a group with its outcome: it came back, was alive already, or did not fit."""
 
     label: str
     text: str
@@ -46,7 +46,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the budget bar, in percent of its width. `number` is the group's; 0 is the fence and links."""
+    """A segment of the budget bar, in percent of its width. `number` is the group's; 0 is the fence and links."""
 
     number: int
     start: float
@@ -55,7 +55,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The whole page; silent if nothing is likely to answer."""
+    """The content of the page; `is_silent` if nothing is likely to answer."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]
@@ -75,7 +75,7 @@ class RecallView:
 
 
 def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> RecallView:
-    """What the page shows of a recall and of the context that was built from it."""
+    """Return the view of a recall and of the context that was built from it."""
     groups = tuple(
         _group(number, message, outcome)
         for number, (message, outcome) in enumerate(
@@ -117,7 +117,7 @@ def _piece(label: str, chunk: Chunk, text: str, outcome: Outcome) -> PieceView |
 
 
 def _segments(groups: tuple[GroupView, ...], tokens: int, max_tokens: int) -> Iterator[Segment]:
-    """Each group's share of the budget from the left; the fence and the links come last."""
+    """Yield each group's share of the budget from the left; the fence and the links come last."""
     spent = [(group.number, group.tokens) for group in groups if group.tokens]
     around = tokens - sum(count for _, count in spent)
     start = 0.0

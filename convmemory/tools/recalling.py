@@ -1,4 +1,4 @@
-"""The tool that recalls old messages. It runs only when it is called: nothing is ever inserted unrequested."""
+"""The tool that recalls old messages. It runs only when it is called: it inserts nothing without a request."""
 
 from typing import Annotated
 
@@ -61,7 +61,7 @@ class ConversationRecallOutput(ToolOutput):
 def conversation_recall(
     caller: Caller, arguments: ConversationRecallInput, documents: Documents = None
 ) -> ConversationRecallOutput:
-    """What the caller's conversations and, if requested, documents say about the query, within the budget.
+    """Return what the caller's conversations and, if requested, documents say about the query, within the budget.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """

@@ -1,4 +1,4 @@
-"""All tools, looked up and run by name. To add a tool, add a line to `TOOLS`."""
+"""The list of all tools; looks tools up and runs them by name. To add a tool, add a line to `TOOLS`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -19,13 +19,16 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     LIST_CONVERSATIONS,
     DOCUMENT_SEARCH,
 )
-ALIVE = "alive_message_ids"  # an argument that chat fills in
+# Chat fills this argument with the messages that its model already sees.
+ALIVE = "alive_message_ids"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a chat's model already sees: messages, by their ids, and the only documents that it may search, or None
-    for all."""
+    """The content that a chat's model already sees.
+
+    `messages` are ids; `documents` are the only documents that the model may search, or None for all.
+    """
 
     messages: frozenset[int] = frozenset()
     documents: frozenset[int] | None = None
@@ -35,12 +38,12 @@ NOTHING_SEEN = Seen()
 
 
 def tool_definitions() -> tuple[Tool[Any, Any], ...]:
-    """Every tool that no setting turns off, in the order in which tools are offered."""
+    """Return the enabled tools, in the order in which they are offered."""
     return tuple(tool for tool in TOOLS if tool.is_offered())
 
 
 def tool_named(name: str) -> Tool[Any, Any]:
-    """Raises: NotFound, which lists the available tools."""
+    """Return the tool with this name. Raises: NotFound, whose message lists the available tools."""
     offered = tool_definitions()
     for tool in offered:
         if tool.name == name:
@@ -49,11 +52,11 @@ def tool_named(name: str) -> Tool[Any, Any]:
 
 
 def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: Seen = NOTHING_SEEN) -> dict[str, Any]:
-    """The tool's answer as JSON values; `caller` comes from the authenticated context, never from `arguments`.
+    """Run a tool and return its answer as JSON values.
 
-    So does `seen`: a tool that brings messages back leaves out those that the calling model already sees, and searches
-    only the documents that its conversation sees. Raises: NotFound for an unknown tool, InvalidInput for bad arguments,
-    and whatever the tool raises.
+    `caller` and `seen` come from the authenticated context, never from `arguments`. A tool that brings messages back
+    leaves out those that the calling model already sees, and searches only the documents that its conversation sees.
+    Raises: NotFound for an unknown tool, InvalidInput for bad arguments, and whatever the tool raises.
     """
     tool = tool_named(name)
     if seen.messages and ALIVE in tool.input_model.model_fields:
@@ -62,14 +65,17 @@ def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: S
 
 
 def _joined(given: Any, alive: Collection[int]) -> Any:
-    """The model's own list with the newest messages of its context; anything but a list is left for the tool to
-    refuse."""
+    """Join the model's own list with the newest messages of its context.
+
+    The tool itself refuses a value that is not a list.
+    """
     if given and not isinstance(given, list):
         return given
+    # Newest first, because the list is cut at its limit and new messages are the likelier matches.
     return [*(given or []), *sorted(alive, reverse=True)][:MAX_ALIVE]
 
 
 def openai_tool(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """The definition as an OpenAI function tool, for a chat completion's `tools`."""
+    """Return the definition as an OpenAI function tool, for a chat completion's `tools`."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
     return {"type": "function", "function": function}

@@ -50,7 +50,7 @@ class ConversationSearchOutput(ToolOutput):
 
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
-    """The caller's turns that answer the query, best first. Raises: InvalidInput."""
+    """Return the caller's turns that answer the query, best first. Raises: InvalidInput."""
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
     return ConversationSearchOutput(
@@ -109,7 +109,7 @@ class SearchChatHistoryOutput(ToolOutput):
 
 
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
-    """Snippets of the caller's turns, closest first; errors are reported in `note`, never raised."""
+    """Return snippets of the caller's turns, closest first; report errors in `note` and raise none."""
     if archive_owner(caller) is None:
         return _nothing(arguments.query, NO_CALLER)
     if not arguments.query.strip():
@@ -127,7 +127,8 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
         found = search(caller=caller, query=query, may_rerank=False)
     except ConvMemoryError as error:
         return _nothing(arguments.query, str(error))
-    except Exception:  # the tool's own boundary: it answers in its shape, whatever happens
+    # The boundary of this tool, whose format promises an answer for every error.
+    except Exception:
         logger.exception("search_chat_history failed")
         return _nothing(arguments.query, "the search failed; the server's log says why")
     return SearchChatHistoryOutput(
@@ -152,7 +153,7 @@ def _nothing(query: str, note: str) -> SearchChatHistoryOutput:
 
 
 def _refused(arguments: object, reason: str) -> SearchChatHistoryOutput:
-    """The answer to invalid arguments: no results, and why."""
+    """Return the answer to invalid arguments: no results, and the reason."""
     query = arguments.get("query") if isinstance(arguments, dict) else None
     return _nothing(storable(query)[:MAX_QUERY_CHARS] if isinstance(query, str) else "", reason)
 

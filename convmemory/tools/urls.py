@@ -1,4 +1,4 @@
-"""Addresses of the tools' pages."""
+"""URLs of the tools' pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The page "What would an agent recall?": the tool's own recall, with the scores and the budget shown."""
+"""The page "What would an agent recall?": it runs the tool's own recall and shows the scores and the budget."""
 
 from http import HTTPStatus
 from typing import Any
@@ -23,13 +23,13 @@ SAID = (
     gettext_noop("Its opening"),
     gettext_noop("came back above already, costs nothing"),
 )
-"""What `recall_view` says, which knows no languages: the template looks up what it reads there."""
+"""The texts of `recall_view`, which does not translate: the template looks up their translations."""
 
 
 @require_safe
 @signed_in
 def recall_page(request: PageRequest) -> HttpResponse:
-    """The form, and for `?query=` the answer of the tool `conversation_recall`."""
+    """Show the form, and for `?query=` the answer of the tool `conversation_recall`."""
     usual = RecallForm.defaults()
     given = {name: value for name, value in request.GET.items() if value}
     form = RecallForm(usual | given if "query" in request.GET else None, initial=usual)
