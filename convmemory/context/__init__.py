@@ -1,1 +1,1 @@
-"""The filter pipeline that builds what a model is sent."""
+"""The filter pipeline that builds the context of a model."""

@@ -1,4 +1,4 @@
-"""Which completed summary represents which messages of a conversation. Pure."""
+"""Decides which completed summary represents which messages of a conversation. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,9 +6,10 @@ from convmemory.context.values import PositionRange, SummaryText, SummaryUse
 
 
 def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[SummaryUse, ...]:
-    """The summaries to use up to a position, in the order of the messages they represent; `summaries` newest first.
+    """Return the summaries to use up to a position, in the order of the messages they represent.
 
-    Where two summaries cover the same message, the later one is used for it; a summary with nothing left is not used.
+    `summaries` are given newest first. If two summaries cover the same message, the later one represents it; a summary
+    that represents no message is not used.
     """
     taken: list[PositionRange] = []
     uses: list[SummaryUse] = []
@@ -21,12 +22,12 @@ def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[S
 
 
 def is_covered(position: int, uses: Iterable[SummaryUse]) -> bool:
-    """Whether some summary represents the message at this position."""
+    """Return whether a summary represents the message at this position."""
     return any(first <= position <= last for use in uses for first, last in use.stands_for)
 
 
 def _without(wanted: PositionRange, taken: Iterable[PositionRange]) -> list[PositionRange]:
-    """What remains of a range; `taken` are in order and do not overlap."""
+    """Return what remains of a range; `taken` are in order and do not overlap."""
     first, last = wanted
     left: list[PositionRange] = []
     for taken_first, taken_last in taken:

@@ -1,6 +1,6 @@
-"""What a model would be sent now, row by row for a person, and as JSON for a program.
+"""Shows the next request to a model without sending it: row by row for a person, and as JSON for a program.
 
-Reads the positions of omitted messages; everything else is in the `FilterResult`.
+Reads the positions of omitted messages; the rest comes from the `FilterResult`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class DryRun:
         return self.result.steps
 
     def as_json(self) -> dict[str, Any]:
-        """For the API: `messages` is the literal content of the request."""
+        """Return the values for the API; `messages` is the literal content of the request."""
         result = self.result
         names = ("name", "removed_ids", "shortened_ids", "added", "tokens_before", "tokens_after")
         return {
@@ -87,7 +87,7 @@ def _summary(use: SummaryUse) -> dict[str, Any]:
 
 
 def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:
-    """What a model would be sent of the conversation now; nothing is sent, announced or stored.
+    """Return the context that a model would be sent for the conversation now; send, announce and store nothing.
 
     Raises: NotFound, InvalidInput.
     """
@@ -124,7 +124,7 @@ def _row(message: ContextMessage, shortened: set[int]) -> Row:
 
 
 def _left_out(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
-    """Runs of neighbours that the same strategy left out."""
+    """Yield a row for each run of consecutive messages that the same strategy left out."""
     removed = ((pk, step.name) for step in result.steps for pk in step.removed_ids if pk in places)
     gone = sorted(((*places[pk], name) for pk, name in removed), key=lambda place: place[0])
     for _, run in groupby(enumerate(gone), key=lambda item: (item[1][0] - item[0], item[1][2])):

@@ -1,6 +1,6 @@
 """Recalls messages that a context left out and that concern the question, with their openings.
 
-Searches the one conversation as its owner; takes the queries of one recall.
+Searches one conversation as its owner, with the queries of one recall.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ from memory.recall import recall
 from memory.recalled import RecalledMessage
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
-TOP_K = 20  # some of them are in the context still
+# More than fit usually: some of the messages found are still in the context and are dropped.
+TOP_K = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class LeftOutRecall:
     encoding: str
 
     def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
-        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" if nothing is found."""
+        """Return fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" if nothing is found."""
         query = one_line(question, MAX_QUERY_CHARS)
         if len(query) < MIN_QUERY_CHARS:
             return ""
@@ -52,6 +53,6 @@ class LeftOutRecall:
 
 
 def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
-    """The openings that the model already sees: their partners come back without them."""
+    """Return the keys of openings that the model already sees, so that they are not inserted again."""
     openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
     return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -1,4 +1,4 @@
-"""Which tool result answers which tool call, and where messages can be split without separating the two. Pure."""
+"""Matches tool results to tool calls, and finds where messages can be split without separating the two. Pure."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 
 @dataclass(frozen=True, slots=True)
 class PartPlace:
-    """A part of a message, by their indexes."""
+    """The place of a part: the indexes of its message and of the part in it."""
 
     message: int
     part: int
 
 
 def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
-    """The place of the result of each call that has one.
+    """Return the place of the result of each call that has one.
 
-    Sources reuse ids, or have none: a result answers the earliest open call with its id in the latest message with such
-    calls.
+    Sources reuse ids, or have none. A result therefore answers the earliest open call with its id in the latest message
+    with such calls.
     """
     found: dict[PartPlace, PartPlace] = {}
     open_calls: dict[str, deque[PartPlace]] = {}
@@ -38,12 +38,12 @@ def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
 
 
 def units(messages: Sequence[ContextMessage]) -> list[range]:
-    """The messages as runs of indexes that stay or go together: splitting between runs separates no call from its
-    result.
+    """Return runs of message indexes that stay or go together, so that no call is separated from its result.
 
-    Every message is in exactly one run; runs are in order.
+    Each message is in exactly one run; runs are in order.
     """
-    answered_at = [0] * len(messages)  # the last message that answers a call of this one
+    # The index of the last message that answers a call of this message.
+    answered_at = [0] * len(messages)
     for call, result in answers(messages).items():
         answered_at[call.message] = max(answered_at[call.message], result.message)
     runs: list[range] = []

@@ -1,8 +1,8 @@
-"""The cumulative pipeline that decides what a model is sent. Pure: values in, a `FilterResult` out.
+"""The cumulative pipeline that builds the context of a model. Pure: values in, a `FilterResult` out.
 
-Below the threshold of the window nothing changes. Above it, every strategy runs, in the order chosen by the agent's
-owner, each on the result of the previous one. System messages that open the conversation belong to the system prompt
-and always stay.
+Up to the threshold of the window nothing changes. Above it, each strategy runs on the result of the previous one, in
+the order chosen by the agent's owner. System messages that open the conversation belong to the system prompt and always
+stay.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,8 @@ from convmemory.context.values import (
 )
 from convmemory.context.wire import definition_tokens, measured, text_tokens
 
-RESERVE_DIVISOR = 4  # of the target, what `resurrection` may claim at most
+# `resurrection` may claim at most this fraction of the target; see ADR 13.
+RESERVE_DIVISOR = 4
 
 
 def build_context(
@@ -35,10 +36,10 @@ def build_context(
     summaries: Sequence[SummaryText] = (),
     recall: Recall | None = None,
 ) -> FilterResult:
-    """What a model is sent of `messages` (all of the conversation, in order), and how that was decided.
+    """Build the context of a model from all messages of a conversation, and record how each strategy changed it.
 
-    `summaries` are the completed ones, newest first, `recall` is called by `resurrection`. `FilterResult.error` is set
-    if the context still does not fit the window. Raises: InvalidInput for the name of an unknown strategy.
+    `summaries` are the completed ones, newest first; `resurrection` calls `recall`. `FilterResult.error` is set if the
+    context still does not fit the window. Raises: InvalidInput for an unknown strategy.
     """
     names = clean_strategies(list(recipe.strategies))
     weighed = tuple(measured(message, count_tokens) for message in messages)
@@ -51,6 +52,7 @@ def build_context(
     limit = int(recipe.window * (DEFAULT_THRESHOLD if recipe.threshold is None else recipe.threshold))
     if before > limit:
         options = recipe.options or StrategyOptions()
+        # The target is the threshold, not the window: token counts are estimates for most models.
         around = Surroundings(max(limit - fixed, 0), count_tokens, options, summaries, recall)
         rest, steps = _run(names, rest, around)
     after = fixed + total(rest)
@@ -78,7 +80,7 @@ def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tupl
 
 
 def _with_reserve(around: Surroundings, later: Sequence[str]) -> Surroundings:
-    """A smaller target if a later strategy brings something back, which would otherwise find no space."""
+    """Lower the target if a later strategy brings messages back, so that they find room."""
     if around.recall is None or "resurrection" not in later:
         return around
     reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)

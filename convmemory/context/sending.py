@@ -1,7 +1,7 @@
-"""Builds what a model is sent from a stored conversation: loads the caller's messages and runs the pipeline.
+"""Builds the context of a model from a stored conversation: loads the caller's messages and runs the pipeline.
 
-Reads messages and summaries. `prepare_context` announces by signal that something was left out, `preview_context`
-announces nothing. Both are synchronous and take two or three queries.
+Reads messages and summaries. `prepare_context` sends a signal if something was left out, `preview_context` sends none.
+Both are synchronous and take two or three queries.
 """
 
 from dataclasses import replace
@@ -43,10 +43,10 @@ def strategy_options() -> StrategyOptions:
 def prepare_context(
     *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
-    """What a model is about to be sent of the conversation. `encoding` is the model's (`Endpoint.encoding`).
+    """Return the context that is about to be sent to a model. `encoding` is the model's (`Endpoint.encoding`).
 
-    Sends the signal `context_filtered` if that differs from the conversation. Raises: NotFound, InvalidInput. A context
-    that does not fit is no exception: check `FilterResult.error`.
+    Sends the signal `context_filtered` if the context differs from the conversation. Raises: NotFound, InvalidInput. A
+    context that does not fit raises nothing: check `FilterResult.error`.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
     if result.was_filtered:
@@ -57,7 +57,7 @@ def prepare_context(
 def preview_context(
     *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
-    """What a model would be sent of the conversation now; nothing is stored. Raises: NotFound, InvalidInput."""
+    """Return the context that a model would be sent now; nothing is stored. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     threshold = config.context_threshold if recipe.threshold is None else recipe.threshold
     stored = conversation.messages.filter(superseded=False).order_by("position")
@@ -73,7 +73,7 @@ def preview_context(
 
 @cache
 def _counter(encoding: str) -> CountTokens:
-    """The same function for the same encoding, so that its results can be cached."""
+    """Return the same function for the same encoding, so that its results can be cached."""
     return partial(count_tokens, encoding=encoding)
 
 

@@ -1,7 +1,7 @@
-"""The signals of this app, for the apps above it."""
+"""The signals of this app, for the layers above it."""
 
 from django.dispatch import Signal
 
-# Sent when what a model is about to be sent is not the conversation as it is.
+# Sent when the context of a model differs from the stored conversation.
 # Arguments: conversation_id: int, owner_id: int, result: convmemory.context.values.FilterResult.
 context_filtered = Signal()

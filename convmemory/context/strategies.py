@@ -1,7 +1,7 @@
 """The strategies that shorten a conversation to fit a model. Pure.
 
-Each takes the messages left by the previous one and returns those that stay, in order. None separates a tool call from
-its results, and none leaves out the question to be answered.
+Each strategy takes the messages left by the previous one and returns those that stay, in order. No strategy separates a
+tool call from its results or leaves out the question to be answered.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,15 +24,16 @@ from convmemory.core.fence import quoted
 
 Messages = tuple[ContextMessage, ...]
 
-MESSAGE_TOKENS = 8  # what a message takes beside its text
+# An estimate of the tokens of a message without its text.
+MESSAGE_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a strategy may know besides the messages. `target` is the number of tokens that they should take at most.
+    """The inputs of a strategy other than the messages. `target` is the maximum number of tokens of the messages.
 
-    `summaries` are the completed ones, newest first; `left_out` the ids of the messages left out by the previous
-    strategies.
+    `summaries` are the completed ones, newest first; `left_out` are the ids of the messages that earlier strategies
+    left out.
     """
 
     target: int
@@ -47,35 +48,35 @@ Strategy = Callable[[Messages, Surroundings], Messages]
 
 
 def total(messages: Iterable[ContextMessage]) -> int:
-    """The tokens of the messages together."""
+    """Return the total tokens of the messages."""
     return sum(message.tokens for message in messages)
 
 
 def none(messages: Messages, around: Surroundings) -> Messages:
-    """Everything, as it is."""
+    """Return all messages unchanged."""
     return messages
 
 
 def token_budget(messages: Messages, around: Surroundings) -> Messages:
-    """The newest messages that fit the target; insertions stay at the front."""
+    """Return the newest messages that fit the target; insertions stay at the front."""
     front, rest = _split_front(messages)
     return front + _newest(rest, around.target - total(front), cost=total)
 
 
 def sliding_window(messages: Messages, around: Surroundings) -> Messages:
-    """The newest `sliding_messages` messages, fewer if calls and results would be separated."""
+    """Return the newest `sliding_messages` messages, or fewer if that would separate calls from results."""
     front, rest = _split_front(messages)
     return front + _newest(rest, around.options.sliding_messages, cost=len)
 
 
 def _split_front(messages: Messages) -> tuple[Messages, Messages]:
-    """What strategies inserted, and the conversation's own messages."""
+    """Split off the messages that strategies inserted from the conversation's own messages."""
     count = sum(message.message_id is None for message in messages)
     return messages[:count], messages[count:]
 
 
 def _newest(messages: Messages, room: int, *, cost: Callable[[Messages], int]) -> Messages:
-    """The newest units that fit; the very newest and that of the question always stay."""
+    """Return the newest units that fit; the newest unit and the unit of the question always stay."""
     runs = [messages[run.start : run.stop] for run in units(messages)]
     question = _question(messages)
     kept = {number for number, run in enumerate(runs) if number == len(runs) - 1 or question in run}
@@ -90,13 +91,13 @@ def _newest(messages: Messages, room: int, *, cost: Callable[[Messages], int]) -
 
 
 def _question(messages: Sequence[ContextMessage]) -> ContextMessage | None:
-    """The newest message that contains words of a user."""
+    """Return the newest message that contains words of a user."""
     said = (message for message in reversed(messages) if message.role == "user" and message.message_id is not None)
     return next((message for message in said if spoken_text(message.parts)), None)
 
 
 def summary_boundary(messages: Messages, around: Surroundings) -> Messages:
-    """The chain of completed summaries as the first user message, then every message that none of them represents.
+    """Return the chain of completed summaries as the first user message, then each message that no summary represents.
 
     A question that is still to be answered stays even if a summary covers it.
     """
@@ -117,7 +118,8 @@ def summary_boundary(messages: Messages, around: Surroundings) -> Messages:
     )
     summary = replace(inserted(_summaries_text(uses), around), summaries=uses)
     if len(kept) == len(rest) and summary.tokens + total(messages) > around.target:
-        return messages  # what they cover is left out already, and there is no room to tell of it
+        # Earlier strategies have left out the summarised messages, and there is no room for the summaries.
+        return messages
     return (summary, *front, *kept)
 
 
@@ -134,12 +136,12 @@ def _summaries_text(uses: Sequence[SummaryUse]) -> str:
 
 
 def inserted(text: str, around: Surroundings) -> ContextMessage:
-    """A user message that represents what was left out."""
+    """Return a user message that represents messages left out."""
     return measured(ContextMessage(None, -1, "user", (TextPart(text),)), around.count_tokens)
 
 
 def tool_output_trim(messages: Messages, around: Surroundings) -> Messages:
-    """Long tool output cut to its head and tail: that of earlier turns, and the present turn's only if necessary."""
+    """Cut long tool output to its head and tail: in earlier turns first, in the current turn only if necessary."""
     asked = _question(messages)
     start = messages.index(asked) if asked else 0
     trimmed = _trim(messages[:start], around) + messages[start:]
@@ -159,7 +161,8 @@ def _trim_message(message: ContextMessage, around: Surroundings) -> ContextMessa
 
 def _trim_part(part: Part, around: Surroundings) -> Part:
     limit = around.options.tool_output_tokens
-    if not isinstance(part, ToolResultPart) or len(part.text) <= limit:  # a token has at least one character
+    # A token has at least one character, so a shorter text needs no count.
+    if not isinstance(part, ToolResultPart) or len(part.text) <= limit:
         return part
     tokens = around.count_tokens(part.text)
     if tokens <= limit:
@@ -171,7 +174,7 @@ def _trim_part(part: Part, around: Surroundings) -> Part:
 
 
 def resurrection(messages: Messages, around: Surroundings) -> Messages:
-    """Passages of left-out messages that concern the question, if there is space for them."""
+    """Insert passages of left-out messages that concern the question, if there is room for them."""
     asked = _question(messages)
     room = min(around.options.resurrection_tokens, around.target - total(messages)) - MESSAGE_TOKENS
     if around.recall is None or asked is None or room <= 0 or not around.left_out:
@@ -198,10 +201,11 @@ DEFAULT_STRATEGIES = ("token_budget",)
 
 
 def clean_strategies(value: object, *, single: object = None) -> list[str]:
-    """The names of strategies in order, as an agent stores them.
+    """Return the names of strategies in order, as an agent stores them.
 
     `value` is `context_strategies`: a list of names, or one name. `single` is the older `context_strategy`, used if
-    `value` is None. Neither: the default. Raises: InvalidInput, which names the error and all valid names.
+    `value` is None. Without either, the default is returned. Raises: InvalidInput, which names the error and all valid
+    names.
     """
     given = single if value is None else value
     if given is None or given == "":

@@ -1,6 +1,6 @@
 """The values that pass through the context pipeline. Pure: no database, no network.
 
-Tokens count what a message costs on the wire (`convmemory.context.wire`).
+Token counts are the costs of messages on the wire (`convmemory.context.wire`).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """A message as a model may be sent it. `message_id` is None for one inserted by a strategy (summary, recall)."""
+    """A message as it may be sent to a model. `message_id` is None for one inserted by a strategy (summary, recall)."""
 
     message_id: int | None
     position: int
@@ -49,7 +49,7 @@ class SummaryUse:
 
 
 Recall = Callable[[str, Sequence[int], int], str]
-"""What of the messages with these ids bears on a question, fenced, in at most so many tokens; "" where nothing does."""
+"""Returns fenced text from the messages with these ids that concerns a question, within a number of tokens, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class StrategyOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecipe:
-    """How an agent's requests are built. `threshold`: up to this share of the window nothing is changed.
+    """The settings of an agent's requests. Up to the share `threshold` of the window nothing is changed.
 
     For a stored conversation, a threshold or options of None take the settings' values (`sending.py`).
     """
@@ -79,8 +79,10 @@ class ContextRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StrategyStep:
-    """The effect of one strategy. Token counts are those of the messages alone; `summaries` are those that it
-    inserted."""
+    """The effect of one strategy.
+
+    Token counts are those of the messages alone; `summaries` are those that the strategy inserted.
+    """
 
     name: str
     removed_ids: tuple[int, ...]
@@ -93,7 +95,7 @@ class StrategyStep:
 
 @dataclass(frozen=True, slots=True)
 class ContextOverflow:
-    """Why the context cannot be sent, in a sentence that says what to do."""
+    """The reason why the context cannot be sent, in a sentence that says what to do."""
 
     message: str
     tokens_needed: int
@@ -102,7 +104,7 @@ class ContextOverflow:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What a model is sent, and how that was decided.
+    """The context of a model, and the steps that led to it.
 
     `fixed_tokens` are those of the system prompt, the tool definitions and the space for the reply; `tokens_before` and
     `tokens_after` include them, so both compare with `window`. If `error` is set, the context must not be sent.
@@ -119,24 +121,24 @@ class FilterResult:
 
     @property
     def strategies_applied(self) -> tuple[str, ...]:
-        """The names of the strategies that ran, in order; none ran below the threshold."""
+        """Return the names of the strategies that ran, in order; none ran below the threshold."""
         return tuple(step.name for step in self.steps)
 
     @property
     def removed_ids(self) -> tuple[int, ...]:
-        """The messages that any strategy left out, in the order of removal."""
+        """Return the messages that any strategy left out, in the order of removal."""
         return tuple(number for step in self.steps for number in step.removed_ids)
 
     @property
     def shortened_ids(self) -> tuple[int, ...]:
-        """The messages that are sent, but not in full."""
+        """Return the messages that are sent, but not in full."""
         removed = set(self.removed_ids)
         found = dict.fromkeys(number for step in self.steps for number in step.shortened_ids)
         return tuple(number for number in found if number not in removed)
 
     @property
     def alive_ids(self) -> frozenset[int]:
-        """The stored messages that the model is sent in full."""
+        """Return the stored messages that the model is sent in full."""
         shortened = set(self.shortened_ids)
         return frozenset(
             message.message_id
@@ -146,7 +148,7 @@ class FilterResult:
 
     @property
     def was_filtered(self) -> bool:
-        """Whether the model is sent anything other than the unchanged conversation."""
+        """Return whether the context differs from the unchanged conversation."""
         return any(step.removed_ids or step.shortened_ids or step.added for step in self.steps)
 
     @property

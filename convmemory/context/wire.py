@@ -1,7 +1,7 @@
 """Messages in the format of OpenAI's chat completions, and their cost in tokens. Pure.
 
-Thinking is not sent. Results are moved directly after their calls. A call without a result gets one that says so, and a
-result without a call becomes text: servers refuse anything else. Source:
+Thinking is not sent. Results are moved directly after their calls. A call without a result gets a result that says so,
+and a result without a call becomes text: servers refuse other orders. Source:
 https://platform.openai.com/docs/api-reference/chat/create
 """
 
@@ -17,30 +17,30 @@ from convmemory.conversations.parts import AttachmentPart, Part, ThinkingPart, T
 
 NO_RESULT = "(There is no result: the call was interrupted.)"
 
-# What a request holds beside the texts: role and separators of a message; id, name and separators of a call and its
-# result. Source: OpenAI's cookbook counts 3 a message and 1 a name; calls are rounded up.
+# The tokens of a request in addition to its texts: role and separators of a message; id, name and separators of a call
+# and its result. Source: OpenAI's cookbook counts 3 a message and 1 a name; calls are rounded up.
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 24
 
 
 def measured(message: ContextMessage, count_tokens: CountTokens) -> ContextMessage:
-    """The message with its cost in tokens on the wire."""
+    """Return the message with its cost in tokens on the wire."""
     return replace(message, tokens=_MESSAGE_TOKENS + sum(_part_tokens(part, count_tokens) for part in message.parts))
 
 
 def definition_tokens(tool_definitions: Iterable[Mapping[str, object]], count_tokens: CountTokens) -> int:
-    """The cost of the tools' definitions."""
+    """Return the cost of the tools' definitions."""
     return sum(_counted_once(_json(definition), count_tokens) for definition in tool_definitions)
 
 
 @lru_cache(maxsize=256)
 def _counted_once(text: str, count_tokens: CountTokens) -> int:
-    """Definitions are long and the same in every request of an agent."""
+    """Count a definition once; definitions are long and the same in each request of an agent."""
     return count_tokens(text)
 
 
 def text_tokens(text: str, count_tokens: CountTokens) -> int:
-    """The cost of a text as a message of its own; nothing if it is empty."""
+    """Return the cost of a text as a message of its own; 0 if it is empty."""
     return _MESSAGE_TOKENS + count_tokens(text) if text else 0
 
 
@@ -53,7 +53,7 @@ def _part_tokens(part: Part, count_tokens: CountTokens) -> int:
 
 
 def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
-    """The value of `messages` in the request."""
+    """Return the value of `messages` in the request."""
     found = answers(messages)
     answered = set(found.values())
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
@@ -72,7 +72,7 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
 def _own(
     message: ContextMessage, index: int, answered: set[PartPlace], names: Mapping[PartPlace, str]
 ) -> list[dict[str, Any]]:
-    """The message without the results that were moved after their calls; nothing if nothing is left."""
+    """Return the message without the results that were moved after their calls; nothing if nothing remains."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part_index, part in enumerate(message.parts):
@@ -93,7 +93,7 @@ def _own(
 
 
 def _call_ids(messages: Sequence[ContextMessage]) -> dict[PartPlace, str]:
-    """An id for each call, unique in the request, its own if possible."""
+    """Return an id for each call, unique in the request and the call's own if possible."""
     names: dict[PartPlace, str] = {}
     taken: set[str] = set()
     for index, message in enumerate(messages):
