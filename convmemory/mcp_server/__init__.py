@@ -1,1 +1,1 @@
-"""The tools over the Model Context Protocol."""
+"""Serve the tools over the Model Context Protocol (MCP)."""

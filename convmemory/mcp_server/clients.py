@@ -1,4 +1,4 @@
-"""Configuration for the agents that people use, filled in for this server. Pure."""
+"""Configuration snippets that connect common agents to this server. Pure."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ KEY_PLACE = "PASTE-YOUR-KEY"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How to connect one agent: a command to run, or the content for a file."""
+    """Instructions for one agent: a command to run, or the content of a configuration file."""
 
     slug: str
     name: str
@@ -22,9 +22,9 @@ class Setup:
 
 
 def setups(*, address: str, command: Sequence[str], key: str = "") -> tuple[Setup, ...]:
-    """The set-ups for a server at `address` (with `/mcp`); `command` starts it over standard input and output.
+    """Return the instructions for a server at `address` (with `/mcp`).
 
-    `key` is put in place of the key; without one, `KEY_PLACE` is.
+    `command` starts the server over standard input and output. `key` replaces the placeholder `KEY_PLACE`.
     """
     shown = key or KEY_PLACE
     bearer = {"Authorization": f"Bearer {shown}"}

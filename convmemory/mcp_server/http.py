@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP at `/mcp`: an ASGI application beside Django's, in every web process.
+"""MCP over streamable HTTP at `/mcp`: an ASGI application next to Django's in each web process.
 
 Stateless: each POST has its own key and is answered in full, so any process can serve any request
 (docs/adr/0012-stateless-mcp-in-web-processes.md). The SDK is loaded by the first request with a valid key.
@@ -35,14 +35,14 @@ def is_mcp(path: str) -> bool:
 
 
 class Refused(Exception):
-    """A request that is answered before its body is read."""
+    """Rejects a request before its body is read."""
 
     def __init__(self, response: HttpResponse) -> None:
         self.response = response
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers one HTTP request."""
+    """Answer one HTTP request."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     acting.begin_request()
     try:
@@ -55,15 +55,18 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def admit(method: str, headers: Mapping[str, str]) -> User:
-    """The caller of an acceptable request. Raises: Refused."""
+    """Return the caller of a valid request. Raises: Refused."""
+    # Host and Origin come first: a request from a foreign page must not reach the check of its key.
     _check_place(headers.get("host", ""), headers.get("origin"))
     try:
-        caller = caller_of_header(headers.get("authorization", ""), writes=False)  # the tools only read
+        # The tools only read.
+        caller = caller_of_header(headers.get("authorization", ""), writes=False)
     except (OperationalError, InterfaceError) as error:
         raise Refused(problems.database_silent(PATH, error)) from error
     if caller is None:
         raise Refused(problems.key_needed())
-    if method != "POST":  # there is no stream to listen to and no session to end
+    # There is no stream to listen to and no session to end.
+    if method != "POST":
         response = problems.problem(HTTPStatus.METHOD_NOT_ALLOWED, "Send MCP requests with POST.")
         response.headers["Allow"] = "POST"
         raise Refused(response)
@@ -89,10 +92,13 @@ def _is_trusted(origin: str, host: str) -> bool:
 
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """A session manager for this one request: it keeps no state, and needs no background task."""
+    """Serve one request with a session manager of its own."""
     server = await in_thread(_server)
+    # The SDK takes 1.6 to 1.9 s to import on two busy cores (ADR 12), so only the first request with a valid key loads
+    # it.
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    # Stateless: nothing is shared between requests, and no background task has to start with the process.
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
     async with manager.run():
         await manager.handle_request(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The tools as an MCP server, independent of the transport, which provides the caller."""
+"""Builds the MCP server of the tools. The transport provides the caller."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
 def build_server(caller_of: Callable[[Context], Caller]) -> Server[Any]:
-    """A server over all tools; `caller_of` returns the sender of a request."""
+    """Return a server with all tools; `caller_of` returns the caller of a request."""
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = _known_tool(params.name)
@@ -47,7 +47,7 @@ async def _list_tools(context: Context, params: types.PaginatedRequestParams | N
 
 
 def mcp_tool(tool: Tool[Any, Any]) -> types.Tool:
-    """The definition in MCP's format."""
+    """Convert a tool definition to MCP's format."""
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -65,7 +65,7 @@ def _known_tool(name: str) -> Tool[Any, Any]:
 
 
 def _call(tool: Tool[Any, Any], arguments: dict[str, Any], caller: Caller) -> types.CallToolResult:
-    """The answer, or an error that the model can read and correct."""
+    """Run the tool; return its answer, or an error that the model can read and correct."""
     try:
         answer = tool.run(arguments, caller)
     except ConvMemoryError as error:
@@ -75,6 +75,7 @@ def _call(tool: Tool[Any, Any], arguments: dict[str, Any], caller: Caller) -> ty
         return _failed("The database does not answer: try again in a moment.")
     except Exception:
         logger.exception("The tool %s failed", tool.name)
+        # The reason stays in the log: the message of an unexpected error may quote rows of the database.
         return _failed("The tool failed; the server's log says why.")
     text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)

@@ -1,6 +1,6 @@
 """MCP over standard input and output, for an agent on the same machine.
 
-Standard output may carry only protocol messages; the SDK redirects everything else that a handler prints to standard
+Only protocol messages may go to standard output; the SDK redirects everything else that a handler prints to standard
 error.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 async def serve(caller: Caller) -> None:
-    """Serve one client, as `caller`, until it closes its end."""
+    """Serve one client as `caller` until the client closes its end."""
     server = build_server(lambda context: caller)
     async with stdio_server() as (incoming, outgoing):
         await server.run(_Answering(incoming, outgoing), outgoing, server.create_initialization_options())
 
 
 class _Answering:
-    """A stream of messages that answers lines which are not JSON-RPC; the SDK would drop them."""
+    """A message stream that answers lines which are not JSON-RPC. The SDK would drop such lines without an answer."""
 
     def __init__(
         self, incoming: "ReadStream[SessionMessage | Exception]", outgoing: "WriteStream[SessionMessage]"

@@ -1,4 +1,4 @@
-"""Addresses of the MCP server's page; the server itself is mounted in `convmemory/asgi.py`."""
+"""URLs of the page about MCP; `convmemory/asgi.py` mounts the server itself."""
 
 from django.urls import path
 

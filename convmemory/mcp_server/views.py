@@ -21,7 +21,9 @@ KEY_DAYS = 365
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def connect(request: PageRequest) -> HttpResponse:
-    """Set-up lines for common agents, and the tools they get; after a POST they contain a new key."""
+    """Show the instructions for common agents and the list of tools; a POST creates a key and puts it into the
+    instructions.
+    """
     if request.method == "POST":
         name = request.POST.get("name", "").strip()[:100] or "agents"
         key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)

@@ -1,4 +1,4 @@
-"""`manage.py mcp --user U`: the tools over MCP, for an agent that starts this command itself."""
+"""`manage.py mcp --user U`: serve the tools over MCP to an agent that starts this command itself."""
 
 import asyncio
 import contextlib
@@ -28,6 +28,7 @@ class Command(BaseCommand):
         except (ConvMemoryError, DatabaseError) as error:
             raise CommandError(str(error)) from error
         finally:
+            # The server lives as long as the agent: it holds no connection between calls.
             connections.close_all()
         with contextlib.suppress(KeyboardInterrupt), acting_for(caller.pk):
             asyncio.run(serve(caller))
