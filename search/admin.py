@@ -1,4 +1,4 @@
-"""The index in the admin: sources, item vectors, lexical documents, and how far each source is indexed."""
+"""The index in the admin: sources, item vectors, lexical documents, and the index state of each source."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +29,10 @@ MAX_BEHIND = 200  # sources
 
 
 class StaleFilter(admin.SimpleListFilter):
-    """Vectors of items that have changed since, according to the recorded changes: those waiting longest."""
+    """Filters vectors by whether their items have changed since, according to the recorded changes.
+
+    Only the sources that wait longest are considered.
+    """
 
     title = "state"
     parameter_name = "stale"
@@ -44,9 +47,9 @@ class StaleFilter(admin.SimpleListFilter):
 
 
 def stale_items() -> Q:
-    """The changed items of the `MAX_BEHIND` sources waiting longest.
+    """Return a condition for the changed items of the `MAX_BEHIND` sources waiting longest.
 
-    The numbers are inlined: with a join the database would look up every vector's source.
+    The numbers are inlined: with a join the database would look up the source of each vector.
     """
     from_item = dict(sources_behind().values_list("pk", "state__dirty_from")[:MAX_BEHIND])
     changed = Q(source_id__in=[pk for pk, number in from_item.items() if not number])
@@ -75,7 +78,7 @@ class IndexStateFilter(admin.SimpleListFilter):
 
 
 class FailedFilter(admin.SimpleListFilter):
-    """Items that could not be embedded."""
+    """Filters by whether an item could not be embedded."""
 
     title = "state"
     parameter_name = "failed"
@@ -88,7 +91,7 @@ class FailedFilter(admin.SimpleListFilter):
 
 
 class ReindexingAdmin(MetadataAdmin):
-    """The actions "retry" and "re-embed", for staff who may change index states."""
+    """Adds the actions "retry" and "re-embed", for staff who may change index states."""
 
     actions: Sequence[str] = ("retry", "reembed")
 
@@ -221,8 +224,9 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
         return [path(address, self.admin_site.admin_view(self.open), name="search_item_open"), *super().get_urls()]
 
     def open(self, request: HttpRequest, kind: str, object_id: int, number: int) -> HttpResponse:
-        """The target of a link to an item: for its owner the product's page, for others the page that asks and
-        records."""
+        """Redirect a link to an item: its owner to the product's page, others to the page that asks first and
+        records.
+        """
         found = Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("owner").first()
         if found is None or not self.has_view_permission(request):
             raise Http404
@@ -238,7 +242,7 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
 
 @admin.register(Source)
 class SourceAdmin(MetadataAdmin):
-    """The sources of the index; title and project are not shown."""
+    """The sources of the index, without title and project."""
 
     list_display = ("id", "owner", "kind", "object_id", "item_count", "version", "archived", "updated_at")
     list_select_related = ("owner",)
@@ -256,8 +260,10 @@ class SourceAdmin(MetadataAdmin):
 
 @admin.register(SourceIndex)
 class SourceIndexAdmin(ReindexingAdmin):
-    """The indexing state of each source in each space; an action on a row marks the source's state in the active
-    space."""
+    """The index state of each source in each space.
+
+    An action on a row marks the source's state in the active space.
+    """
 
     list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
     list_select_related = ("owner", "space", "source")

@@ -51,7 +51,7 @@ def search_conversations(
 
 
 def _own_id(request: HttpRequest, source: str, source_id: str) -> int:
-    """Raises: NotFound."""
+    """Return the caller's conversation with this source id. Raises: NotFound."""
     found = find_by_source(owner=caller_of(request), source=source, source_id=source_id)
     if found is None:
         raise NotFound(f"There is no conversation with the source id {source_id!r}.")

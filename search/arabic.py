@@ -1,19 +1,21 @@
 """Stems Arabic words: without article, prefixed particles and common endings. Pure.
 
-PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that a word has two stems
-with and without them. The forms made here are searched for as well.
+PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that the same word has two
+stems. The forms made here are searched for as well.
 """
 
 import re
 from collections.abc import Iterator
 
-MIN_CHARS = 3  # that are left without what stands before a word
-MIN_CORE_CHARS = 2  # that are left without an ending
+# At least this many characters must remain when a prefixed "and" is removed.
+MIN_CHARS = 3
+# At least this many characters must remain when an article or an ending is removed.
+MIN_CORE_CHARS = 2
 
 _WORD = re.compile("[\u0621-\u0652\u0670\u0671]{2,60}+")
 _PLAIN = str.maketrans(
     {**dict.fromkeys("\u0622\u0623\u0625\u0671", "\u0627"), "\u0649": "\u064a"},  # alef and yeh in one form each
-) | dict.fromkeys([0x0640, *range(0x064B, 0x0653), 0x0670])  # nothing stretched, no vowel signs
+) | dict.fromkeys([0x0640, *range(0x064B, 0x0653), 0x0670])  # removes tatweel and vowel signs
 _AND = "\u0648"
 _ARTICLES = (
     "\u0648\u0627\u0644", "\u0628\u0627\u0644", "\u0643\u0627\u0644", "\u0641\u0627\u0644", "\u0648\u0644\u0644",
@@ -26,7 +28,7 @@ _ENDINGS = (
 
 
 def stems_of_arabic(text: str) -> Iterator[str]:
-    """The stem of each Arabic word of two letters or more, in order."""
+    """Yield the stem of each Arabic word of two letters or more, in order."""
     for match in _WORD.finditer(text):
         yield _without_endings(_without_article(match.group().translate(_PLAIN)))
 
@@ -39,7 +41,7 @@ def _without_article(word: str) -> str:
 
 
 def _without_endings(word: str) -> str:
-    """Removes one ending after the other: a plural ending may follow what looks like one."""
+    """Remove endings one after the other: a plural ending may follow letters that look like an ending."""
     while True:
         found = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
         if not found:

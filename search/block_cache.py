@@ -1,7 +1,7 @@
-"""An in-memory cache of owners' blocks, or other rows, that this process has read from the database.
+"""An in-memory cache of blocks, or other rows, that this process has read from the database for some owners.
 
-A block is never changed but replaced by one with another id. So a process compares a digest of the ids and reads only
-new blocks; nothing in memory can be outdated.
+A block is never changed but replaced by one with another id. A process therefore compares a digest of the ids and reads
+only new blocks; the cache cannot be outdated.
 """
 
 import time
@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-EXPIRES_AFTER_S = 3_600.0  # after the last search of an owner
+# Erased rows can outlive their erasure in memory for this long (ADR 10, ADR 44).
+EXPIRES_AFTER_S = 3_600.0
 
 Digest = tuple[int, int]
-"""How many blocks there are, and their ids hashed and combined by exclusive or."""
+"""The number of blocks, and the exclusive or of their hashed ids."""
 NO_BLOCKS: Digest = (0, 0)
 
 
@@ -22,7 +23,7 @@ class Cached(Protocol):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
 
 
 V = TypeVar("V", bound=Cached)
@@ -41,7 +42,7 @@ class BlockCache(Generic[V]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes` limits all owners together; the most recently searched owner stays whatever the size."""
+        """Limit the cache to `max_bytes` for all owners; the most recently searched owner stays whatever the size."""
         self.max_bytes = max_bytes
         self._entries: OrderedDict[tuple[int, int], _Entry[V]] = OrderedDict()
         self._lock = Lock()
@@ -57,7 +58,7 @@ class BlockCache(Generic[V]):
             return entry.value
 
     def put(self, owner_id: int, which: int, value: V) -> None:
-        """Cache the value, and evict owners not searched for longest, or for `EXPIRES_AFTER_S`."""
+        """Cache the value; evict the owners not searched for longest, or for `EXPIRES_AFTER_S`."""
         with self._lock:
             self._entries[owner_id, which] = _Entry(value)
             self._entries.move_to_end((owner_id, which))

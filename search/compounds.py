@@ -12,7 +12,8 @@ from functools import lru_cache
 import pyphen
 
 PATTERNS = {"german": "de_DE"}
-MIN_CHARS, MAX_CHARS = 8, 60  # of a word that is parted
+# Only words of these lengths are split.
+MIN_CHARS, MAX_CHARS = 8, 60
 MIN_PART_CHARS = 4
 CACHED_WORDS = 20_000
 
@@ -20,7 +21,7 @@ _WORD = re.compile(r"[^\W\d_]++")
 
 
 def parts_of_compounds(text: str, language: str) -> Iterator[str]:
-    """The parts of the long words of `text`, if `language` writes compounds as one word."""
+    """Yield the parts of the long words of `text`, if `language` writes compounds as one word."""
     if language not in PATTERNS:
         return
     patterns = _patterns_of(language)
@@ -30,7 +31,8 @@ def parts_of_compounds(text: str, language: str) -> Iterator[str]:
             for at in patterns.positions(word):
                 yield from (part for part in (word[:at], word[at:]) if len(part) >= MIN_PART_CHARS)
     if len(patterns.cache) > CACHED_WORDS:
-        patterns.cache.clear()  # it would keep every word that it ever saw
+        # pyphen keeps each word that it has seen, without a limit.
+        patterns.cache.clear()
 
 
 @lru_cache(maxsize=len(PATTERNS))

@@ -1,4 +1,4 @@
-"""Finds the sections of documents that answer a query, alone or together with turns, and where they answer it.
+"""Searches the sections of documents, alone or together with turns.
 
 The search is the same as for turns (`searching.py`). This module adds what only a hit in a document has: the page, the
 headings, and offsets in the document's text.
@@ -25,12 +25,12 @@ from search.results.hits import Hit
 from search.searching import SearchQuery, SearchResults, search
 
 KINDS = {"turn": TURNS, "section": SECTIONS}
-"""The kinds of items that can be searched for, as people name them, and their sources."""
+"""The kinds of items in queries, and the kinds of their sources."""
 
 TURNS_ALONE = frozenset({TURNS})
 
 SECTIONS_FIRST = 10
-"""A page of sections begins with so many different ones, however long it is."""
+"""A page of sections begins with this many different sections, however long it is (ADR 49)."""
 
 Marks = tuple[tuple[int, int], ...]
 Caller = AbstractBaseUser | AnonymousUser | None
@@ -65,7 +65,7 @@ class SectionHit:
 
     @property
     def marked_url(self) -> str:
-        """The address at which its owner sees the passage marked."""
+        """Return the URL at which the owner sees the passage marked."""
         return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
 
 
@@ -94,10 +94,10 @@ def search_documents(
     among: frozenset[int] | None = None,
     cursor: str = "",
 ) -> MixedResults:
-    """The caller's sections that answer the query: of one document, of a conversation's documents, or of the documents
-    in `among`.
+    """Return the caller's sections that answer the query.
 
-    By words alone, with a note, if document embedding is off or nothing is embedded yet. Raises: NotFound,
+    They are sections of one document, of a conversation's documents, or of the documents in `among`. If document
+    embedding is off or no document is embedded yet, the search goes by words only, with a note. Raises: NotFound,
     InvalidInput.
     """
     if conversation_id is not None and isinstance(caller, AbstractBaseUser):
@@ -108,9 +108,9 @@ def search_documents(
 
 
 def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResults:
-    """A page of sections; its second half begins with further passages of the sections in its first half.
+    """Return a page of sections whose second half begins with further passages of the sections in its first half.
 
-    Other passages of the best sections answer more often than the best passage of the twentieth section.
+    Other passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
     """
     first = max(SECTIONS_FIRST, query.limit // 2)
     found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
@@ -125,7 +125,7 @@ def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResul
 
 
 def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
-    """The same sections with their other passages, in the order of the sections."""
+    """Return the same sections with their other passages, in the order of the sections."""
     return [
         replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, further=())
         for hit in hits
@@ -135,14 +135,17 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
 
 @may_use_replica
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
-    """The caller's items of the kinds in `query.filters`, of all kinds if there are none. Raises: InvalidInput."""
+    """Return the caller's items of the kinds in `query.filters`, or of all kinds if it names none.
+
+    Raises: InvalidInput.
+    """
     query, notes = _by_words_where_needed(caller, query)
     found = search(caller=caller, query=query, cursor=cursor)
     return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
 
 
 def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | None) -> frozenset[int] | None:
-    """The documents to search; None for all. Raises: NotFound."""
+    """Return the documents to search; None for all. Raises: NotFound."""
     if document_id is None or not isinstance(caller, AbstractBaseUser):
         return among
     chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
@@ -150,7 +153,7 @@ def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | Non
 
 
 def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQuery, tuple[str, ...]]:
-    """If only documents without vectors are searched: the query by words, and why."""
+    """Return the query; if it searches documents without vectors, search by words, with a note that says why."""
     if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
         return query, ()
     by_words = replace(query, mode="full_text")
@@ -168,7 +171,7 @@ def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQu
 
 
 def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
-    """Whether any of these documents has passages in the active space. One query."""
+    """Return whether any of these documents has passages in the active space. One query."""
     rows = Passage.objects.filter(owner_id=owner_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
     if documents is not None:
         rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
@@ -176,18 +179,18 @@ def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
 
 
 def parse_kinds(text: str) -> frozenset[str]:
-    """The kinds of sources, from a comma-separated list of kinds of items; all of them for "". Raises: InvalidInput."""
+    """Return the kinds of sources for a comma-separated list of kinds of items; "" means all. Raises: InvalidInput."""
     names = {name.strip() for name in text.split(",") if name.strip()}
     if unknown := names - KINDS.keys():
         raise InvalidInput(f"There is no kind {', '.join(sorted(unknown))!r}: use {' or '.join(KINDS)}, or both.")
     return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
 
 
-# --- where it stands ------------------------------------------------------------------------------
+# --- places ------------------------------------------------------------------------------
 
 
 def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
-    """The hits, those of documents with their places. One query if there are any."""
+    """Return the hits, with places for those of documents. At most one query."""
     sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
     hits: list[Hit | SectionHit] = []
     for hit in found.hits:
@@ -199,7 +202,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
-    """The sections that some hits found, by document and number."""
+    """Return the sections of the hits, by document and number."""
     if not hits:
         return {}
     rows = Section.objects.filter(

@@ -12,14 +12,14 @@ __all__ = ["BitsField", "OwnedWords", "binary_code_of"]
 
 
 class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
-    """PostgreSQL's `bit varying`, read as a string of 0 and 1."""
+    """A column of PostgreSQL's `bit varying`, read as a string of 0 and 1."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "bit varying"
 
 
 def binary_code_of(vector: str) -> models.GeneratedField:
-    """A stored column: one bit for each dimension of the column `vector`, 1 if it is positive."""
+    """Return a stored generated column with one bit for each dimension of the column `vector`, 1 if it is positive."""
     code: Any = Func(
         F(vector),
         function="binary_quantize",

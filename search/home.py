@@ -1,6 +1,6 @@
-"""What the home page shows: recent conversations, activity, and whether the whole archive is indexed.
+"""The contents of the home page: recent conversations, activity, and the state of the index.
 
-Every function takes the caller; the page costs the same few queries however large the archive is.
+Each function takes the caller. The page takes the same few queries however large the archive is.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,10 @@ class RecentRow:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The page. `weeks` are the days of the last year, `uncounted` is set while they are still being counted."""
+    """The home page.
+
+    `weeks` are the days of the last year; `uncounted` is the number of conversations still to count.
+    """
 
     recent: Sequence[RecentRow]
     weeks: Sequence[Sequence[Day]]
@@ -41,7 +44,7 @@ class Home:
 
     @property
     def is_new(self) -> bool:
-        """Whether the archive is empty, so that the page explains how to fill it."""
+        """Return whether the archive is empty, so that the page explains how to fill it."""
         return not self.recent and not self.index.messages
 
     @property
@@ -54,7 +57,7 @@ class Home:
 
 
 def home_of(*, owner: AbstractBaseUser) -> Home:
-    """The caller's home page."""
+    """Return the caller's home page."""
     recent, _ = page_of_conversations(owner=owner, filters=EVERYTHING, limit=RECENT_SHOWN)
     projects = top_projects(owner=owner, limit=PROJECTS_SHOWN)
     return Home(

@@ -1,4 +1,4 @@
-"""The values for the home page: the contents from `home.py`, and the addresses that a new user needs."""
+"""Provides the values of the home page: the contents from `home.py`, and the URLs that a new user needs."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from search.pages.heatmap import heatmap_of
 
 
 def home_values(request: PageRequest) -> dict[str, Any]:
-    """For the template `home/home.html`. Asks a worker to count what changed, if anything did."""
+    """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
     home = home_of(owner=request.user)
     if home.uncounted:
         enqueue_count(request.user.pk)

@@ -1,7 +1,7 @@
-"""The index: sources with their items, what search keeps of each item, and how far indexing has come.
+"""The index: sources with their items, the rows that search keeps of each item, and the progress of indexing.
 
-Every row is derived from what people wrote and can be made again; every row carries its owner. The models of
-`query_models.py` do not belong to the index; Django finds them here.
+Each row carries its owner, is derived from content and can be rebuilt. The models of `query_models.py` do not belong to
+the index; Django finds them here.
 """
 
 from django.conf import settings
@@ -21,9 +21,9 @@ __all__ = [
 
 
 class Source(models.Model):
-    """Something with numbered items: a conversation, a document. Its kind's adapter knows what it is (`sources.py`).
+    """An object with numbered items: a conversation, a document. The adapter of its kind reads it (`sources.py`).
 
-    `object_id` is its id there. `version` grows whenever any item changes.
+    `object_id` is its id in its own table. `version` grows whenever an item changes.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -53,11 +53,11 @@ class Source(models.Model):
     )
 
     LAYOUT = 3
-    """The newest: of token vectors those of words alone are kept."""
+    """The newest layout: only token vectors of words are kept."""
     IN_LANGUAGES = 2
-    """From this one on items are indexed in their languages."""
+    """From this layout on, items are indexed in their languages."""
     PACKED = 1
-    """From this one on postings are packed, and passages say whether they ask."""
+    """From this layout on, postings are packed, and passages record whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
@@ -73,11 +73,10 @@ class Source(models.Model):
 
 
 class Item(models.Model):
-    """The lexical document of one item, and what a hit shows of it.
+    """The lexical document of one item, and the text that a hit shows of it.
 
     The weights name the speaker: in `spoken` A user, B assistant, documents and tool calls, C system prompts; in
-    `unspoken` C thinking, D tool calls and output. There are two columns, because most searches read only what was
-    spoken.
+    `unspoken` C thinking, D tool calls and output. There are two columns, because most searches read only spoken text.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -105,7 +104,7 @@ class Item(models.Model):
 
 
 class PostingBlock(models.Model):
-    """The postings of the words of some items of a source in one of their two columns, packed into one row.
+    """The postings of some items of a source in one of their two columns, packed into one row.
 
     `number` counts blocks of items from the source's first. `items` contains `search.postings.packing.ITEM` for each
     item, `words` the first bytes of each word's SHA-256, sorted, and `sizes`, one byte each, how many of the
@@ -156,7 +155,7 @@ class ItemEmbedding(models.Model):
             ),
         ]
         indexes = [
-            # Covers the scan over an owner's binary codes, which then reads no row of the table.
+            # Covers the scan over an owner's binary codes, which then reads no row of the table (ADR 10).
             models.Index(
                 fields=["owner", "space"],
                 include=["source", "item_number", "id", "code"],
@@ -239,7 +238,7 @@ class Passage(models.Model):
             models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
             models.Index(fields=["source", "item_number"], name="passage_item"),
             models.Index(fields=["element_id"], name="passage_element"),
-            # With the owner, so that looking a text up takes as long however many others hold it.
+            # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
             models.Index(fields=["content_hash", "owner"], name="passage_content_owner"),
         ]
 

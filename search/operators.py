@@ -1,4 +1,4 @@
-"""Notes on what the operators of a query exclude: a hyphen may have been meant as a hyphen.
+"""Notes on the items that the operators of a query exclude: a hyphen may have been meant as a hyphen.
 
 Compares the results with those of the same query without its operators. Takes at most one database query.
 """
@@ -14,11 +14,12 @@ from search.retrieval.candidates import ItemKeys, split_keys
 from search.retrieval.filters import phrase_sql
 from search.retrieval.prepared import PreparedQuery
 
-LOOKED_AT = 50  # of the best items without operators, if there is none with them
+# The number of best items without operators that are checked if no item remains with them.
+LOOKED_AT = 50
 
 
 def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:
-    """A note naming the operators that exclude every item or the best one; none if they exclude neither."""
+    """Return a note naming the operators that exclude all items or the best one; none if they exclude neither."""
     best_first = free.table.keys[free.order[:LOOKED_AT]]
     if not len(best_first) or best_first[0] in ranked.table.keys:
         return []
@@ -44,7 +45,7 @@ def _note_text(nothing_left: bool, count: int) -> str:
 
 
 def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
-    """The operators, as typed, that exclude any of these items."""
+    """Return the operators, as typed, that exclude any of these items."""
     sources, numbers = split_keys(items)
     said = [*text.phrases, *text.excluded]
     parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
@@ -59,5 +60,5 @@ def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as in a sentence: "a, b and c"."""
+    """Join names as in a sentence: "a, b and c"."""
     return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -7,7 +7,7 @@ from convmemory.core.config import config
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`diversity_lambda` is MMR's weight of relevance: 1 turns diversity off.
+    """Options of one search. `diversity_lambda` is the weight of relevance in MMR; 1 turns diversity off.
 
     `min_relevance` is the probability of an answer below which a search says that nothing answers.
     """

@@ -1,4 +1,4 @@
-"""The outline beside a conversation: its questions, those that a search found, and a search for words in it.
+"""The outline of a conversation: its questions, the turns that a search found, and a search for words in it.
 
 `/conversations/{id}/outline` answers with a page or, for htmx, with the panel. With `find` it lists the turns that
 contain the words, in the order of the conversation; otherwise all questions, marking those found by the search in `q`.
@@ -26,7 +26,7 @@ QUESTIONS_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class OutlineRow:
-    """A turn in the outline; `url` leads to it, at the passage where one was found."""
+    """A turn in the outline; `url` leads to it, at the passage if one was found."""
 
     turn_number: int
     text: str
@@ -37,7 +37,7 @@ class OutlineRow:
 @require_safe
 @signed_in
 def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The questions of a conversation, or the turns that contain `find`."""
+    """Show the questions of a conversation, or the turns that contain `find`."""
     found = get_conversation(owner=request.user, conversation_id=conversation_id)
     box, words = SearchBox.of(request), request.GET.get("find", "").strip()
     context: dict[str, Any] = {"conversation": found, "box": box, "keep": box.query_string, "find": words}
@@ -48,7 +48,7 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
-    """The turns that contain the words, in any of their messages."""
+    """Return the turns whose messages contain the words."""
     if len(words) < MIN_QUERY_CHARS:
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     box = SearchBox(q=words, mode="full_text", scope=SCOPES)
@@ -88,7 +88,7 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
 
 
 def _hits(request: PageRequest, conversation_id: int, box: SearchBox) -> list[Hit]:
-    """The hits of a search in this conversation alone, in reading order. Raises: InvalidInput."""
+    """Return the hits of a search in this conversation alone, in reading order. Raises: InvalidInput."""
     filters = replace(Filters(archived=None, conversation_id=conversation_id), kinds=TURNS_ALONE)
     query = SearchQuery(
         text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True

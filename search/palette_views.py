@@ -1,4 +1,4 @@
-"""The command palette: a dialog over every page (htmx), or a page of its own without scripts."""
+"""The command palette: a dialog on any page (htmx), or a page of its own without scripts."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -12,7 +12,7 @@ from search.pages.palette import palette_sections
 @require_safe
 @signed_in
 def palette(request: PageRequest) -> HttpResponse:
-    """The palette's targets for `?go=`."""
+    """Show the palette's entries for `?go=`."""
     text = request.GET.get("go", "")
     context = {"sections": palette_sections(owner=request.user, text=text), "text": text, "box": SearchBox()}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)

@@ -1,4 +1,4 @@
-"""The pipeline of a search: a query is prepared, retrievers find candidates, rankers put them in order.
+"""The pipeline of a search: prepare the query, let retrievers find candidates, and let rankers order them.
 
 This module lists the retrievers, `search/ranking/stages.py` the rankers; a new pipeline checks that they fit together.
 """
@@ -29,7 +29,9 @@ from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
 
-LONG_CHARS = 150  # of a question: so many items hold one of its words that the time of all is going to be asked
+# A query of this length matches so many items that the times of all items will be read; the query for them is sent
+# ahead, while the text is embedded.
+LONG_CHARS = 150
 
 
 class PipelineError(ConvMemoryError):
@@ -38,7 +40,10 @@ class PipelineError(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Retrievers and rankers. Raises: PipelineError if a ranker weighs a feature that nothing makes."""
+    """Retrievers and rankers.
+
+    Raises: PipelineError if a ranker weighs a feature that neither retrievers nor ranking make.
+    """
 
     retrievers: tuple[Retriever, ...] = (LexicalRetriever(), ItemRetriever(), PassageRetriever())
     rankers: Rankers = field(default_factory=Rankers.fitted)
@@ -49,19 +54,20 @@ class Pipeline:
 
     @property
     def features(self) -> frozenset[str]:
-        """Every feature that a retriever makes."""
+        """Return all features that retrievers make."""
         return frozenset(name for retriever in self.retrievers for name in retriever.features)
 
 
 PIPELINE = Pipeline()
-"""The product's own."""
+"""The pipeline that the product uses."""
 
 
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
-    """Every item that any retriever found, ranked; if no item contains a quoted phrase, by its words, with a note.
+    """Rank all items that any retriever found.
 
-    A further note names the operators that exclude every item or the best one. A fixed number of queries, however much
-    the owner has: twice as many if the query has operators.
+    If no item contains a quoted phrase, the words of the phrase are searched for instead, with a note. A further note
+    names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner has:
+    it doubles if the query has operators.
     """
     query = _in_time(owner_id, query, pipeline)
     ranked = _rank(owner_id, query, pipeline)
@@ -84,11 +90,10 @@ def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
 
 
 def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
-    """The query with the time that it names, if any, read once for all later stages.
+    """Return the query with the time that it names, if any, read once for all later stages.
 
-    If anything was written in these days, the words that only name them are left out.
-
-    The event of "before the launch" is searched for first, so that its date is known.
+    If a conversation or document began in these days, the words that only name them are left out of the search. The
+    event of "before the launch" is searched for first, so that its date is known.
     """
     reading = query.time
     if reading is not None and isinstance(reading.meaning, Anchor):
@@ -114,8 +119,9 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
-    """All candidates. The query is embedded while PostgreSQL looks up its words."""
-    prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
+    """Return all candidates. The query is embedded while PostgreSQL looks up its words."""
+    # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
+    prepared = prepare_query(owner_id=owner_id, query=query)
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
         prepared = prepared.looked_up()
@@ -132,7 +138,7 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
 
 
 def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]) -> Retrieved:
-    """One table over everything that was found; those of `features` that no retriever made are unavailable."""
+    """Merge all found items into one table; `features` that no retriever made are unavailable."""
     found = [candidates.found for candidates in read]
     keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}

@@ -1,4 +1,4 @@
-"""The live preview beside the results: one turn, or one section with its neighbours, with the passage marked."""
+"""The live preview next to the results: one turn, or one section with its neighbours, with the passage marked."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -21,7 +21,7 @@ SECTIONS_BESIDE = 1
 @require_safe
 @signed_in
 def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The messages of `?turn=N`, or those around the passage if the turn is long."""
+    """Show the messages of `?turn=N`, or those around the passage if the turn is long."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
     window = window_around(found, turn, passage.message_id if passage else None)
@@ -43,7 +43,7 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
-    """The section `?section=N` and those beside it."""
+    """Show the section `?section=N` and its neighbours."""
     found = get_document(owner=request.user, document_id=document_id)
     section = whole_number(request, "section") or 0
     place = Place(section, whole_number(request, "from"), whole_number(request, "to"))

@@ -25,7 +25,7 @@ class SearchQuery:
 
     `reading` replaces the operators read from the text. `by_distance` ranks by cosine distance alone. A time named in
     the text is relative to `today`, unless the query `is_timeless`; `found_time` replaces the time of an event. Raises:
-    InvalidInput on anything that cannot be searched for.
+    InvalidInput for an invalid query.
     """
 
     text: str
@@ -55,14 +55,14 @@ class SearchQuery:
 
     @property
     def parsed(self) -> QueryText:
-        """The text without its operators, and the operators."""
+        """Return the text without its operators, and the operators."""
         if self.reading is not None:
             return self.reading
         return parse_query(self.text) if self.has_operators else QueryText(self.text)
 
     @property
     def time(self) -> TimeReading | None:
-        """What the text says about when, if anything."""
+        """Return the time that the text names, if any."""
         if self.is_timeless or self.by_distance:
             return None
         if self.found_time is not None:
@@ -71,7 +71,7 @@ class SearchQuery:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a cursor belongs to."""
+        """Return the values that a cursor is valid for."""
         return {
             "text": self.text,
             "mode": self.mode,
@@ -84,7 +84,7 @@ class SearchQuery:
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages in a scope. A tool call belongs to the assistant and to the tool.
+    """Return the kinds of passages in a scope. A tool call belongs to the assistant and to the tool.
 
     A system prompt belongs to neither user nor assistant: it is searched if both are. Documents are searched along with
     answers.
@@ -100,10 +100,10 @@ def kinds_in(scope: frozenset[str]) -> list[Kind]:
 
 
 def shown_kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages that are shown and recalled: those that are searched, and messages without a turn."""
+    """Return the kinds of passages that are shown and recalled: the searched ones, and messages without a turn."""
     return [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
 
 
 def parse_scope(text: str) -> frozenset[str]:
-    """Scopes from a comma-separated list; an empty one means user and assistant."""
+    """Return the scopes in a comma-separated list; an empty list means user and assistant."""
     return frozenset(name.strip() for name in text.split(",") if name.strip()) or DEFAULT_SCOPE

@@ -1,4 +1,4 @@
-"""What searches leave behind, apart from the index: people's past searches, and the fitted weight of each reranker."""
+"""Records of searches apart from the index: past searches of users, and the fitted weight of each reranker."""
 
 from urllib.parse import parse_qsl
 
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class PastSearch(models.Model):
-    """A search by its owner, as the query string of its address; `saved_at` is set if it was saved."""
+    """A search by its owner, as the query string of its URL; `saved_at` is set if it was saved."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     address = models.CharField(max_length=1000)
@@ -25,7 +25,7 @@ class PastSearch(models.Model):
 
     @property
     def filters(self) -> str:
-        """Its filters, in one line."""
+        """Return the filters in one line."""
         return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
 
 

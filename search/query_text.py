@@ -1,4 +1,4 @@
-"""Parses what a person types into the search box: plain words, "quoted phrases" and -excluded words. Pure."""
+"""Parses the text of the search box: plain words, "quoted phrases" and -excluded words. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 _PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
 _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
 _LETTER = re.compile(r"\w")
-_OPTION = re.compile(r"[A-Za-z]|\d+")  # of a command that is quoted, `git add -A` or `tail -20`, or a negative number
+# An option of a quoted command, `git add -A` or `tail -20`, or a negative number. As exclusions these failed five of
+# 471 queries about coding runs (ADR 7).
+_OPTION = re.compile(r"[A-Za-z]|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """`text` is searched for by meaning and by words; phrases must occur in a turn, exclusions must not."""
+    """A parsed query: `text` is searched by meaning and by words; phrases must occur in a turn, exclusions must not."""
 
     text: str
     phrases: tuple[str, ...] = ()
@@ -19,7 +21,7 @@ class QueryText:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators as typed, phrases first."""
+        """Return the operators as typed, phrases first."""
         return (*(f'"{phrase}"' for phrase in self.phrases), *map(_as_excluded, self.excluded))
 
 
@@ -28,9 +30,9 @@ def _as_excluded(text: str) -> str:
 
 
 def parse_query(text: str) -> QueryText:
-    """Phrases are part of the text too; a query of exclusions alone is taken as plain words.
+    """Parse a query. Phrases are part of the text too; a query of exclusions alone is taken as plain words.
 
-    A single letter or a number after a hyphen excludes nothing: hardly any turn lacks the letter.
+    A single letter or a number after a hyphen excludes nothing: nearly all turns contain the letter.
     """
     phrases: list[str] = []
     excluded: list[str] = []

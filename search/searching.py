@@ -1,8 +1,8 @@
-"""Finding the turns that answer a query: the one use case behind page, API, command, tool and MCP.
+"""Finds the turns that answer a query: the one use case behind page, API, command, tool and MCP.
 
-Takes the caller, never an owner from input; without a caller the result is empty. Candidates are retrieved and ranked
-(`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, if one is set up, reorders the best
-of them (`ranking/reranking.py`).
+The functions take the caller, never an owner from input; without a caller the result is empty. Candidates are retrieved
+and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, if one is set up,
+reorders the best of them (`ranking/reranking.py`).
 """
 
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ ONLY_NEAREST = "Nothing found seems to answer this; what follows is only the nea
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """A page of hits, the cursor of the next one, and what the caller should know about the search.
+    """A page of hits, the cursor of the next one, and notes for the caller.
 
-    `total` counts every turn found, on all pages. `answered` is false if nothing that was found is likely to answer, so
-    that the hits are merely the nearest; None if that is unknown. `time` is what the query says about when.
+    `total` counts all turns found, on all pages. `answered` is false if no result is likely to answer, so that the hits
+    are only the nearest; None if that is unknown. `time` is the time that the query names.
     """
 
     hits: list[Hit]
@@ -59,9 +59,9 @@ class SearchResults:
 def search(
     *, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuery, cursor: str = "", may_rerank: bool = True
 ) -> SearchResults:
-    """The caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
+    """Return the caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
 
-    `may_rerank` is false where the order does not matter: no reranker is called.
+    `may_rerank` is false if the order does not matter: no reranker is called.
     """
     if caller is None or not caller.is_authenticated or caller.pk is None:
         return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
@@ -74,7 +74,7 @@ def search(
 
 
 def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
-    """Where the page starts, and the keys of the hits that a reranker placed, while the page lies among them."""
+    """Return where the page starts, and the keys of the hits that a reranker placed, while the page lies among them."""
     start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
     if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
         raise InvalidInput(UNREADABLE)
@@ -84,7 +84,7 @@ def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
 def _find(
     owner_id: int, query: SearchQuery, start: int, placing: Placing, reranker: RerankOptions | None
 ) -> SearchResults:
-    """The page from `start`, in the order being paged through, or in the one that `reranker` gives."""
+    """Return the page from `start`, in the order of earlier pages, or in the one that `reranker` gives."""
     end = start + query.limit
     ranked = rank_items(owner_id=owner_id, query=query)
     keys = ranked.table.keys

@@ -1,7 +1,7 @@
-"""What the index holds items of, as values; and how a kind of source hands its texts over.
+"""The values that the index reads, and the protocol by which a kind of source provides its texts.
 
-A source (a conversation, a diary, a document) is one row of `Source` with numbered items. The index never asks what it
-is: all that it needs is read through the kind's adapter.
+A source (a conversation, a diary, a document) is one row of `Source` with numbered items. The index reads all that it
+needs of a source through the adapter of its kind.
 
     class DiaryAdapter(SourceAdapter):
         kind, item_name = "diary", "entry"
@@ -22,7 +22,7 @@ is: all that it needs is read through the kind's adapter.
     register(DiaryAdapter())                          # in an AppConfig's `ready`
     put_source(facts, first_changed=3)                # in the transaction that changes entry 3 and later ones
 
-An adapter that derives from `SourceAdapter` has the rest of its methods, and may do them better.
+An adapter that derives from `SourceAdapter` inherits its other methods, and may override them with faster ones.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,16 +31,20 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system", "outside"]
-"""`tool` is what a tool put out, `system` a system prompt: what a model was told before anybody spoke;
-`outside` is what was said beside the turns of a source: shown and recalled, but no turn is ranked by it."""
-MAX_HEADING_CHARS = 300  # as many as `Item.heading` takes
+"""The kinds of text.
+
+`tool` is tool output, `system` a system prompt, `outside` text outside the turns of a source: shown and recalled, but
+no turn is ranked by it.
+"""
+# The length of `Item.heading`.
+MAX_HEADING_CHARS = 300
 ItemKey = tuple[int, int]
 """The object's number and the item's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementPart:
-    """A text of an element, whose characters its passages count.
+    """A text of an element; its passages count characters in it.
 
     `label` is searched with it and never embedded (a file's name); only parts with `in_vector` contribute to the vector
     of the whole item.
@@ -55,7 +59,7 @@ class ElementPart:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The unit that passages belong to: a message, a paragraph. `speaker` precedes its text when that is embedded.
+    """The unit that passages belong to: a message, a paragraph. `speaker` precedes its text in embedded texts.
 
     `name` is the speaker's own name, which can be searched for; `digest` identifies this version of the element for
     status records.
@@ -71,9 +75,9 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Who said an element, and who said the next one, "" if nobody is named; `place` counts elements of the object.
+    """The speaker of an element and of the next one, "" without a name; `place` counts elements of the object.
 
-    `ends_item` is whether the next element belongs to another item.
+    `ends_item` says whether the next element belongs to another item.
     """
 
     place: int
@@ -84,7 +88,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class ItemText:
-    """An item, from which everything is derived. `heading` is what a hit shows, `opening_id` its first element."""
+    """An item, from which all index rows are derived. `heading` is shown in hits, `opening_id` is its first element."""
 
     number: int
     heading: str
@@ -96,7 +100,7 @@ class ItemText:
 def one_element_item(
     element_id: int, number: int, kind: Kind, text: str, created_at: datetime | None = None
 ) -> ItemText:
-    """An item that is one text, with its beginning as the heading."""
+    """Return an item with a single text, whose beginning is the heading."""
     element = Element(element_id, number, (ElementPart(0, kind, text),))
     return ItemText(number, text[:MAX_HEADING_CHARS], (element,), element_id, created_at)
 
@@ -121,9 +125,9 @@ class SourceFacts:
 
 
 class SourceAdapter(Protocol):
-    """Reads one kind of source, always by owner; what no longer exists is left out.
+    """Reads one kind of source, always by owner; objects that no longer exist are left out.
 
-    `item_name` is what people call an item of this kind; `passage_kinds` are the kinds of its elements' parts.
+    `item_name` is the name of an item for people; `passage_kinds` are the kinds of its elements' parts.
     """
 
     kind: str
@@ -132,49 +136,52 @@ class SourceAdapter(Protocol):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether its items get vectors, rather than being found by words alone."""
+        """Return whether its items get vectors; otherwise they are found by words alone."""
         return True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        """The items `first` to `last` of one object, in order."""
+        """Return the items `first` to `last` of one object, in order."""
         ...
 
     def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
-        """Some items of any objects; one by one, unless an adapter has a better way."""
+        """Return some items of any objects; one by one, unless an adapter overrides this."""
         found = ((key, self.read_range(owner_id, key[0], key[1], key[1])) for key in items)
         return {key: read[0] for key, read in found if read}
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        """Some elements of any objects."""
+        """Return some elements of any objects."""
         ...
 
     def read_elements_with(
         self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]
     ) -> dict[int, Element]:
-        """Some elements of any objects; if there are stems of words, at least those whose texts contain one.
+        """Return some elements of any objects; with stems of words, at least those whose texts contain one.
 
-        All of them, unless an adapter has a better way.
+        All of them, unless an adapter overrides this.
         """
         return self.read_elements(owner_id, element_ids)
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        """Send the query for who said some elements and who spoke next; calling the returned function waits for it, by
-        element.
+        """Send the query for the speakers of some elements and of the next ones.
 
-        Empty for kinds without speakers.
+        Calling the returned function waits for the speakers, by element; empty for kinds without speakers.
         """
         return dict
 
     def url(self, object_id: int, item_number: int) -> str:
-        """The item's address for its owner."""
+        """Return the item's URL for its owner."""
         ...
 
     def reading_url(self, object_id: int, item_number: int) -> str:
-        """The admin's page with the item's content, for staff who may read it; "" if there is none."""
+        """Return the URL of the admin's page with the item's content, for staff who may read it; "" if there is
+        none.
+        """
         return ""
 
     def reconcile(self) -> int:
-        """Correct the sources whose facts differ from their objects', after unannounced changes; returns how many."""
+        """Correct the sources whose facts differ from their objects', after unannounced changes; return their
+        number.
+        """
         return 0
 
 
@@ -192,15 +199,15 @@ def unregister(kind: str) -> None:
 
 
 def adapter_of(kind: str) -> SourceAdapter:
-    """The adapter of a kind. Raises: KeyError for one that no app registered."""
+    """Return the adapter of a kind. Raises: KeyError for a kind that no app registered."""
     return _adapters[kind]
 
 
 def kinds_without_vectors() -> list[str]:
-    """The kinds whose items are found by words alone under the current settings."""
+    """Return the kinds whose items are found by words alone under the current settings."""
     return [kind for kind, adapter in _adapters.items() if not adapter.is_embedded]
 
 
 def registered() -> Mapping[str, SourceAdapter]:
-    """The adapters by kind."""
+    """Return the adapters by kind."""
     return _adapters

@@ -1,4 +1,4 @@
-"""Background tasks of search: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of search: each loads rows by id, calls one function and returns a small dict."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,23 +11,24 @@ from search.indexing.sweeping import INDEX
 from search.models import Source
 from search.vector_index import ensure_passage_index
 
-BUSY_PAUSE_S = 5.0  # until a source that somebody else works on is tried again
+# The pause before a source is tried again that another worker is indexing.
+BUSY_PAUSE_S = 5.0
 
 
 def enqueue_index(*, owner_id: int, source_id: int) -> None:
-    """Ask a worker to bring one source's index up to date."""
+    """Enqueue a task that brings one source's index up to date."""
     enqueue_for(owner_id, INDEX, source_id, group="index")
 
 
 def enqueue_sources(source_ids: Collection[int]) -> None:
-    """Ask a worker for each of these sources, whoever owns them; what maintenance calls."""
+    """Enqueue a task for each of these sources of any owner; only maintenance calls this."""
     for owner_id, source_id in Source.objects.filter(pk__in=source_ids).order_by("pk").values_list("owner_id", "pk"):
         enqueue_index(owner_id=owner_id, source_id=source_id)
 
 
 @owner_task
 def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Index one source for a slice, also in a space that is being built."""
+    """Index one source until the slice ends, also in a space that is being built."""
     deadline = slice_end()
     try:
         result = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
@@ -40,5 +41,5 @@ def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
 
 
 def build_vector_index() -> dict[str, Any]:
-    """Build the active space's vector index once some owner has outgrown exact scans; scheduled hourly."""
+    """Build the active space's vector index once an owner has outgrown scans; scheduled hourly."""
     return {"built": ensure_passage_index(active_space())}

@@ -18,11 +18,11 @@ _RUN = re.compile(f"[{CHARACTERS}]{{2,}}")
 
 
 def pairs_of(text: str) -> Iterator[str]:
-    """Every two characters of such a script that follow each other, in order."""
+    """Yield each pair of consecutive characters of such a script, in order."""
     return (text[start:end] for start, end in places_of_pairs(text))
 
 
 def places_of_pairs(text: str) -> Iterator[Span]:
-    """Where the pairs stand."""
+    """Yield the places of the pairs."""
     for match in _RUN.finditer(text):
         yield from ((at, at + 2) for at in range(match.start(), match.end() - 1))

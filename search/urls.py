@@ -1,4 +1,4 @@
-"""Addresses of the search page and its parts."""
+"""URLs of the search page and its parts."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Single vectors in the admin, with norm and neighbours; and passages, with the text on a page of its own."""
+"""Single vectors in the admin, with norm and neighbours; and passages, whose text is on a separate page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +20,12 @@ from search.sources import adapter_of
 from search.vectors.neighbours import SCANNED, Neighbour, passage_neighbours
 from search.vectors.texts import passage_text
 
-SHOWN_CHARS = 300  # of a neighbour's text
+# The number of characters shown of a neighbour's text.
+SHOWN_CHARS = 300
 
 
 class SourceFilter(ConversationFilter):
-    """By the number of the conversation or other object."""
+    """Filters by the number of the conversation or other object."""
 
     def condition(self, value: str) -> Q:
         return Q(source__object_id=whole_number(value))
@@ -32,7 +33,7 @@ class SourceFilter(ConversationFilter):
 
 @admin.register(Passage)
 class PassageAdmin(ContentAdmin):
-    """Passages are created and deleted with their items: re-embed an item to recreate them."""
+    """The passages, which are created and deleted with their items: re-embed an item to recreate them."""
 
     list_display = ("id", "owner", "item", "kind", "short_space", "token_count", "content_hash")
     list_select_related = ("owner", "space", "source")
@@ -73,7 +74,7 @@ class PassageAdmin(ContentAdmin):
 
 
 def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
-    """The texts of one owner's passages, by their ids; the caller has checked the reader."""
+    """Return the texts of one owner's passages, by their ids; the caller has checked the reader."""
     rows = list(Passage.objects.filter(pk__in=ids).select_related("source").defer("embedding"))
     texts = {}
     for kind in {row.source.kind for row in rows}:
@@ -87,7 +88,7 @@ def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
 
 
 def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> Section:
-    """The neighbours of a passage; with their texts if `texts` are given."""
+    """Return a table of the neighbours of a passage; with their texts if `texts` are given."""
     rows = [
         (
             object_link("search_passage", found.pk),
@@ -103,12 +104,12 @@ def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | 
 
 
 def vector_section(norm: float, space: EmbeddingSpace) -> Section:
-    """The properties of a vector: one whose norm is not 1 was not made by this product's embedders."""
+    """Return a table of a vector's properties: a norm other than 1 shows a vector of another program."""
     return Section("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
 
 
 def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, has_texts: bool) -> Section:
-    """The table of nearest neighbours, with how they were found."""
+    """Return the table of nearest neighbours, with a note on the method."""
     note = f"Cosine similarity within the owner's vectors of this space, {SCANNED:,} of them at most."
     if not has_texts:
         note += " What they say stands on the page “Read the content”."
@@ -116,17 +117,17 @@ def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, 
 
 
 def object_link(page: str, pk: int) -> str:
-    """A link to an object's page in the admin."""
+    """Return a link to an object's page in the admin."""
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), pk)
 
 
 def item_link(kind: str, object_id: int, number: int) -> str:
-    """A link to the item: for its owner the product's page, for others the admin's, which asks and records."""
+    """Return a link to the item: its owner gets the product's page, others the admin's, which asks and records."""
     address = reverse("admin:search_item_open", args=[kind, object_id, number])
     return format_html('<a href="{}">{} {}</a>', address, adapter_of(kind).item_name, number)
 
 
 def reading_link(kind: str, object_id: int, number: int) -> str:
-    """A link to the admin's page with the item's content, if its kind has one."""
+    """Return a link to the admin's page with the item's content, if its kind has one."""
     address = adapter_of(kind).reading_url(object_id, number)
     return format_html('<a href="{}">content</a>', address) if address else ""

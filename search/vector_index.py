@@ -1,7 +1,7 @@
 """The HNSW index of an embedding space over the binary codes of its passages' vectors.
 
-Small owners are scanned exactly, so the index is built only when some owner outgrows that. It is partial per space,
-built concurrently, and takes a third of the space of an index over the vectors.
+Small owners are scanned, so the index is built only when an owner outgrows scans. It is partial per space, built
+concurrently, and takes a third of the space of an index over the vectors.
 """
 
 import logging
@@ -19,9 +19,12 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-EXACT_PASSAGES = 3_000  # of an owner with more, only the nearest by Hamming distance are compared exactly
-EXACT_ITEMS_UP_TO = 20_000  # passages: likewise for the vectors of items, of which there are far fewer
-SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
+# The limits between the plans; ADR 10 has the measurements of each.
+EXACT_PASSAGES = 3_000  # above this, only the nearest by Hamming distance are compared exactly
+EXACT_ITEMS_UP_TO = 20_000  # in passages; the same for item vectors, which are far fewer
+# Above this, an owner is searched through the HNSW index: a Hamming scan of a million passages takes 1.09 times as long
+# as the index.
+SCANNED_PASSAGES = 500_000
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
 
@@ -31,7 +34,7 @@ def index_name(space: EmbeddingSpace) -> str:
 
 
 def has_passage_index(space: EmbeddingSpace) -> bool:
-    """Whether the space's index exists and is valid, in the current group, or in every one."""
+    """Return whether the space's index exists and is valid, in the current group, or in all groups."""
     return all(_in_each_group(lambda: _has_index(space)))
 
 
@@ -43,7 +46,7 @@ def _has_index(space: EmbeddingSpace) -> bool:
 
 
 def largest_owner(space: EmbeddingSpace) -> int:
-    """The most passages that any one owner has."""
+    """Return the largest number of passages that any one owner has."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "largest_owner"), [space.pk])
         (count,) = cursor.fetchone()
@@ -51,7 +54,7 @@ def largest_owner(space: EmbeddingSpace) -> int:
 
 
 def passage_statement(space: EmbeddingSpace, passages: int) -> str:
-    """The statement that finds the nearest passages of an owner who has this many.
+    """Return the name of the statement that finds the nearest passages of an owner with this many.
 
     The planner would use a vector index even for an owner with few rows, which is slower and inexact; so the choice of
     statement decides.
@@ -64,14 +67,14 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
 
 
 def item_statement(passages: int) -> str:
-    """The statement that finds the nearest items of an owner who has this many passages."""
+    """Return the name of the statement that finds the nearest items of an owner with this many passages."""
     return "items_exact" if passages <= EXACT_ITEMS_UP_TO else "items_named"
 
 
 def scan_widely() -> None:
-    """Let this connection search vector indexes widely enough for an owner's share of the rows.
+    """Set this connection to search vector indexes widely enough for an owner's share of the rows.
 
-    Not limited to a transaction: nothing but search uses these indexes, and it always calls this first.
+    Not limited to a transaction: only search uses these indexes, and it always calls this first.
     """
     wanted = {
         "hnsw.ef_search": EF_SEARCH,
@@ -82,11 +85,11 @@ def scan_widely() -> None:
         values = [str(value) for value in wanted.values()]
         cursor.execute(load_sql("search", "set_settings"), [list(wanted), values])
         for name, value in wanted.items() if layout().has_nodes else ():
-            cursor.execute(f"SET LOCAL {name} = {value}")  # nothing else reaches the nodes
+            cursor.execute(f"SET LOCAL {name} = {value}")  # Citus passes only SET LOCAL on to nodes (ADR 74)
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:
-    """Build the space's index in the groups that need it and lack it; returns whether one was built now.
+    """Build the space's index in the groups that need it and lack it; return whether one was built now.
 
     Runs outside a transaction; an invalid remainder of an interrupted build is dropped first.
     """
@@ -94,19 +97,21 @@ def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) 
 
 
 def lacks_passage_index(space: EmbeddingSpace) -> bool:
-    """Whether some owner has outgrown scans and there is no index."""
+    """Return whether an owner has outgrown scans and there is no index."""
     return any(_in_each_group(lambda: largest_owner(space) > SCANNED_PASSAGES and not _has_index(space)))
 
 
 def drop_passage_index(space: EmbeddingSpace) -> None:
-    """Drop the space's index, valid or not, in every group. Runs outside a transaction."""
+    """Drop the space's index, valid or not, in all groups. Runs outside a transaction."""
     for _ in _in_each_group(lambda: _drop_index(index_name(space))):
         pass
 
 
 def _in_each_group(work: Callable[[], T]) -> Iterator[T]:
-    """Run in each group: an index belongs to a group's own table, and on the table over all groups it would be
-    empty."""
+    """Run `work` in each group.
+
+    An index belongs to a group's own table; on the table over all groups it would be empty.
+    """
     for group in every_group():
         with in_group(group):
             result = work()

@@ -1,7 +1,7 @@
 """The search page and its list: results as you type, the list of conversations, and the progress of indexing.
 
 `/` and `/search` answer with a whole page, the list alone (htmx, while typing), its next page (htmx), or the reading
-pane's welcome (htmx, coming back from a conversation), all at the same address.
+pane's welcome (htmx, coming back from a conversation), all at the same URL.
 """
 
 import json
@@ -39,13 +39,14 @@ BY_DATE_LIMIT = MAX_LIMIT
 NAMED_BY_TOKENS = frozenset({"agent", "project", "source"})
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
-_KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
+# The parameters of the page being read that are kept when the query in its URL changes.
+_KEPT_PARAMETERS = ("turn", "section", "from", "to")
 
 
 @require_safe
 @signed_in
 def search_page(request: PageRequest) -> HttpResponse:
-    """Results for `?q=`, or the newest conversations without a query."""
+    """Show results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
         return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     step = request.headers.get("X-Search-Step", "")
@@ -62,7 +63,7 @@ def search_page(request: PageRequest) -> HttpResponse:
 
 
 def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
-    """The box of the request, with the full names of agents, projects and sources that were typed as tokens."""
+    """Return the box of the request, with the full names of agents, projects and sources that were typed as tokens."""
     box = SearchBox.of(request, is_typing=is_typing)
     if not box.typed & NAMED_BY_TOKENS:
         return box
@@ -70,7 +71,7 @@ def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
 
 
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
-    """The list alone, or its next page; the address goes along with the list."""
+    """Render the list alone, or its next page; the URL changes with the list."""
     if request.GET.get("cursor"):
         return render(request, "search/search.html#more", context, status=status)
     address = _address(request, box)
@@ -86,7 +87,7 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
 
 
 def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the contents of the list; for an invalid query, the reason."""
+    """Return the HTTP status and the contents of the list; for an invalid query, the reason."""
     cursor = request.GET.get("cursor", "")
     try:
         filters = _filters(box)
@@ -108,7 +109,7 @@ def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
 
 
 def _filters(box: SearchBox) -> Filters:
-    """Raises: InvalidInput on an invalid date, or dates in the wrong order."""
+    """Return the filters. Raises: InvalidInput on an invalid date, or dates in the wrong order."""
     return Filters(
         agent=box.agent,
         project=box.project,
@@ -144,7 +145,10 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    """The hits in groups: best first, or the newest of the best first; none if nothing answers, unless asked for."""
+    """Return the hits in groups: best first, or the newest of the best first.
+
+    There are none if no hit is likely to answer, unless the caller asks for the nearest.
+    """
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
@@ -174,12 +178,12 @@ def _has_conversations(request: PageRequest) -> bool:
 
 
 def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """What the main area shows beside the list: the home page, or a hint while somebody searches."""
+    """Return the contents of the main area next to the list: the home page, or a hint while the caller searches."""
     return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:
-    """The address of what is shown now: the main area's page with the query, or the search page."""
+    """Return the current URL: the main area's page with the query, or the search page."""
     current = urlsplit(request.htmx.current_url_abs_path or "")
     if _CONVERSATION_PATH.fullmatch(current.path):
         kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
@@ -196,7 +200,7 @@ def _address(request: PageRequest, box: SearchBox) -> str:
 @require_safe
 @signed_in
 def hits_in(request: PageRequest) -> HttpResponse:
-    """Where `?turn=` stands among the hits in `?conversation=`, in reading order, with links to its neighbours."""
+    """Show the place of `?turn=` among the hits in `?conversation=`, in reading order, with links to its neighbours."""
     box = SearchBox.of(request)
     number, current = request.GET.get("conversation", ""), _turn(request)
     try:
@@ -207,7 +211,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
     hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)
     if not hits:
         return HttpResponse(status=204)
-    remember_search(owner=request.user, box=box)  # one of its results is being read
+    remember_search(owner=request.user, box=box)  # the caller is reading one of its results
     turns = [hit.turn_number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
@@ -231,7 +235,7 @@ def _turn(request: PageRequest) -> int:
 @require_safe
 @signed_in
 def filter_choices(request: PageRequest) -> HttpResponse:
-    """The values of the chips, loaded when the first one is opened."""
+    """Show the values of the chips, loaded when the first one is opened."""
     box = SearchBox.of(request)
     return render(request, "search/search.html#choices", _choices(request, box) | {"box": box})
 
@@ -246,7 +250,7 @@ def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @require_POST
 @signed_in
 def keep_search(request: PageRequest) -> HttpResponse:
-    """Save the search in the address's query, and return to it."""
+    """Save the search in the URL's query string, and return to it."""
     box = SearchBox.of(request)
     save_search(owner=request.user, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
@@ -266,7 +270,7 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def index_progress(request: PageRequest) -> HttpResponse:
-    """The progress bar of the index; it polls until everything is indexed."""
+    """Show the progress bar of the index, which polls until all turns are indexed."""
     status = index_status(owner=request.user)
     percent = 100 * status.embedded_turns // status.turns if status.turns else 100
     return render(request, "search/progress.html", {"status": status, "done": percent})

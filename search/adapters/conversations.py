@@ -1,7 +1,7 @@
 """Conversations as sources of the index: turns are items, messages are elements.
 
 A message without a turn is read with the first or the last turn, and a conversation without turns is one item.
-Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a conversation is.
+`search/apps.py` registers it and connects it to signals. No other module of the index knows conversations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -80,15 +80,15 @@ class ConversationAdapter:
 
 
 def _read_with(**turns: object) -> Q:
-    """A condition that an index supports: messages of these turns, or of none."""
+    """Return an indexable condition for messages of these turns and messages without a turn."""
     return Q(**turns) | Q(turn_number__isnull=True)
 
 
-# --- telling the index ----------------------------------------------------------------------------
+# --- signals ----------------------------------------------------------------------------
 
 
 def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
-    """The conversation's source."""
+    """Return the conversation's source."""
     return Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=conversation_id).first()
 
 
@@ -105,7 +105,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
 
 
 def facts_of(conversation: Conversation) -> SourceFacts:
-    """The conversation's facts in the index."""
+    """Return the conversation's facts for the index."""
     return SourceFacts(
         kind=KIND,
         owner_id=conversation.owner_id,

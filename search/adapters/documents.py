@@ -1,6 +1,6 @@
 """Documents as sources of the index: sections are items, and each is one element.
 
-Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a document is.
+`search/apps.py` registers it and connects it to signals. No other module of the index knows documents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,8 @@ from search.vectors.passages import move_passages
 
 KIND = "document"
 HEADING_CHARS = 300
-PATH_CHARS = 200  # of the headings that are embedded before each passage
+# Headings are embedded before each passage, cut to this length.
+PATH_CHARS = 200
 BETWEEN = " > "
 
 
@@ -64,7 +65,7 @@ class DocumentAdapter(SourceAdapter):
 
 
 def sections_of(owner_id: int) -> QuerySet[Section]:
-    """The owner's sections, each with its document."""
+    """Return the owner's sections, each with its document."""
     return Section.objects.filter(owner_id=owner_id).select_related("document")
 
 
@@ -74,10 +75,10 @@ def item_of(section: Section) -> ItemText:
 
 
 def element_of(section: Section) -> Element:
-    """A section as the index reads it. Its headings are embedded with it; the document's title is searched too.
+    """Return a section as the index reads it.
 
-    Without headings the title is embedded instead. With headings it is not, because a new title would mean embedding
-    everything again.
+    Its headings are embedded before each passage, and its document's title can be searched by words. Without headings
+    the title is embedded instead. With headings it is not, because a new title would mean embedding everything again.
     """
     title = section.document.title
     part = ElementPart(0, "document", section.text, label=_joined([title, *section.path]))
@@ -85,11 +86,11 @@ def element_of(section: Section) -> Element:
 
 
 def _joined(headings: Sequence[str]) -> str:
-    """The headings as one line; only the end of a long line."""
+    """Join the headings into one line; of a long line only the end is kept."""
     return BETWEEN.join(dict.fromkeys(headings))[-PATH_CHARS:]
 
 
-# --- telling the index ----------------------------------------------------------------------------
+# --- signals ----------------------------------------------------------------------------
 
 
 def facts_of(document: Document) -> SourceFacts:

@@ -1,4 +1,4 @@
-"""Messages as the index reads them: turns are items, messages are elements, and message parts are element parts."""
+"""Converts messages for the index: turns become items, messages elements, and message parts element parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ HEADING_CHARS = 300
 
 
 def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
-    """The turns that the messages belong to; `messages` are in order."""
+    """Return the turns of the messages; `messages` are in order."""
     return [_item(number, list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)]
 
 
@@ -45,7 +45,7 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def element_of(message: StoredMessage) -> Element:
-    """A message as the index reads it, without text that nobody said (harness, reminders).
+    """Return a message as the index reads it, without text from a harness (reminders).
 
     A message without a turn contributes to no turn's vector and to no turn's rank; a system message without a turn is a
     system prompt.
@@ -68,7 +68,7 @@ def element_of(message: StoredMessage) -> Element:
 
 
 def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> tuple[ElementPart, ...]:
-    """The parts of one message that are indexed."""
+    """Return the parts of one message that are indexed."""
     said: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
     return tuple(_parts(parts, said))
 
@@ -93,5 +93,5 @@ def _kind(part: Part, said: Kind | None) -> Kind | None:
 
 
 def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:
-    """The passages of one message, in order. Text that nobody said (harness, reminders) has none."""
+    """Return the passages of one message, in order. Text from a harness (reminders) has none."""
     return split_parts(element_parts(parts, is_real_user=is_real_user, is_assistant=is_assistant))

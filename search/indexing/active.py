@@ -1,8 +1,8 @@
 """Brings the index of one source up to date: lexical documents, then passages and item vectors.
 
 Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
-are recognised by content hash and space, and need no embedding. Work is stored batch by batch, so that a killed run
-loses at most one batch. An advisory lock, which ends with its connection, keeps two workers from indexing the same
+are recognised by content hash and space, and are not embedded again. Work is stored batch by batch, so that a killed
+run loses at most one batch. An advisory lock, which ends with its connection, keeps two workers from indexing the same
 source at once.
 """
 
@@ -30,15 +30,19 @@ from search.vectors.locking import derivation_lock, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, store_ahead, store_passages
 from search.vectors.texts import ItemTexts, item_texts
 
-CHUNKS_AHEAD = 32  # a longer item's vectors are computed so many at a time, and kept in the cache
+# The vectors of a longer item are computed this many at a time and kept in the cache, so that each slice leaves
+# something for the next one (ADR 24).
+CHUNKS_AHEAD = 32
 
 Chunk = tuple[int, int, str]  # item number, number in the item, text
 
 
 @dataclass(slots=True)
 class IndexResult:
-    """The outcome of one run. `finished` is False if time ran out or, if `busy`, another worker is indexing the
-    source."""
+    """The outcome of one run.
+
+    `finished` is False if time ran out, or with `busy` if another worker is indexing the source.
+    """
 
     finished: bool = True
     busy: bool = False
@@ -49,9 +53,9 @@ class IndexResult:
 
 
 def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
-    """Index every item of the source that is new, changed or missing in the active space.
+    """Index each item of the source that is new, changed or missing in the active space.
 
-    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable
+    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable,
     after the lexical documents are stored, so that full text search works without an embedder. A source that is deleted
     meanwhile counts as finished.
     """
@@ -72,7 +76,7 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
 
 
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
-    """The state of the source in this space; in a new space everything is still to be done."""
+    """Return the state of the source in this space; in a new space no item is indexed."""
     new = {"owner_id": source.owner_id, "noted_version": source.version, "dirty_from": 0}
     return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
@@ -80,9 +84,9 @@ def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
 def _index_from(
     source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
-    """Index from the first item that may have changed; False if time ran out."""
+    """Index from the first item that may have changed; return False if time ran out."""
     version = source.version
-    # A change that is noted while this runs must not be overwritten: the next round sees to it.
+    # A change that is noted while this runs must not be overwritten: the next round indexes it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
     _drop_deleted_items(source, state)
     every_change_noted = state.noted_version == source.version
@@ -95,7 +99,8 @@ def _index_from(
                 return False
             unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
             if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
-                return False  # only after something that the next run finds done
+                # Only after a batch that computed something: a run that stops without progress would repeat itself.
+                return False
     except EmbeddingError as error:
         SourceIndex.objects.filter(pk=state.pk).update(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
@@ -117,7 +122,7 @@ def _index_from(
 
 
 def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
-    """Delete the rows of items that the source no longer has, in every space."""
+    """Delete the rows of items that the source no longer has, in all spaces."""
     first = source.item_count
     with transaction.atomic():
         gone, _ = Item.objects.filter(source=source, number__gte=first).delete()
@@ -130,7 +135,7 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
 
 
 def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float) -> bool:
-    """Index a batch; False where it is one long item and time ran out within it."""
+    """Index a batch; return False if it is one long item and time ran out within it."""
     texts = {item.number: item_texts(item) for item in batch.items}
     stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
     known = dict(stored.values_list("number", "content_hash"))
@@ -154,9 +159,10 @@ def embed_missing(
     result: IndexResult,
     deadline: float = float("inf"),
 ) -> dict[int, str] | None:
-    """Embed those of `items` that the space lacks or has with other content; returns the error of each, "" on success.
+    """Embed those of `items` that the space lacks or has with other content.
 
-    None if `deadline` passed within a long item; the part already done is reused. Raises: EmbedderUnavailable.
+    Returns the error of each embedded item, "" on success, or None if `deadline` passed within a long item; finished
+    parts are reused by the next run. Raises: EmbedderUnavailable.
     """
     embedded = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(texts))
     current = {(n, bytes(digest)) for n, digest in embedded.values_list("item_number", "content_hash")}
@@ -179,7 +185,7 @@ def embed_missing(
 
 
 def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
-    """The texts of the items' vectors."""
+    """Return the texts of the items' vectors."""
     embedder = embedder_for(space)
     return [
         (number, chunk_number, chunk)
@@ -193,7 +199,7 @@ def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]
 def _compute_ahead(
     source: Source, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
 ) -> bool:
-    """Compute the vectors of all but the last chunks of long items into the cache; False if time ran out."""
+    """Compute all but the last chunks of long items into the vector cache; return False if time ran out."""
     for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
         texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
         computed = embed_cached(space, texts, owner_id=source.owner_id).computed
@@ -211,7 +217,7 @@ def _store_embeddings(
     errors: dict[int, str],
     result: IndexResult,
 ) -> dict[int, str]:
-    """Embed the items' chunks and replace their rows; adds errors to `errors`, which holds those of their passages."""
+    """Embed the items' chunks and replace their rows; return the errors, including `errors` of their passages."""
     batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=source.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])

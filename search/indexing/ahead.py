@@ -1,4 +1,4 @@
-"""The texts of a source that a space lacks, for callers who embed them in advance."""
+"""Lists the texts of a source that a space lacks, for callers that embed them in advance."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from search.vectors.texts import item_texts
 
 
 def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
-    """Passages and chunks of the source's items whose vectors are neither in the index nor in the cache."""
+    """Yield the passages and chunks of the source's items whose vectors are neither in the index nor in the cache."""
     for batch in batches_of_items(source, 0):
         elements = [element for item in batch.items for element in item.elements]
         chunks = chunks_of(space, {item.number: item_texts(item) for item in batch.items})

@@ -1,7 +1,7 @@
 """Splits the items of a source into batches that take about a second each, however long the items are.
 
 Reads items through the source's adapter. A worker checks the clock between two batches, so the size of a batch bounds
-how long it keeps others waiting.
+how long other owners wait.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,8 @@ from search.sources import Element, ElementPart, ItemText, adapter_of
 from search.vectors.splitting import TOOL_CHARS
 
 ITEMS_PER_BATCH = 64
-BATCH_CHARS = 32_000  # of what is embedded; an item that has more is a batch by itself
+# The limit of embedded characters in a batch (ADR 24); a larger item is a batch of its own.
+BATCH_CHARS = 32_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,14 @@ class ItemBatch:
 
 
 def batches_of_items(source: Source, first: int) -> Iterator[ItemBatch]:
-    """The items from `first` on, in batches; they are read 64 at a time, when they are needed."""
+    """Yield the items from `first` on in batches; items are read 64 at a time, when they are needed."""
     for start in range(first, source.item_count, ITEMS_PER_BATCH):
         end = min(start + ITEMS_PER_BATCH, source.item_count) - 1
         yield from _cut(start, end, read_items(source, start, end))
 
 
 def read_items(source: Source, first: int, last: int) -> list[ItemText]:
-    """The items `first` to `last` of the source as they are now, in order."""
+    """Return the current items `first` to `last` of the source, in order."""
     return adapter_of(source.kind).read_range(source.owner_id, source.object_id, first, last)
 
 
@@ -50,7 +51,7 @@ def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch
 
 
 def embedded_chars(element: Element) -> int:
-    """The approximate number of characters of an element that are embedded: of tool output, only a head and a tail."""
+    """Return the approximate number of embedded characters of an element: of tool output, only a head and a tail."""
     return sum(map(_part_chars, element.parts))
 
 

@@ -1,4 +1,4 @@
-"""Embeds sources in a space that is built beside the active one.
+"""Embeds sources in a new space while another one is active.
 
 Reads items, writes passages, `ItemEmbedding` and `SourceIndex`. Lexical documents belong to no space and are not
 changed. Items already in the space are found by content hash, so that a killed build continues where it stopped. See
@@ -23,13 +23,14 @@ from search.vectors.locking import derivation_lock, unless_deleted
 from search.vectors.passages import drop_passages
 from search.vectors.texts import item_texts
 
-SMALL = ITEMS_PER_BATCH  # items; what arrives in a longer source that is not built yet is left to the build
+# In items. New content of a longer source that the build has not reached is left to the build (ADR 15).
+SMALL = ITEMS_PER_BATCH
 
 logger = logging.getLogger(__name__)
 
 
 def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[Source]:
-    """The sources in `scope` whose rows in the space are missing or out of date."""
+    """Return the sources in `scope` whose rows in the space are missing or out of date."""
     done = SourceIndex.objects.filter(space=space, source=OuterRef("pk"), indexed_version=OuterRef("version"), error="")
     return Source.objects.filter(scope or Q(), ~Exists(done), version__gt=0)
 
@@ -37,7 +38,7 @@ def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[
 def build_source(
     *, owner_id: int, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")
 ) -> IndexResult:
-    """Embed every item that is missing or stale in `space`, which is not the active one.
+    """Embed each item that is missing or stale in `space`, which is not the active one.
 
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
@@ -56,7 +57,7 @@ def build_source(
 
 
 def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResult:
-    """Embed new content in the space that is being built, if there is one and the build does not do so itself.
+    """Embed new content in the space that is being built, if there is one and the build will not reach the source.
 
     A failure is only recorded in the source's state.
     """
@@ -75,7 +76,7 @@ def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResu
 
 
 def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
-    """Go through all items; False if time ran out."""
+    """Go through all items; return False if time ran out."""
     version = source.version
     ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
     drop_passages(source, first_item=source.item_count, spaces=[space])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-# 6,000 tokens with 500 of overlap for a model that takes 8,191; in proportion for others.
+# Windows of 6,000 tokens that overlap by 500 for a model with 8,191 tokens; in proportion for other models.
 WINDOW_SHARE = 6_000 / 8_191
 OVERLAP_SHARE = 500 / 8_191
 
@@ -10,9 +10,9 @@ Offsets = Sequence[tuple[int, int]]
 
 
 def chunk_text(text: str, *, max_tokens: int, token_offsets: Callable[[str], Offsets]) -> list[str]:
-    """The whole text if it fits, else overlapping chunks of it, in order.
+    """Return the whole text if it fits, otherwise overlapping chunks of it, in order.
 
-    `token_offsets` gives the character span of every token of a text.
+    `token_offsets` returns the character span of each token of a text.
     """
     offsets = token_offsets(text)
     if len(offsets) <= max_tokens:

@@ -47,7 +47,7 @@ def store_documents(source: Source, items: Mapping[int, ItemTexts]) -> None:
 
 
 def _add_languages(source: Source, found: Iterable[str]) -> None:
-    """Add to the source's languages: a search stems words in every language of its owner."""
+    """Add to the source's languages: a search stems words in all languages of its owner."""
     known = set(source.languages.split())
     if new := set(found) - known:
         source.languages = " ".join(sorted(known | new))

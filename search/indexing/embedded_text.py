@@ -1,4 +1,4 @@
-"""Recreates from the source the text that a stored item vector was made from."""
+"""Recreates from the source the text of a stored item vector."""
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.spaces import embedder_for
@@ -9,8 +9,10 @@ from search.vectors.texts import item_texts
 
 
 def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
-    """The text of the vector's chunk, and a note if it may differ from the embedded one; the caller has checked the
-    reader."""
+    """Return the text of the vector's chunk, and a note if it may differ from the embedded one.
+
+    The caller has checked that the reader may see it.
+    """
     items = read_items(row.source, row.item_number, row.item_number)
     if not items:
         return "", "The turn is gone; the next sweep removes this vector."

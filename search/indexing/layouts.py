@@ -1,7 +1,7 @@
 """Upgrades a source's derived data whose format changes between versions.
 
-These are postings, whether passages ask, the lexical documents of languages other than English, and the token vectors
-of words alone. Reads items through the source's adapter. A source with an older layout can still be searched; the sweep
+These data are postings, whether passages ask, the lexical documents of languages other than English, and the token
+vectors of words. Reads items through the source's adapter. A source with an older layout can be searched; the sweep
 upgrades it to the newest.
 """
 
@@ -25,7 +25,7 @@ from search.vectors.token_vectors import drop_punctuation
 
 
 def bring_up_layout(source: Source) -> None:
-    """Create what the source lacks of the newest layout. Called by the one worker that indexes the source.
+    """Upgrade the source's rows to the newest layout. Only the worker that indexes the source calls this.
 
     If the model of the active space is unavailable, token vectors stay as they are until the next run.
     """
@@ -36,9 +36,9 @@ def bring_up_layout(source: Source) -> None:
 
 
 def _bring_up_words(source: Source) -> None:
-    """Postings, whether passages ask, and the words of other languages."""
+    """Upgrade postings, whether passages ask, and the words of other languages."""
     for batch in batches_of_items(source, 0):
-        # Index the words again of items that are not in English alone. Nothing is embedded for it.
+        # Index the words of items again that contain other languages than English. This embeds nothing.
         texts = {item.number: item_texts(item) for item in batch.items}
         store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
         if source.layout < Source.PACKED:
@@ -52,7 +52,7 @@ def _bring_up_words(source: Source) -> None:
 
 
 def _keep_words_alone(source: Source) -> bool:
-    """Delete the token vectors of punctuation in the active space; False if its model is unavailable."""
+    """Delete the token vectors of punctuation in the active space; return False if its model is unavailable."""
     try:
         space = active_space()
         embedder = embedder_for(space)
@@ -93,7 +93,7 @@ def _mark_asking(source: Source, items: list[ItemText]) -> None:
 
 
 def find_lost_postings() -> list[int]:
-    """Sources whose blocks of postings do not match their items. Reads every item and every block."""
+    """Return the sources whose blocks of postings do not match their items. Reads all items and blocks."""
     parameters = {
         "items": ITEMS_PER_BLOCK,
         "item_bytes": ITEM.itemsize,
@@ -106,5 +106,5 @@ def find_lost_postings() -> list[int]:
 
 
 def pack_again(source_ids: list[int]) -> int:
-    """Mark these sources so that the sweep repacks their postings; returns how many."""
+    """Mark these sources so that the sweep repacks their postings; return their number."""
     return Source.objects.filter(pk__in=source_ids).update(layout=0)

@@ -1,6 +1,6 @@
 """Selects the sources whose rows in a space have defects: missing, stale or failed.
 
-The recorded index states are compared with the rows themselves, so that damage is found too.
+Compares the recorded index states with the rows themselves, so that damage is found too.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ DEFECTS: tuple[Defect, ...] = get_args(Defect)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which sources, and of which owners; None means any."""
+    """A selection of sources by owner, id and time; None means any."""
 
     owner_id: int | None = None
     source_id: int | None = None
@@ -38,14 +38,14 @@ class Selection:
 
     @property
     def condition(self) -> Q:
-        """On sources."""
+        """Return the condition on sources."""
         chosen = {"owner_id": self.owner_id, "pk": self.source_id, "updated_at__gte": self.since}
         return Q(**{name: value for name, value in chosen.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Items of a source whose vectors do not match its lexical documents: the first of them, and how many."""
+    """Items of a source whose vectors do not match its lexical documents: the first of them, and their number."""
 
     source_id: int
     first_item: int
@@ -55,7 +55,10 @@ class Damage:
 def find_damage(
     space: EmbeddingSpace, defects: tuple[Defect, ...], selection: Selection | None = None, *, limit: int | None = None
 ) -> list[Damage]:
-    """Sources that count as indexed in the active space but have items with these defects. Reads every item."""
+    """Return the sources that count as indexed in the active space but have items with these defects.
+
+    Reads all items.
+    """
     selection = selection or Selection()
     parameters: dict[str, Any] = {
         "space": space.pk,
@@ -72,7 +75,7 @@ def find_damage(
 
 
 def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
-    """Mark these sources as behind from their first damaged item on; returns how many."""
+    """Mark these sources as behind from their first damaged item on; return their number."""
     rows = SourceIndex.objects.filter(space=space, source_id__in=[damage.source_id for damage in damages])
     marked = 0
     for group in every_group() if damages else ():
@@ -91,7 +94,9 @@ def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
 def select_active(
     space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, mark: bool = True
 ) -> dict[int, int]:
-    """Sources to index again in the active space, with their numbers of items; with `mark`, damage is recorded."""
+    """Return the sources to index again in the active space, with their numbers of items; with `mark`, record
+    damage.
+    """
     damages = find_damage(space, defects, selection)
     if mark:
         mark_damage(damages, space)
@@ -100,7 +105,7 @@ def select_active(
 
 
 def select_building(space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...]) -> dict[int, int]:
-    """Sources whose rows in a space that is being built are not up to date, with their numbers of items."""
+    """Return the sources that are not up to date in a space that is being built, with their numbers of items."""
     if defects == DEFECTS:
         return dict(sources_to_build(space, selection.condition).values_list("pk", "item_count"))
     refused = Q(state__isnull=False) & ~Q(state__refused={}) if "failed" in defects else Q(pk__in=[])
@@ -108,7 +113,7 @@ def select_building(space: EmbeddingSpace, selection: Selection, defects: tuple[
 
 
 def _behind(defects: tuple[Defect, ...]) -> Q:
-    """On sources with their state in a space."""
+    """Return the condition on sources with their state in a space."""
     conditions: dict[Defect, Q] = {
         "missing": Q(state__isnull=True),
         "stale": Q(state__error="") & ~Q(state__indexed_version=F("version")),

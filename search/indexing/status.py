@@ -1,4 +1,4 @@
-"""How much of an archive is indexed: for the page's progress bar, the dashboard and the metrics."""
+"""Counts the indexed part of an archive: for the page's progress bar, the dashboard and the metrics."""
 
 from dataclasses import dataclass
 
@@ -24,8 +24,11 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
-    """Counts over one owner or over everybody. Of the items, `pending` wait for a worker, `given_up` belong to
-    sources without attempts left, and `failed` were refused individually."""
+    """Counts over one owner or over all owners.
+
+    Of the items, `pending` wait for a worker, `given_up` belong to sources without attempts left, and `failed` were
+    refused individually.
+    """
 
     sources: int
     items: int
@@ -37,7 +40,7 @@ class IndexCounts:
 
 
 def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
-    """One query over the caller's sources and their index states."""
+    """Return the caller's counts. One query over the caller's sources and their index states."""
     counts = count_index(owner_id=owner.pk)
     failed = counts.failed + counts.given_up
     return IndexStatus(
@@ -51,7 +54,7 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
 
 
 def count_index(*, owner_id: int | None) -> IndexCounts:
-    """The counts of one owner, or of the whole installation if it is None. One query."""
+    """Return the counts of one owner, or of the whole installation if it is None. One query."""
     parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "index_status"), parameters)

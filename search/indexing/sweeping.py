@@ -1,7 +1,7 @@
 """Finds work that was missed, and orphaned rows.
 
-Missed: because of a lost task, a killed worker, or an endpoint that was down. Orphaned: rows of items that no longer
-exist, and rows whose owner is not their source's, which nobody may find.
+Work is missed because of a lost task, a killed worker, or an endpoint that was down. Orphaned are rows of items that no
+longer exist, and rows whose owner is not their source's, which no search may find.
 """
 
 from itertools import islice
@@ -22,7 +22,7 @@ from search.sources import registered
 
 INDEX = "search.tasks.index"
 LOOKED_UP = 1_000  # sources at a time
-DERIVED_TABLES = {  # and the column that holds the item's number
+DERIVED_TABLES = {  # each with the column of the item's number
     "search_item": "number",
     "search_itemembedding": "item_number",
     "search_passage": "item_number",
@@ -30,23 +30,25 @@ DERIVED_TABLES = {  # and the column that holds the item's number
 
 
 def with_state(space: EmbeddingSpace) -> QuerySet[Any, Any]:
-    """All sources, each with its `state` in this space, if it has any."""
+    """Return all sources, each with its `state` in this space, if it has one."""
     return Source.objects.annotate(state=FilteredRelation("index", condition=Q(index__space=space)))
 
 
 def is_behind() -> Q:
-    """The condition, on sources with their state, that their index is out of date."""
+    """Return the condition, on sources with their state, that their index is out of date."""
     return Q(state__isnull=True) | ~Q(state__indexed_version=F("version"))
 
 
 def sources_behind() -> QuerySet[Any, Any]:
-    """Sources whose index in the active space is behind or has an older layout, those waiting longest first."""
+    """Return the sources whose index in the active space is behind or has an older layout, those waiting longest
+    first.
+    """
     behind = is_behind() | Q(layout__lt=Source.LAYOUT)
     return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 
 def sources_to_index(*, limit: int) -> list[int]:
-    """Ids of sources whose index is behind and that have no task in the queue, those waiting longest first.
+    """Return the ids of sources whose index is behind and that have no task in the queue, those waiting longest first.
 
     A source that failed is retried with growing pauses, as set by `EMBEDDING`; after that, `manage.py reembed --only
     failed` retries it.
@@ -60,19 +62,22 @@ def sources_to_index(*, limit: int) -> list[int]:
 
 
 def _not_in_hand(source_ids: list[int]) -> list[int]:
-    """Those without a task. A query of its own, because the queue may lie on another server than the sources."""
+    """Return the sources without a task.
+
+    A query of its own, because the queue may lie on another server than the sources.
+    """
     keys = {f"{INDEX}:{number}": number for number in source_ids}
     in_hand = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
     return [number for key, number in keys.items() if key not in in_hand]
 
 
 def reconcile_sources() -> int:
-    """Correct the sources of every kind whose facts differ from their objects'; returns how many."""
+    """Correct the sources of all kinds whose facts differ from their objects'; return their number."""
     return sum(adapter.reconcile() for adapter in registered().values())
 
 
 def count_orphans() -> dict[str, int]:
-    """Orphaned rows by table, for tables that have any. Reads every derived row."""
+    """Return the number of orphaned rows by table, for tables that have any. Reads all derived rows."""
     counts = {}
     with connection.cursor() as cursor:
         for table, number in DERIVED_TABLES.items():
@@ -82,8 +87,10 @@ def count_orphans() -> dict[str, int]:
 
 
 def delete_orphans() -> int:
-    """Delete orphaned rows; returns how many. Anything missing afterwards is found as damage and recreated; postings
-    by the sweep."""
+    """Delete orphaned rows; return their number.
+
+    Rows missing afterwards are found as damage and recreated; the sweep recreates postings.
+    """
     deleted = sum(_delete_orphans(table, number) for table, number in DERIVED_TABLES.items())
     if deleted:
         pack_again(find_lost_postings())
@@ -91,7 +98,7 @@ def delete_orphans() -> int:
 
 
 def _delete_orphans(table: str, number: str) -> int:
-    """Delete those of one table; passages take their token vectors along."""
+    """Delete the orphaned rows of one table; token vectors of deleted passages go first."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_statement("orphans", table, number), {"space": active_space().pk})
         numbers = {"numbers": [row[0] for row in cursor.fetchall()]}

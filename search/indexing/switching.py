@@ -1,7 +1,7 @@
 """Switches searches to a space that was built, in one step.
 
-One transaction changes which space is active, which sources were behind in the old one, and which items the new model
-refused. Searches continue meanwhile: each asks for the active space once and reads the rows of that space alone.
+One transaction changes the active space, the changes still to be indexed, and the items that the new model refused.
+Searches continue meanwhile: each reads the active space once and then the rows of that space alone.
 """
 
 from django.db import connection, transaction
@@ -28,10 +28,10 @@ class NotBuilt(ConvMemoryError):
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the index of `space`, concurrently, in the groups where `like` has one or needs one; returns whether one
-    was built.
+    """Build the vector index of `space` concurrently, in the groups where `like` has one or needs one.
 
-    Passages are split the same way in every space, so an owner's number of passages in `like` decides.
+    Returns whether one was built. Passages are split the same way in all spaces, so an owner's number of passages in
+    `like` decides.
     """
     built = False
     for group in every_group():
@@ -45,22 +45,23 @@ def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
 def switch_to(space: EmbeddingSpace) -> None:
     """Make `space`, which is being built, the active one.
 
-    Changes that arrive at the same time wait for it: a second or two with 100,000 conversations.
+    Concurrent changes wait for it: a second or two with 100,000 conversations.
 
     Raises:
         InvalidInput: it is not being built.
-        NotBuilt: something searchable in the active space would be lost; nothing was changed.
+        NotBuilt: a searchable item of the active space would be lost; nothing was changed.
     """
     try:
         with transaction.atomic():
             _switch(space)
-    except OperationalError as error:  # a lock could not be had
+    # The lock timeout: a source is being indexed at this moment.
+    except OperationalError as error:
         raise NotBuilt([]) from error
     space.is_active, space.is_building = True, False
 
 
 def _switch(space: EmbeddingSpace) -> None:
-    """In one transaction, but group by group: those on nodes can be neither locked nor changed all at once."""
+    """Switch in one transaction, but group by group: groups on nodes can be neither locked nor changed all at once."""
     parameters = {"space": space.pk, "active": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")

@@ -1,4 +1,4 @@
-"""Tracks the current state of a source and the first item that changed, in the transaction that changes it."""
+"""Records the current state of a source and its first changed item, in the transaction that changes it."""
 
 from collections.abc import Collection
 from dataclasses import asdict
@@ -21,13 +21,13 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:
-    """Delete a source and everything derived from it."""
+    """Delete a source and all rows derived from it."""
     delete_sources(
         Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
     )
 
 
 def delete_sources(source_ids: Collection[int]) -> int:
-    """Delete sources with their derived rows; returns the number of rows."""
+    """Delete sources with their derived rows; return the number of rows."""
     deleted, _ = Source.objects.filter(pk__in=list(source_ids)).delete()
     return deleted

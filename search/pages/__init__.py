@@ -1,1 +1,1 @@
-"""What the search page shows: groups of hits, bands, snippets, filter chips, recent searches, the palette."""
+"""The parts of the search page: groups of hits, bands, snippets, filter chips, recent searches, the palette."""

@@ -1,6 +1,6 @@
-"""How likely a hit answers, as three words instead of a number. Pure.
+"""Describes the relevance of a hit in words instead of a number. Pure.
 
-Decided by the calibrated relevance if there is one, otherwise by the hit's score, similarity and matching words.
+The calibrated relevance decides if there is one, otherwise the hit's score, similarity and matching words.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from typing import Literal, Protocol, get_args
 Band = Literal["strong", "related", "less likely"]
 BANDS: tuple[Band, ...] = get_args(Band)
 
+# Probabilities; ADR 59 says why the bars lie where they do. The shares and cosines below guess where an embedding model
+# has no calibration.
 STRONG_RELEVANCE, RELATED_RELEVANCE = 0.5, 0.1
-STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # of the best hit's score
+STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # shares of the best hit's score
 STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
 
 
@@ -28,7 +30,10 @@ class Scored(Protocol):
 
 
 def band_of(hit: Scored, best_score: float) -> Band:
-    """By relevance. Without one: strong if score and meaning, or score and words, are near the best."""
+    """Return the band of a hit, by its relevance.
+
+    Without a relevance, a hit is strong if its score and its similarity or words are near the best.
+    """
     if hit.relevance is None:
         return _guessed_band(hit, best_score)
     if hit.relevance >= STRONG_RELEVANCE:

@@ -27,7 +27,7 @@ MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip. `clear` is the address's query without its filter, `cleared` the form's fields for that."""
+    """One chip. `clear` is the URL query without its filter, `cleared` the form's fields for that."""
 
     name: str
     label: str
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values that the chips offer."""
+    """The values that the chips offer for choice."""
 
     agents: tuple[Choice, ...]
     projects: tuple[Choice, ...]
@@ -58,7 +58,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A period to choose; `query` is the address's query with it, `values` the form's fields."""
+    """A period to choose; `query` is the URL query with it, `values` the form's fields."""
 
     label: str
     query: str
@@ -66,7 +66,7 @@ class Preset:
 
 
 def chips_of(box: SearchBox) -> list[Chip]:
-    """The chips in order; an active one shows its filter."""
+    """Return the chips in order; an active one shows its filter."""
     spoken = ",".join(SPOKEN)
     return [
         _chip(box, "agent", gettext("Agent"), box.agent, {"agent": ""}),
@@ -101,13 +101,13 @@ def _order_label(box: SearchBox) -> str:
 
 
 def _listed(*words: "StrOrPromise") -> str:
-    """The words in a row, the first with a capital letter; the others as they are written."""
+    """Join the words with commas and capitalise the first; the others stay as they are written."""
     row = ", ".join(str(word) for word in words if word)
     return row[:1].upper() + row[1:]
 
 
 def time_label(box: SearchBox) -> str:
-    """The box's period, in words."""
+    """Return the box's period in words."""
     if box.after and box.before:
         return (
             box.after
@@ -120,7 +120,7 @@ def time_label(box: SearchBox) -> str:
 
 
 def presets_of(box: SearchBox, today: date) -> list[Preset]:
-    """Periods that end today."""
+    """Return periods that end today, and one without an end."""
     starts = (
         (gettext("Today"), today),
         (gettext("Past 7 days"), today - timedelta(days=6)),
@@ -139,7 +139,7 @@ def _fields(after: str) -> str:
 
 
 def choices_of(owner: User, box: SearchBox) -> Choices:
-    """The agents, projects and sources of the caller's conversations. One query."""
+    """Return the agents, projects and sources of the caller's conversations. One query."""
     own = Conversation.objects.filter(owner_id=owner.pk, archived_at__isnull=not box.archived).order_by()
     grouped = own.values("agent", "project", "source").annotate(count=Count("pk"))
     listed = grouped.values_list("agent", "project", "source", "count")[:CHOICES_LIMIT]
@@ -154,8 +154,7 @@ def choices_of(owner: User, box: SearchBox) -> Choices:
 
 
 def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tuple[str, ...]) -> Counter[str]:
-    """How many conversations have each value in column `place`, among those that match the choices in the other
-    columns."""
+    """Count the conversations for each value in column `place` that match the choices in the other columns."""
     others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
     counts: Counter[str] = Counter()
     for values, count in rows:
@@ -164,7 +163,7 @@ def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tu
 
 
 def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> tuple[Choice, ...]:
-    """The values that conversations have, most frequent first, and always the chosen one."""
+    """Return the values that conversations have, most frequent first, and always the chosen one."""
     values = {value: count for value, count in counts.items() if value and (count or value == chosen)}
     if chosen:
         values.setdefault(chosen, 0)
@@ -173,8 +172,10 @@ def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> 
 
 
 def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
-    """The box with the full names of agent, project and source; people may type them in any case, a project by its
-    last part."""
+    """Return the box with the full names of agent, project and source.
+
+    A person may type them in any case, and a project by its last part.
+    """
     found: dict[str, Any] = {
         name: full
         for name, known in (("agent", choices.agents), ("project", choices.projects), ("source", choices.sources))
@@ -184,7 +185,7 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
 
 
 def _full_name(typed: str, known: Iterable[Choice]) -> str:
-    """The known value that was meant; "" if there is none."""
+    """Return the known value that was meant; "" if there is none."""
     wanted = typed.lower()
     values = [choice for choice in known if choice.count or not choice.is_chosen]
     for matches in (

@@ -1,4 +1,4 @@
-"""Hits as the search page shows them: by conversation and document, in the order of each one's best hit."""
+"""Groups the hits of the search page by conversation and document, in the order of each group's best hit."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ REASONS = {
     "late interaction": _("Word by word, its meaning is near."),
     "reranker": _("The reranker put it here."),
 }
-"""By the name of a feature, what it says of the hit."""
+"""Explains each feature that speaks for a hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings.
+    """A hit in the list: `key` names it in the page's URL, `heading` is its question or its headings.
 
     `percent` is its similarity; `likelihood` is how many of 100 such hits answer, if that is known.
     """
@@ -74,8 +74,7 @@ class HitGroup:
 
 
 def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGroup]:
-    """The hits by conversation or document, in the order of each one's best hit, with bands that never rise down the
-    page."""
+    """Group the hits by conversation or document, in the order of each group's best hit."""
     best = max((hit.score for hit in hits), default=0.0)
     by_home: dict[str, list[Hit | SectionHit]] = {}
     for hit in hits:
@@ -87,7 +86,7 @@ def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGrou
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
-    """The groups to show first, and the less likely ones, each in their order."""
+    """Split the groups into those to show first and the less likely ones, each in their order."""
     groups = list(groups)
     unlikely = [group for group in groups if group.band == "less likely"]
     return [group for group in groups if group.band != "less likely"], unlikely
@@ -118,7 +117,7 @@ BAND_NAMES = {
 
 
 def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
-    """One hit as the list shows it; `best` is the best score of the query."""
+    """Return one hit for the list; `best` is the best score of the query."""
     is_section = isinstance(hit, SectionHit)
     number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
     object_id = hit.document_id if isinstance(hit, SectionHit) else hit.conversation_id
@@ -146,7 +145,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
 
 
 def _place_of(hit: Hit | SectionHit) -> str:
-    """The hit's place in its conversation or document, counted from one."""
+    """Return the hit's place in its conversation or document, counted from one."""
     if isinstance(hit, Hit):
         return gettext("turn %(number)s") % {"number": hit.turn_number + 1}
     if hit.page:
@@ -155,20 +154,20 @@ def _place_of(hit: Hit | SectionHit) -> str:
 
 
 def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:
-    """The address of the hit's preview: the hit's own, with its query."""
+    """Return the URL of the hit's preview, with the query string of the hit's own URL."""
     query = url.partition("?")[2].partition("#")[0]
     name = "preview-section" if is_section else "preview-turn"
     return f"{reverse(name, args=[object_id])}?{query}"
 
 
 def section_url(hit: SectionHit, box: SearchBox) -> str:
-    """The document at the hit's section, with its passage highlighted."""
+    """Return the URL of the document at the hit's section, with its passage highlighted."""
     parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
     return f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters)}#section-{hit.section}"
 
 
 def turn_url(hit: Hit, box: SearchBox) -> str:
-    """The conversation at the hit's turn, with its passage highlighted."""
+    """Return the URL of the conversation at the hit's turn, with its passage highlighted."""
     parameters = {"turn": hit.turn_number} | box.parameters
     if hit.passage_message_id is not None:
         parameters |= {

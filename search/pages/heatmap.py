@@ -1,6 +1,6 @@
-"""The days of the last year as the home page draws them: how much was said on each, in words, with a link to it.
+"""The days of the last year for the home page: the number of messages on each, in words, with a link to it.
 
-Each day's words are assembled here, once: a template would take longer for them than for the rest of the page.
+The words of each day are assembled here, once: a template would take longer for them than for the rest of the page.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from convmemory.conversations.statistics import Day
 
 @dataclass(frozen=True, slots=True)
 class HeatmapDay:
-    """A day; `said` and `address` are "" if nothing was said on it."""
+    """A day; `said` and `address` are "" if it has no messages."""
 
     level: int
     said: str = ""
@@ -32,7 +32,7 @@ class HeatmapWeek:
 
 
 def heatmap_of(weeks: Iterable[Sequence[Day]]) -> list[HeatmapWeek]:
-    """The weeks in their order, none of them empty, in the language of the page."""
+    """Return the weeks in their order, none of them empty, in the language of the page."""
     search = reverse("search")
     return [
         HeatmapWeek(

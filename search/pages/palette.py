@@ -29,7 +29,7 @@ COMMANDS = (
     (_("Account"), "person", "account"),
     (_("Password"), "lock", "password"),
 )
-"""What is called how, with its icon, and the name of the address that it leads to, where that exists."""
+"""The label, the icon and the URL name of each command; commands whose URL does not exist are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Section:
 
 
 def palette_sections(*, owner: User, text: str) -> list[Section]:
-    """The sections that have entries, those of the archive first. At most four queries."""
+    """Return the sections that have entries, those of the archive first. At most four queries."""
     words = text[:MAX_TEXT_CHARS].split()
     found = (
         Section(gettext("Search"), tuple(_search_entry(text.strip()) if words else ())),
@@ -71,7 +71,7 @@ def _search_entry(text: str) -> Iterator[Entry]:
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
-    """By words of the title; the newest if nothing is typed."""
+    """Yield conversations whose titles contain the words; the newest if the text is empty."""
     rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
     for word in words:
         rows = rows.filter(title__icontains=word)
@@ -114,5 +114,5 @@ def _commands(words: Iterable[str]) -> Iterator[Entry]:
         if all(word.lower() in str(label).lower() for word in words):
             try:
                 yield Entry(str(label), "", icon, reverse(name))
-            except NoReverseMatch:  # a room that this installation does not have
+            except NoReverseMatch:  # a page that this installation does not have
                 continue

@@ -1,4 +1,4 @@
-"""Recent and saved searches: the newest are kept automatically, saved ones until their owner deletes them."""
+"""Stores recent and saved searches: the newest are kept automatically, saved ones until their owner deletes them."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,13 @@ from search.query_models import PastSearch
 
 RECENT_LIMIT = 8
 SAVED_LIMIT = 100
-KEPT = 30  # recent searches of one owner
+# The number of recent searches kept for one owner.
+KEPT = 30
 MAX_ADDRESS_CHARS = 1_000
 
 
 def remember_search(*, owner: User, box: SearchBox) -> None:
-    """Store this search of the owner's, and delete the oldest unsaved ones. Two queries."""
+    """Store this search of the owner, and delete the oldest unsaved ones. Two queries."""
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
@@ -29,7 +30,7 @@ def remember_search(*, owner: User, box: SearchBox) -> None:
 
 
 def save_search(*, owner: User, box: SearchBox) -> PastSearch:
-    """Save this search to the owner's list. Raises: InvalidInput if it is empty, or the list is full."""
+    """Save this search to the owner's list. Raises: InvalidInput if it is empty or too long, or the list is full."""
     address = box.query_string
     if not address or len(address) > MAX_ADDRESS_CHARS:
         raise InvalidInput(f"A search to save has a query or filters, and at most {MAX_ADDRESS_CHARS} characters.")
@@ -50,7 +51,7 @@ def forget_search(*, owner: User, search_id: int) -> None:
 
 
 def past_searches(owner: User) -> tuple[Sequence[PastSearch], Sequence[PastSearch]]:
-    """The saved and the recent searches of the owner, newest first. One query."""
+    """Return the saved and the recent searches of the owner, newest first. One query."""
     rows = list(PastSearch.objects.filter(owner_id=owner.pk).order_by("-used_at", "-pk")[: SAVED_LIMIT + KEPT])
     saved = [row for row in rows if row.saved_at is not None]
     return saved, [row for row in rows if row.saved_at is None][:RECENT_LIMIT]

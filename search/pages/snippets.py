@@ -1,4 +1,4 @@
-"""Passages as a list shows them: on one line, without markup, with the query's words marked. Pure.
+"""Renders passages for a list: on one line, without markup, with the query's words marked. Pure.
 
 Markdown loses its markup, tables their bars, terminal output its colour codes. Removing text moves no mark: marks are
 character offsets in the passage, and the text is split at marks before anything is removed.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from search.query_text import parse_query
 from search.unspaced import CHARACTERS
 
-_LETTER = rf"[^\W_{CHARACTERS}]"  # of scripts that part words, and search does so at underscores, too
+# Letters of scripts with spaces between words; search splits words at underscores too.
+_LETTER = rf"[^\W_{CHARACTERS}]"
 _OPENS, _CLOSES = re.compile(rf"\A{_LETTER}"), re.compile(rf"{_LETTER}\Z")
 _WORDS = re.compile(r"\w{3,}")
 _MARKUP = re.compile(
@@ -45,7 +46,7 @@ class Piece:
 
 
 def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
-    """A passage in pieces for display, with those at `marks` (start, end; in order) marked."""
+    """Return a passage in pieces for display, with those at `marks` (start, end; in order) marked."""
     cuts, pieces, end = _cuts(text), [], 0
     for start, stop in marks:
         pieces += [Piece(_without(text, cuts, end, start), is_match=False)]
@@ -56,12 +57,12 @@ def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]
 
 
 def without_markup(text: str) -> str:
-    """The text as a person reads it."""
+    """Return the text without markup."""
     return _without(text, _cuts(text), 0, len(text))
 
 
 def _cuts(text: str) -> list[tuple[int, int, str]]:
-    """The markup of the text: from, to, and the replacement. Bars are markup if lines begin with them."""
+    """Return the markup of the text as (from, to, replacement). Bars are markup if lines begin with them."""
     found = _MARKUP.finditer(text)
     if not _TABLE_ROW.search(text):
         found = (match for match in found if match.lastgroup not in _OF_TABLES)
@@ -69,7 +70,7 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
 
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
-    """`text[start:stop]` with the cuts made, each replaced where it begins."""
+    """Return `text[start:stop]` without the cuts; each replacement stands where its cut begins."""
     kept, place = [], start
     within = (cut for cut in cuts if cut[1] > start and cut[0] < stop)
     for cut_start, cut_end, put_in in within:
@@ -79,7 +80,7 @@ def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: 
 
 
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:
-    """`text` in pieces, with words of the query marked, except very common words.
+    """Return `text` in pieces, with words of the query marked, except very common words.
 
     If the query quotes phrases and the text contains one, only the phrases are marked.
     """
@@ -102,7 +103,7 @@ def _words_of(query: str) -> re.Pattern[str] | None:
 
 
 def _whole(wanted: Collection[str]) -> re.Pattern[str]:
-    """A pattern for any of `wanted`, the longest first, that matches only whole words."""
+    """Return a pattern for any of `wanted`, the longest first, that matches only whole words."""
     patterns = (
         f"{f'(?<!{_LETTER})' if _OPENS.search(text) else ''}{re.escape(text)}"
         f"{f'(?!{_LETTER})' if _CLOSES.search(text) else ''}"

@@ -1,4 +1,4 @@
-"""The postings of recently searched owners, cached as arrays: finding the items of a word reads no row.
+"""Caches the postings of recently searched owners as arrays, so that finding the items of a word reads no row.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; missing blocks are fetched and become a further
 segment. Small segments are merged into one, so that there are never many.
@@ -18,7 +18,9 @@ from search.models import Source
 from search.postings.packing import ITEM, ITEMS_PER_BLOCK, POSTING, WORD_BYTES
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
 
-MERGED_SHARE = 0.5  # of the segment before it, from which on a segment is merged with it
+# A segment is merged with the one before it from this share of its size on, so that segments stay few and each posting
+# is rarely copied.
+MERGED_SHARE = 0.5
 
 T = TypeVar("T", bound=np.generic)
 
@@ -28,7 +30,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Where words occur: for each posting the word's number, the item's place, the letter of its weight, how often."""
+    """The occurrences of words: for each posting the word's number, the item's place, the letter of its weight, the
+    count.
+    """
 
     words: Ints
     places: NDArray[np.int32]
@@ -36,13 +40,13 @@ class Occurrences:
     counts: NDArray[np.uint8]
 
     def of(self, chosen: Mask) -> "Occurrences":
-        """The chosen ones."""
+        """Return the chosen occurrences."""
         return Occurrences(self.words[chosen], self.places[chosen], self.letters[chosen], self.counts[chosen])
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some blocks (b,) by id, their items (n,), and their postings (p,), those of each of the `words` (w,) together.
+    """Some blocks (b,) by id, their items (n,), and their postings (p,), grouped by `words` (w,).
 
     `starts` (w + 1,) is where the postings of each word begin; `items` numbers the items within the segment.
     """
@@ -59,7 +63,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
         return sum(getattr(self, name).nbytes for name in self.__slots__)
 
     @classmethod
@@ -67,18 +71,19 @@ class Segment:
         cls, ids: Ints, keys: ItemKeys, lengths: Scores, blocks: NDArray[np.int32],
         words: NDArray[np.uint64], items: NDArray[np.int32], letters: NDArray[np.uint8], counts: NDArray[np.uint8],
     ) -> "Segment":  # fmt: skip
-        """From postings in any order, with the word of each."""
+        """Create a segment from postings in any order, each with its word."""
         order = np.argsort(words, kind="stable")
         distinct, starts = np.unique(words[order], return_index=True)
         ends = np.append(starts, len(words)).astype(np.int64)
         return cls(ids, keys, lengths, blocks, distinct, ends, items[order], letters[order], counts[order])
 
     def occurrences(self, wanted: NDArray[np.uint64]) -> Occurrences:
-        """The postings of some words; `places` are the segment's own numbers of items."""
+        """Return the postings of some words; `places` are the segment's own numbers of items."""
         at = np.searchsorted(self.words, wanted).clip(max=max(len(self.words) - 1, 0))
         known = np.flatnonzero(self.words[at] == wanted) if len(self.words) else np.empty(0, np.int64)
         first, last = self.starts[at[known]], self.starts[at[known] + 1]
-        runs = [slice(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]  # copied faster than picked
+        # Slices copy whole runs, which is faster than indexing single postings.
+        runs = [slice(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
         return Occurrences(
             np.repeat(known, last - first), _joined(self.items, runs), _joined(self.letters, runs),
             _joined(self.counts, runs),
@@ -100,7 +105,7 @@ class Postings:
 
     @classmethod
     def of_segments(cls, digest: Digest, segments: Sequence[Segment], ids: Ints) -> "Postings":
-        """`ids` are the current blocks."""
+        """Create the postings from segments; `ids` are the current blocks."""
         alive = [np.isin(segment.ids, ids)[segment.blocks] for segment in segments]
         keys = np.concatenate([segment.keys[here] for segment, here in zip(segments, alive, strict=True)])
         lengths = np.concatenate([segment.lengths[here] for segment, here in zip(segments, alive, strict=True)])
@@ -114,11 +119,11 @@ class Postings:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
         return sum(segment.size for segment in self.segments) + self.keys.nbytes + self.lengths.nbytes
 
     def occurrences(self, lexemes: Sequence[str]) -> Occurrences:
-        """Where the lexemes occur; `places` are places among the keys."""
+        """Return the occurrences of the lexemes; `places` are places among the keys."""
         wanted = np.array([word_number(lexeme) for lexeme in lexemes], np.uint64)
         found = []
         for segment, places in zip(self.segments, self.places, strict=True):
@@ -136,16 +141,17 @@ class Postings:
         )
 
 
-CACHE: BlockCache[Postings] = BlockCache(max_bytes=256 * 2**20)  # 20,000 turns of 750 words take about 40 MB
+# 20,000 turns of 750 words take about 40 MB.
+CACHE: BlockCache[Postings] = BlockCache(max_bytes=256 * 2**20)
 
 
 def _joined(values: NDArray[T], runs: Sequence[slice]) -> NDArray[T]:
-    """These runs of the values, concatenated."""
+    """Concatenate these runs of the values."""
     return np.concatenate([values[:0], *(values[run] for run in runs)])
 
 
 def word_number(lexeme: str) -> int:
-    """The number that represents the lexeme in a block."""
+    """Return the number that represents the lexeme in a block."""
     return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
 
 
@@ -156,7 +162,7 @@ def send_digest_query(owner_id: int, home: int) -> PendingQuery:
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
-    """The owner's current postings, None if there are none. No query if the cached ones are current."""
+    """Return the owner's current postings, None if there are none. No query if the cached ones are current."""
     if digest == NO_BLOCKS:
         CACHE.drop(owner_id, home)
         return None
@@ -169,7 +175,7 @@ def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | Non
 
 
 def _renewed(owner_id: int, home: int, cached: Postings | None) -> Postings | None:
-    """The current postings, without reading cached blocks again."""
+    """Read the current postings, except blocks that are cached."""
     segments = [] if cached is None else list(cached.segments)
     known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
     parameters = {"owner": owner_id, "home": home, "cached": known}
@@ -192,7 +198,7 @@ def _read(
     sizes: Sequence[bytes],
     postings: Sequence[bytes],
 ) -> Segment:
-    """The segment of some blocks."""
+    """Build the segment of some blocks."""
     described = np.frombuffer(b"".join(items), ITEM)
     blocks = np.repeat(np.arange(len(ids), dtype=np.int32), [len(data) // ITEM.itemsize for data in items])
     keys = item_keys(np.asarray(sources, np.int64)[blocks], described["number"])
@@ -214,7 +220,7 @@ def _read(
 
 
 def _numbers(data: bytes) -> NDArray[np.uint64]:
-    """The words as numbers."""
+    """Return the words as numbers."""
     rows = np.frombuffer(data, np.uint8).reshape(-1, WORD_BYTES)
     wide = np.zeros((len(rows), 8), np.uint8)
     wide[:, 8 - WORD_BYTES :] = rows
@@ -222,7 +228,7 @@ def _numbers(data: bytes) -> NDArray[np.uint64]:
 
 
 def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
-    """Several segments merged into one, without replaced blocks."""
+    """Merge several segments into one, without replaced blocks."""
     parts: list[tuple[Any, ...]] = []
     blocks_before = items_before = 0
     for segment in segments:

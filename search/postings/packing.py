@@ -1,8 +1,8 @@
-"""Packing the postings of items: which word occurs in which item, how often, and who said it.
+"""Packs the postings of items: which word occurs in which item, how often, and who said it.
 
-A block contains the postings of some consecutive items (`PostingBlock`), made from their lexical documents in the
-transaction that stores or deletes those. It is never changed: repacking replaces it by a block with another id, by
-which a process that has cached the block notices (`search/postings/cached.py`).
+A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents in the
+transaction that stores or deletes these documents. A block is never changed: repacking replaces it by one with another
+id, so that a process that cached the old one notices (`search/postings/cached.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,17 @@ from convmemory.core.sql import load_sql
 from search.models import PostingBlock, Source
 
 ITEMS_PER_BLOCK = 32
-WORD_BYTES = 6  # of a word's SHA-256: of a million words hardly two begin alike
+# Bytes of a word's SHA-256: of a million words hardly two have the same ones.
+WORD_BYTES = 6
 ITEM = np.dtype([("number", ">i4"), ("length", ">i4")])
-"""What a block says of each item, as PostgreSQL sends numbers."""
+"""The entry of each item in a block, in PostgreSQL's byte order."""
 POSTING = np.dtype([("place", "u1"), ("count", "u1")])
-"""`place` is the item's number in the block, and 32 more for each letter of its weight after A."""
+"""An entry of a posting: `place` is the item's number in the block, plus 32 for each letter of its weight after A."""
 HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (PostingBlock.Home.UNSPOKEN, "unspoken"))
 
 
 def pack_postings(source: Source, items: Iterable[int]) -> None:
-    """Repack the blocks of these items. Within the transaction that changes their lexical documents."""
+    """Repack the blocks of these items. Call it in the transaction that changes their lexical documents."""
     numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
     if not numbers:
         return
@@ -45,6 +46,6 @@ def pack_postings(source: Source, items: Iterable[int]) -> None:
 
 
 def drop_postings(source: Source, first_item: int) -> None:
-    """Delete the postings of this item and all later ones. Within the transaction that deletes those items."""
+    """Delete the postings of this item and all later ones. Call it in the transaction that deletes those items."""
     PostingBlock.objects.filter(source=source, number__gt=first_item // ITEMS_PER_BLOCK).delete()
     pack_postings(source, [first_item])

@@ -1,7 +1,7 @@
-"""How much a reranker counts beside the fused score: never alone. Pure.
+"""Blends a reranker's score with the fused score. Pure.
 
-Its weight is fitted on labelled questions. A reranker whose gain is not significant gets weight 0, so that a bad one
-does no harm; the weight is also capped, so that even the best does not decide alone.
+The reranker's weight is fitted on labelled questions. A reranker whose gain is not significant gets weight 0, so that a
+bad one does no harm; the weight is also capped, so that even the best does not decide alone.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,14 @@ from search.ranking.fusion import scale
 from search.retrieval.candidates import Scores
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0)
-"""Those that are tried."""
+"""The weights that a fit tries."""
 
 UNFITTED_WEIGHT = 0.3
-"""Of a reranker that nobody has measured: it decides between hits that are about as good."""
+"""The weight of a reranker without a fit: it decides between hits with about equal scores."""
 
 FOLDS = 10
 RESAMPLES = 2_000
+# Scores are clipped to this, so that differences of them stay finite in single precision.
 LARGEST = 1e30
 
 
@@ -41,8 +42,8 @@ class Reranked:
 class WeightFit:
     """The weight to use, the number of questions it was fitted on, and its gain in mean reciprocal rank.
 
-    `before` is without the reranker, `after` with weights fitted without the question's fold; `low` to `high` is the 95
-    % interval of the difference.
+    `before` is the mean without the reranker, `after` with weights fitted without the question's fold; `low` to `high`
+    is the 95 % interval of the difference.
     """
 
     weight: float
@@ -54,21 +55,22 @@ class WeightFit:
 
 
 def as_scores(scores: Sequence[float]) -> Scores:
-    """A reranker's scores, clipped to finite numbers: they may be on any scale."""
+    """Return a reranker's scores, which may be on any scale, clipped to finite numbers."""
     return np.asarray(scores, np.float64).clip(-LARGEST, LARGEST).astype(np.float32)
 
 
 def blended_order(fused: Scores, reranked: Scores, weight: float) -> NDArray[np.int64]:
-    """Indices, best first, of hits in the fused order; with weight 0 that order itself.
+    """Return indices, best first, of hits given in the fused order; with weight 0 the order stays.
 
     Both scores are scaled to 0..1 among these hits. A hit that diversity moved to the front keeps its place.
     """
+    # The running minimum: a hit placed first for diversity counts as good as the hits behind it.
     total = scale(np.minimum.accumulate(fused)) + np.float32(weight) * scale(reranked)
     return np.argsort(-total, kind="stable")
 
 
 def fit_weight(questions: Sequence[Reranked]) -> WeightFit:
-    """The weight with the best mean reciprocal rank; 0 if the gain on left-out folds may be chance."""
+    """Return the weight with the best mean reciprocal rank; 0 if the gain on left-out folds may be chance."""
     values = np.array([[_reciprocal_rank(question, weight) for weight in WEIGHTS] for question in questions])
     folds = _fold_numbers(questions)
     honest = np.zeros(len(questions))
@@ -87,14 +89,14 @@ def _reciprocal_rank(question: Reranked, weight: float) -> float:
 
 
 def _fold_numbers(questions: Sequence[Reranked]) -> NDArray[np.int64]:
-    """The fold in which each question is left out; with a single group, questions take turns."""
+    """Return the fold in which each question is left out; a single group is split by turns."""
     names = sorted({question.fold for question in questions})
     places = range(len(questions)) if len(names) == 1 else [names.index(question.fold) for question in questions]
     return np.array(places) % FOLDS
 
 
 def _interval(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean; the same at every call."""
+    """Return the 95 % bootstrap interval of the mean; the same at each call."""
     chosen = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
     low, high = np.quantile(differences[chosen].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)

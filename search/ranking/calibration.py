@@ -1,7 +1,7 @@
 """The calibration of relevance: turns evidence into a probability; read from `relevance.json` and checked.
 
-An embedding model has its own calibrations, one per search mode; search by words has one for all. Results without a
-calibration have no relevance, and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
+Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
+without a calibration have no relevance and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
 """
 
 import json
@@ -19,7 +19,7 @@ from search.retrieval.candidates import Scores
 VERSION = 1
 MODES = frozenset({"hybrid", "semantic", "full_text", "by_distance"})
 WORDS = "words"
-"""Stands for the model of searches that compare no vectors."""
+"""The name in place of a model for searches that compare no vectors."""
 
 
 class CalibrationError(ConvMemoryError):
@@ -28,20 +28,20 @@ class CalibrationError(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """The logarithm of the odds: `intercept` and a weighted sum of evidence."""
+    """The logarithm of odds: `intercept` and a weighted sum of evidence."""
 
     intercept: float
     weights: Mapping[str, float]
 
     def probability(self, evidence: Mapping[str, Any]) -> Any:
-        """Of numbers, or of arrays of equal length."""
+        """Return the probability for numbers, or for arrays of equal length."""
         logarithm = self.intercept + sum(weight * evidence[name] for name, weight in self.weights.items())
         return 1 / (1 + np.exp(-np.clip(logarithm, -30.0, 30.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The probability that anything answers, and given that, the probability for each candidate."""
+    """The probability that anything answers and, given that, the probability for each candidate."""
 
     anything: Odds
     candidate: Odds
@@ -55,7 +55,7 @@ class Calibration:
 
 
 def calibration_of(model: str, mode: str) -> Calibration | None:
-    """The calibration for a model and a mode, None if there is none. Raises: CalibrationError."""
+    """Return the calibration for a model and a mode, None if there is none. Raises: CalibrationError."""
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 
@@ -66,7 +66,7 @@ def _calibrations() -> Mapping[str, Mapping[str, Calibration]]:
 
 
 def read_calibrations(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, Calibration]]:
-    """Calibrations by model and mode. Raises: CalibrationError that names what is wrong."""
+    """Return the calibrations by model and mode. Raises: CalibrationError, which names the error."""
     if document.get("version") != VERSION:
         raise CalibrationError(f"relevance.json has version {document.get('version')!r}, not {VERSION}.")
     found: dict[str, dict[str, Calibration]] = {}

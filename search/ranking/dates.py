@@ -1,7 +1,7 @@
-"""Dates that a query names. Pure.
+"""Finds dates that a query names. Pure.
 
-"in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was said. Words of the turn
-seldom repeat that, its time does.
+"in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was written. The words of a turn seldom repeat
+its date, so the date is compared with the turn's time.
 """
 
 import calendar
@@ -11,7 +11,8 @@ from datetime import date, timedelta
 from typing import Protocol
 
 EPOCH = date(1970, 1, 1)
-NEARBY_DAYS = 7  # outside the period, what a turn counts for falls to 1/e in this time; if none is as near, to nothing
+# Outside the period, a turn's value falls to 1/e in this time; if no turn is within it, the date has no effect.
+NEARBY_DAYS = 7
 
 _NAMES = [
     "january",
@@ -44,14 +45,15 @@ _PATTERNS = [
         rf"\b(?:in|since|of|until|during|by)\s+{_YEAR}",
     )
 ]
-LEAD_CHARS = 40  # before a date, where the word that leads to it stands
+# The text before a date in which the preposition is looked for.
+LEAD_CHARS = 40
 _LONE_MONTH = _PATTERNS[-2]
 _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|the|in)\s+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A day, a month or a year; without a year, the same time of every year, preferably the `likely` one."""
+    """A day, a month or a year; without a year, the same time of each year, preferably the `likely` one."""
 
     year: int | None
     month: int | None
@@ -60,13 +62,15 @@ class Period:
 
     @property
     def label(self) -> str:
-        """For people: "13 October 2023", "October 2023", "2023"."""
+        """Return the period for display: "13 October 2023", "October 2023", "2023"."""
         year = self.year or self.likely
         words = [self.day, self.month and _NAMES[self.month - 1].capitalize(), year]
         return " ".join(str(word) for word in words if word)
 
     def likely_in(self, today: date, *, is_over: bool) -> "Period":
-        """With the latest year in which it began before `today`, or of what `is_over`, ended before."""
+        """Return the period with the latest year in which it began before `today`, or with `is_over` ended before
+        it.
+        """
         if self.year:
             return self
         first, last = self._bounds(today.year)
@@ -77,7 +81,7 @@ class Period:
         return NEARBY_DAYS
 
     def days_from(self, moment: date) -> int:
-        """How many days `moment` lies outside the period, 0 inside."""
+        """Return the number of days from `moment` to the period, 0 inside."""
         near = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
         years = [self.year] if self.year else near
         return min(_distance(moment, *self._bounds(year)) for year in years)
@@ -90,14 +94,14 @@ class Period:
 
 
 class Days(Protocol):
-    """A range of days, and what is near to it."""
+    """A range of days with a distance to it."""
 
     @property
     def softness(self) -> float:
-        """The distance in days at which a turn's share falls to 1/e."""
+        """Return the distance in days at which a turn's share falls to 1/e."""
 
     def days_from(self, moment: date) -> int:
-        """How many days `moment` lies outside, 0 inside."""
+        """Return the number of days from `moment` to the range, 0 inside."""
 
 
 def _distance(moment: date, first: date, last: date) -> int:
@@ -105,13 +109,13 @@ def _distance(moment: date, first: date, last: date) -> int:
 
 
 def named_period(text: str) -> Period | None:
-    """The first date that `text` names, the most precise kind first; None if it names none."""
+    """Return the first date that `text` names, the most precise kind first; None if it names none."""
     found = _find_date(text)
     return found[1] if found else None
 
 
 def named_date(text: str, today: date) -> tuple[str, Period] | None:
-    """The same with the words that name it, and with the year that "in March" means on that day."""
+    """Return the same date with the words that name it, and with the year that "in March" means on that day."""
     found = _find_date(text)
     if found is None:
         return None
@@ -128,7 +132,7 @@ def _find_date(text: str) -> tuple[str, Period] | None:
 
 
 def _is_other_word(match: re.Match[str]) -> bool:
-    """Whether "may" is the verb, "march" the walk, "dec" or "sep" an abbreviation of anything else."""
+    """Return whether "may" is the verb, "march" the walk, "dec" or "sep" another abbreviation."""
     found = match.groupdict()
     month = found.get("month") or ""
     if month.lower() not in _AMBIGUOUS or found.get("year"):

@@ -8,12 +8,13 @@ from search.ranking.fusion import Order, diversify
 from search.retrieval.candidates import ItemKeys, Scores, split_keys
 from search.retrieval.prepared import PreparedQuery
 
-TOP_K = 30  # how many of the best items are made diverse
+# The number of best items that are reordered.
+TOP_K = 30
 HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
 class PendingItemVectors:
-    """The query for the vectors of the items `keys`, already sent."""
+    """A query for the vectors of the items `keys` that has been sent."""
 
     def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
         sources, items = split_keys(keys)
@@ -27,7 +28,7 @@ class PendingItemVectors:
         self._shape = len(keys), query.active_space.dimensions
 
     def read(self) -> Vector:
-        """(n, dim), unit length, in the order of the keys; zeros for an item without one."""
+        """Return (n, dim) of unit length, in the order of the keys; zeros for an item without a vector."""
         ((places, data),) = self._pending.rows()
         vectors = np.zeros(self._shape, np.float32)
         if places:
@@ -36,9 +37,9 @@ class PendingItemVectors:
 
 
 def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:
-    """`order` with its first items made diverse; `relevance` is the weight of their scores, 0 to 1.
+    """Return `order` with its first items made diverse; `relevance` is the weight of their scores, 0 to 1.
 
-    `vectors` (n, dim) belong to the items at `best` (sorted); any other item counts as similar to none.
+    `vectors` (n, dim) belong to the items at `best` (sorted); other items count as similar to none.
     """
     top = order[:TOP_K]
     places = np.searchsorted(best, top).clip(max=len(best) - 1)

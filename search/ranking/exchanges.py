@@ -1,4 +1,4 @@
-"""The preceding question: people ask, and the answer is what the other says next.
+"""Scores the question before an item: one speaker asks, and the other answers next.
 
 The question contains the words that a later query uses, and the answer often does not. An item therefore also counts
 for the question just before it, the named speaker's words count separately, and an item that asks without answering
@@ -18,9 +18,11 @@ from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, are_among, 
 from search.retrieval.features import Feature
 from search.sources import Utterance
 
-LEAST_SPREAD = 0.02  # of the scores of a query's items, below which a difference says nothing
+# The smallest spread of scores that a difference is divided by; below it a difference is noise.
+LEAST_SPREAD = 0.02
 STRICT_QUANTILE = 0.9
-SHARE_MIDDLE, STEEPNESS = 0.4, 4  # a share of named elements that lies half way to "people talk here"
+# At this share of named elements, half of the weights come from the table for people (ADR 45).
+SHARE_MIDDLE, STEEPNESS = 0.4, 4
 _WORD = re.compile(r"\w+")
 _OPEN_QUESTIONS = frozenset(
     _WORD.findall(
@@ -36,7 +38,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The speaker of each passage (p,): `places` number its element, -1 if nobody knows."""
+    """The speakers of passages (p,). `places` number the element of each passage, -1 if its speaker is unknown."""
 
     places: Ints
     by_named: NDArray[np.bool_]
@@ -45,7 +47,9 @@ class Spoken:
 
     @classmethod
     def of(cls, utterances: Iterable[Utterance], named: Collection[str]) -> "Spoken":
-        """`named` are the names in the query; unless it is exactly one, everybody counts as named."""
+        """Create the values; `named` are the names in the query: unless it is exactly one, all speakers count as
+        named.
+        """
         known = list(utterances)
         one = next(iter(named)) if len(named) == 1 else None
         return cls(
@@ -57,20 +61,22 @@ class Spoken:
 
 
 def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
-    """The names of which a word occurs in the text."""
+    """Return the names of which a word occurs in the text."""
     words = set(_WORD.findall(text.lower()))
     return frozenset(name for name in names if not words.isdisjoint(_WORD.findall(name.lower())))
 
 
 def is_question(text: str) -> bool:
-    """Whether a query is phrased as a question."""
+    """Return whether a query is phrased as a question."""
     first_word = _WORD.search(text)
     return text.rstrip().endswith("?") or (first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS)
 
 
 def named_share(utterances: Iterable[Utterance]) -> float:
-    """To what degree these are people with names, 0 to 1 without a step: 0 if all have the same name or hardly any
-    has one."""
+    """Return how much the speakers are people with names, from 0 to 1 without a step.
+
+    It is 0 if all have the same name or hardly any has a name.
+    """
     by_name = Counter(said.name for said in utterances)
     counts = sorted((count for name, count in by_name.items() if name), reverse=True)
     if len(counts) < 2:
@@ -82,7 +88,9 @@ def named_share(utterances: Iterable[Utterance]) -> float:
 def exchange_features(
     keys: ItemKeys, wide_keys: ItemKeys, matches: PassageMatches, utterances: Mapping[int, Utterance], text: str
 ) -> dict[str, Scores]:
-    """Features of the items `keys`; the passages belong to `wide_keys`, which are these and the items before them."""
+    """Return features of the items `keys`; the passages belong to `wide_keys`: these items and the items before
+    them.
+    """
     named = names_in(text, {said.name for said in utterances.values() if said.name})
     said = Spoken.of((utterances.get(element, NOBODY) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
@@ -105,26 +113,26 @@ def exchange_features(
 
 
 def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
-    """MaxSim at each of `size` places, by these passages alone."""
+    """Return MaxSim at each of `size` places, by these passages alone."""
     scores: Scores = matches.weights @ matches.of(chosen).best_of(places[chosen], size)
     return scores
 
 
 def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
-    """MaxSim of the question at the very end of the preceding item, if the named speaker is to answer it."""
+    """Return MaxSim of the question at the end of the preceding item, if the named speaker answers it."""
     after = homes + 1
     chosen = matches.asks & said.ends_item & said.next_by_named & are_among(after, keys)
     return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
 
 
 def _strictly(asked: Scores, own: Scores, spread: float) -> Scores:
-    """Only what stands out from nearly all items, so that a question that resembles many items counts for nothing."""
+    """Return the margin over nearly all items, so that a question that resembles many items counts for nothing."""
     found: Scores = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
     return found
 
 
 def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
-    """The best MaxSim of an element of the named speaker, together with the question just before it."""
+    """Return the best MaxSim of an element of the named speaker, together with the question just before it."""
     tells = said.by_named & ~matches.asks
     asked = matches.asks & said.next_by_named
     items = np.where(asked & said.ends_item, homes + 1, homes)
@@ -143,7 +151,7 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: 
 def _settled(
     keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], own: Scores, matches: PassageMatches, said: Spoken
 ) -> Scores:
-    """1 if the item's score does not rest on a question that it leaves to the next item, down to 0."""
+    """Return 1 if the item's score does not rest on a question that it leaves to the next item, down to 0."""
     kept = inside & ~(matches.asks & said.ends_item)
     loss = own - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
     most = float(loss.max())
@@ -151,7 +159,7 @@ def _settled(
 
 
 def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) -> Scores:
-    """MaxSim of the item together with the item before it."""
+    """Return MaxSim of the item together with the item before it."""
     inside, before = are_among(homes, keys), are_among(homes + 1, keys)
     own = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
     earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))

@@ -17,7 +17,7 @@ Order = NDArray[np.int64]
 
 
 def scale(scores: Scores) -> Scores:
-    """Min-max scaled to 0..1; unseen items get 0, equal scores all get 1."""
+    """Scale the scores to 0..1 by minimum and maximum; unseen items get 0, equal scores all get 1."""
     seen = ~np.isnan(scores)
     if not seen.any():
         return np.zeros_like(scores)
@@ -27,7 +27,7 @@ def scale(scores: Scores) -> Scores:
 
 
 def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
-    """The weighted sum of the scaled features; features without a weight do not count."""
+    """Return the weighted sum of the scaled features; features without a weight do not count."""
     size = len(next(iter(features.values())))
     total = np.zeros(size, dtype=np.float32)
     for name, scores in features.items():
@@ -37,25 +37,26 @@ def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores
 
 
 def scaled(name: str, scores: Scores) -> Scores:
-    """A feature as it enters the sum: scaled to 0..1 unless it needs no scaling; unseen items get 0."""
+    """Return a feature as it enters the sum: scaled to 0..1 unless it needs no scaling; unseen items get 0."""
     return np.nan_to_num(scores).astype(np.float32) if name in UNSCALED else scale(scores)
 
 
 def best_first(scores: Scores, keys: ItemKeys) -> Order:
-    """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
+    """Return indices from the highest score to the lowest; ties in a fixed order, the newest first."""
     order = np.argsort(-scores)
     is_less = np.diff(scores[order]) < 0
     if is_less.all():
         return order
     follows, leads = np.concatenate([[False], ~is_less]), np.concatenate([~is_less, [False]])
-    is_tied = follows | leads  # mostly few, and sorting all by two keys takes several times as long
+    # Mostly few are tied; sorting all by two keys takes several times as long.
+    is_tied = follows | leads
     tied, runs = order[is_tied], np.cumsum(~follows)[is_tied]
     order[is_tied] = tied[np.lexsort((-keys[tied], -scores[tied], runs))]
     return order
 
 
 def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:
-    """The first `count` of `best_first`, without ordering the others."""
+    """Return the first `count` of `best_first`, without ordering the others."""
     if len(scores) <= count:
         return best_first(scores, keys)
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
@@ -65,10 +66,10 @@ def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:
 
 
 def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> Order:
-    """Maximal marginal relevance: indices in the order `relevance * score - (1 - relevance) * max similarity`.
+    """Return indices in the order of maximal marginal relevance (MMR).
 
-    `scores` (n,) are scaled to 0..1 first; `similarity` (n, n) holds cosines. Source: Carbonell and
-    Goldstein, 1998.
+    Each step takes the greatest `relevance * score - (1 - relevance) * max similarity`. `scores` (n,) are scaled to
+    0..1 first; `similarity` (n, n) contains cosines. Source: Carbonell and Goldstein, 1998.
     """
     gains = relevance * scale(scores)
     chosen: list[int] = []

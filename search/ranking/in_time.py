@@ -1,4 +1,4 @@
-"""Applies the time in a question to candidates: how near each is to that time, and which comes first.
+"""Applies the time in a question to candidates: the distance of each to that time, and their order.
 
 Recency counts only if the question asks for the first or the latest.
 """
@@ -17,28 +17,35 @@ from search.retrieval.candidates import ItemKeys, Scores
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 
-ABOUT = 2.0  # what lies so far behind the best score counts for 1/e as an answer
-ORDER_WEIGHT = 6.0  # what separates the first answer from the latest, where both answer equally well
-LEAST_SHARE = 0.1  # of an answer that takes part in the order at all
-BESIDE_WEIGHT = 2.0  # of an answer on the right side of an event, near to it
-BESIDE_DAYS = 365  # further away from the event, it falls to 1/e in this time
+# A turn whose score lies this far behind the best counts 1/e as an answer. ADR 60 has the measurements of these
+# constants.
+ABOUT = 2.0
+# The distance between the first and the latest answer if both answer equally well; with half of it 12 of 16 questions
+# are still right.
+ORDER_WEIGHT = 6.0
+# Only items that count at least this much as answers are ordered by time.
+LEAST_SHARE = 0.1
+# The gain of an item on the right side of an event, close to it.
+BESIDE_WEIGHT = 2.0
+# Further away from the event, the gain falls to 1/e in this time.
+BESIDE_DAYS = 365
 
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None) -> dict[str, Scores]:
-    """How near to the days named in the query each item was written, if it names any."""
+    """Return the closeness of each item to the days named in the query, if it names any."""
     if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, moments.days())}
 
 
 def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
-    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
+    """Return the closeness of days, counted from 1970: 1 inside the period, falling to 0 outside it.
 
-    In the likely year of a period without a year the value is doubled.
+    It is 0 for all if none is within a week. In the likely year of a period without a year the value is doubled.
     """
     distinct, places = np.unique(days, return_inverse=True)
     outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
-    # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
+    # Scores are scaled by the best later on, which would favour turns that are only less far away.
     if not outside or min(outside) > NEARBY_DAYS:
         return np.zeros(len(days), np.float32)
     near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
@@ -48,7 +55,9 @@ def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
 
 
 def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
-    """The scores for a query that asks for the first or the latest answer, or for one before or after an event."""
+    """Adjust the scores for a query that asks for the first or the latest answer, or for one before or after an
+    event.
+    """
     if query.time is None or moments is None:
         return scores
     meaning = query.time.meaning
@@ -60,7 +69,10 @@ def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, momen
 
 
 def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Scores:
-    """0 to 1: how early (late) an item is among those that answer about as well as the best, times how well it does."""
+    """Return from 0 to 1 how early (late) an item is among the items that answer about as well as the best.
+
+    The value is multiplied by how well the item answers.
+    """
     shares = np.exp((scores - scores.max()) / ABOUT)
     among = (shares >= LEAST_SHARE) & (seconds > MISSING)
     moments = np.unique(seconds[among])
@@ -73,7 +85,10 @@ def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Sc
 
 
 def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
-    """0 to 1: 1 just before (after) the event and less further away; 1 for the item that tells of it; else 0."""
+    """Return from 0 to 1 how close an item is to the right side of an event.
+
+    1 just before (after) the event and less further away; 1 for the item that describes the event; otherwise 0.
+    """
     key, sign = event.place.key, -1 if event.is_before else 1
     later = (seconds - event.place.second) * sign
     same = (later == 0) & ((keys - key) * sign > 0)
@@ -83,7 +98,7 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
 
 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
-    """Where and when the first of these items was written; None if there is none. One query."""
+    """Return the place and the time of the first of these items; None if there is none. One query."""
     moments = read_moments(query, keys[:1], item_count=len(keys))
     if not len(keys) or moments.seconds[0] == MISSING:
         return None

@@ -1,6 +1,6 @@
-"""Late interaction features of the best items and of the questions just before them.
+"""Computes late interaction features of the best items and of the questions just before them.
 
-Reads the passages of these items and of the items before them, and who said them.
+Reads the passages of these items and of the items before them, and their speakers.
 """
 
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ from search.sources import adapter_of
 
 @dataclass(frozen=True, slots=True)
 class PassagesOfBest:
-    """The passages `near` the query of the best items `keys` and of the items just before them, together `wide_keys`.
+    """Passages `near` the query, of the best items `keys` and the items just before them, together `wide_keys`.
 
-    `for_questions` says which of `wide_keys` are only just before a best item: of these, passages that ask.
+    `for_questions` marks those of `wide_keys` that only precede a best item: of these, only passages that ask count.
     """
 
     keys: ItemKeys
@@ -30,7 +30,7 @@ class PassagesOfBest:
 
 
 def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> PassagesOfBest | None:
-    """The passages to compare for the best items, by their keys (sorted). One query; None if there are none."""
+    """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none."""
     wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
     for_questions = ~are_among(wide_keys, keys)
     near = find_passages(retrieved, wide_keys, for_questions)
@@ -38,11 +38,12 @@ def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> PassagesOfBest | N
 
 
 def with_late_features(retrieved: Retrieved, table: FeatureTable, passages: PassagesOfBest | None) -> FeatureTable:
-    """The table with these features of the best items. One query for each kind of source."""
+    """Return the table with these features of the best items. One query for each kind of source."""
     if passages is None:
         return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
     keys, wide_keys, near = passages.keys, passages.wide_keys, passages.near
     owner_id = retrieved.query.owner_id
+    # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
     pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
     own = matches.of(~passages.for_questions[matches.items])

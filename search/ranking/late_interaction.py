@@ -1,7 +1,7 @@
-"""Late interaction: every token of the query finds its best token in the item (MaxSim), weighed by idf.
+"""Late interaction: each token of the query finds its best token in the item (MaxSim), weighted by idf.
 
-Reads the binary token vectors of the best items of the first stage. Source: ColBERT's operator;
-measurements in docs/adr/0008-late-interaction.md.
+Reads the binary token vectors of the best items of the first stage. Source: ColBERT's operator; measurements in
+docs/adr/0008-late-interaction.md.
 """
 
 import re
@@ -22,16 +22,20 @@ from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks
 
 PASSAGES_PER_ITEM = 5
-NAMED_PER_ITEM = 10  # among which the nearest are looked for if the codes of all passages were compared
-WEIGHT_POWER = 0.5  # below 1: the rarest word must not decide alone
-QUERY_TOKENS = 32  # of a longer query, the ones that weigh most
+# If the codes of all passages were compared, the nearest are chosen among this many passages of an item: the best 80
+# items of a coding agent have 88 passages each (ADR 10).
+NAMED_PER_ITEM = 10
+# Below 1, so that the rarest word does not decide alone.
+WEIGHT_POWER = 0.5
+# Of a longer query, only the tokens with the largest weights are compared.
+QUERY_TOKENS = 32
 
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class PassageMatches:
-    """How well the query's tokens match some passages: `best` (q, p) cosines, and the weights of the tokens, (q,).
+    """Matches of the query's tokens with some passages: `best` (q, p) cosines, and the weights of the tokens, (q,).
 
     `items` (p,) are places among the requested keys, `elements` (p,) the elements of the passages, in sources of these
     `kinds` (p,); `asks` (p,) says which passages are questions.
@@ -57,8 +61,11 @@ class PassageMatches:
         asks: Sequence[bool],
         kinds: Sequence[str],
     ) -> "PassageMatches":
-        """From the coded token vectors of the passages, joined in the same order as the rest, and the bytes of each
-        passage (p,); passages without any are left out."""
+        """Compare the query with the coded token vectors of the passages.
+
+        `coded` joins them in the order of the other arguments; `sizes` are the bytes of each passage (p,). Passages
+        without token vectors are left out.
+        """
         token_counts = np.asarray(sizes, np.int64) * 8 // question.shape[1]
         filled = token_counts > 0
         starts = (np.cumsum(token_counts) - token_counts)[filled]
@@ -69,14 +76,16 @@ class PassageMatches:
         )  # fmt: skip
 
     def of(self, chosen: NDArray[np.bool_]) -> "PassageMatches":
-        """Those passages alone."""
+        """Return these passages alone."""
         return PassageMatches(
             self.best[:, chosen], self.weights, self.items[chosen], self.elements[chosen], self.asks[chosen],
             self.kinds[chosen],
         )  # fmt: skip
 
     def best_of(self, places: NDArray[np.int64], size: int) -> NDArray[np.float32]:
-        """The best cosine of each token at each of `size` places (q, size), where `places` (p,) groups the passages."""
+        """Return the best cosine of each token at each of `size` places (q, size); `places` (p,) groups the
+        passages.
+        """
         best = np.zeros((len(self.best), size), np.float32)
         if len(places):
             order = np.argsort(places, kind="stable")
@@ -85,12 +94,12 @@ class PassageMatches:
         return best
 
     def max_sim(self, size: int) -> Scores:
-        """MaxSim of each item, 0 if it has no passage."""
+        """Return MaxSim of each item, 0 if it has no passage."""
         scores: Scores = self.weights @ self.best_of(self.items, size)
         return scores
 
     def single(self, size: int) -> Scores:
-        """MaxSim of the best single passage of each item."""
+        """Return MaxSim of the best single passage of each item."""
         single = np.zeros(size, np.float32)
         np.maximum.at(single, self.items, self.weights @ self.best)
         return single
@@ -98,7 +107,7 @@ class PassageMatches:
 
 @dataclass(frozen=True, slots=True)
 class MaxSim:
-    """MaxSim (n,) over each item, over it and the items beside it, and of its best single passage."""
+    """MaxSim (n,) over each item, over the item and its neighbours, and of its best single passage."""
 
     item: Scores
     neighbours: Scores
@@ -110,8 +119,8 @@ class NearPassages:
     """The query's tokens with their weights, and passages near it (p,) as the statement `late_passages` gives them.
 
     `items` are the places of their items among the requested keys, from 1. `coded` are the token vectors of all
-    passages, joined, and `sizes` the bytes of each.
-    Comparing them takes a while, during which PostgreSQL can look up their elements.
+    passages, joined, and `sizes` the bytes of each. Comparing them takes a while, during which PostgreSQL can look up
+    their elements.
     """
 
     tokens: Vector
@@ -124,14 +133,14 @@ class NearPassages:
     kinds: Sequence[str]
 
     def elements_by_kind(self) -> dict[str, set[int]]:
-        """The elements of the passages, by the kind of their sources."""
+        """Return the elements of the passages, by the kind of their sources."""
         found: dict[str, set[int]] = {kind: set() for kind in set(self.kinds)}
         for kind, element in zip(self.kinds, self.elements, strict=True):
             found[kind].add(element)
         return found
 
     def matched(self) -> PassageMatches:
-        """How well the query's tokens match them."""
+        """Compare the query's tokens with the passages."""
         return PassageMatches.of_tokens(
             self.coded,
             self.sizes,
@@ -145,7 +154,7 @@ class NearPassages:
 
 
 def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> NearPassages | None:
-    """The nearest passages of the items `keys`; for some items, only those that ask. One query.
+    """Return the nearest passages of the items `keys`; for some items, only those that ask. One query.
 
     None if the space has no token vectors.
     """
@@ -161,7 +170,7 @@ def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[n
 def _send_passages_query(
     query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], scanned: Blocks | None
 ) -> PendingQuery:
-    """Send the query for the passages; if the codes of all are here, only some are named for an exact comparison."""
+    """Send the query for the passages; if all codes are cached, name only some passages for an exact comparison."""
     parameters = query.nearest_passages_of(keys) | {
         "passages": PASSAGES_PER_ITEM,
         "for_questions": for_questions.tolist(),
@@ -177,7 +186,7 @@ def _send_passages_query(
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:
-    """The query's token vectors with the largest weights (q, dim) and these weights (q,), which sum to 1."""
+    """Return the query's token vectors with the largest weights (q, dim) and these weights (q,), which sum to 1."""
     embedder = embedder_for(query.active_space)
     assert isinstance(embedder, TokenEmbedder)
     assert query.embedding is not None
@@ -189,7 +198,7 @@ def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float
 
 
 def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, float]) -> Scores:
-    """The idf of the word that each token belongs to; punctuation has weight 0."""
+    """Return the idf of the word that each token belongs to; punctuation has weight 0."""
     words: dict[int, str] = {}
     for match in _WORD.finditer(text):
         words |= dict.fromkeys(range(*match.span()), match.group().lower())
@@ -200,7 +209,7 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
 
 
 def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Scores]:
-    """Features of the items `keys` (sorted), 0 to 1, by the passages that belong to them."""
+    """Return features of the items `keys` (sorted), 0 to 1, by the passages that belong to them."""
     found = max_sim(keys, matches)
     return {
         Feature.MAX_SIM: found.item,
@@ -210,7 +219,7 @@ def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Score
 
 
 def max_sim(keys: ItemKeys, matches: PassageMatches) -> MaxSim:
-    """MaxSim of the items, or messages, `keys` (sorted), which the `items` of the passages refer to.
+    """Return MaxSim of the items, or messages, `keys` (sorted), which the `items` of the passages refer to.
 
     Neighbours have consecutive keys.
     """
@@ -219,7 +228,7 @@ def max_sim(keys: ItemKeys, matches: PassageMatches) -> MaxSim:
 
 
 def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each token's best cosine in the item or in its neighbours, as far as those are among the keys."""
+    """Return each token's best cosine in the item or in its neighbours, as far as these are among the keys."""
     wide = best.copy()
     adjacent = np.flatnonzero(np.diff(keys) == 1)
     wide[:, adjacent] = np.maximum(wide[:, adjacent], best[:, adjacent + 1])

@@ -1,4 +1,4 @@
-"""Rankers: from a table of features to one score a candidate.
+"""Rankers turn a table of features into one score for each candidate.
 
 To add one, write a class with `features` and `score`, and name it in `Rankers` in `search/ranking/stages.py`.
 """
@@ -15,11 +15,12 @@ from search.ranking.weights import Weights
 from search.retrieval.candidates import Scores
 from search.retrieval.features import FeatureTable
 
-LONG_ITEM_WORDS, STEEPNESS = 350, 4  # items of so many words lie half way between two tables of weights
+# At this mean length, in words, both tables of weights count half (ADR 7).
+LONG_ITEM_WORDS, STEEPNESS = 350, 4
 
 
 class MissingFeature(ConvMemoryError):
-    """A ranker weighs a feature that nothing has made for this table."""
+    """A ranker weighs a feature that the table lacks."""
 
 
 class Ranker(Protocol):
@@ -27,10 +28,10 @@ class Ranker(Protocol):
 
     @property
     def features(self) -> Collection[str]:
-        """The features that it weighs."""
+        """Return the features that it weighs."""
 
     def score(self, table: FeatureTable) -> Scores:
-        """A score (n,) for each candidate, the higher the better. Raises: MissingFeature."""
+        """Return a score (n,) for each candidate, higher is better. Raises: MissingFeature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +68,19 @@ class BlendedRanker:
         return LinearRanker(self.blended(table.mean_item_length, table.named_share)).score(table)
 
     def blended(self, mean_item_length: float, named_share: float) -> Weights:
-        """The weights for items of this mean length, in words, with this share of named speech."""
+        """Return the weights for items of this mean length, in words, with this share of named speech."""
         by_length = blend(self.short, self.long, long_share(mean_item_length))
         return blend(by_length, self.people, named_share)
 
 
 def blend(first: Weights, second: Weights, share: float) -> Weights:
-    """The second table with weight `share`, and the first with the rest."""
+    """Blend two tables: the second with weight `share`, the first with the rest."""
     names = sorted(first.keys() | second.keys())
     return {name: (1 - share) * first.get(name, 0.0) + share * second.get(name, 0.0) for name in names}
 
 
 def long_share(mean_item_length: float) -> float:
-    """To what degree items of this mean length, in words, count as long: 0 to 1, without a step.
+    """Return how much items of this mean length, in words, count as long: 0 to 1, without a step.
 
     Chats of 60 words a turn have .001, questions to an assistant with 140 .02, agents' runs with 760 .96.
     """
@@ -88,6 +89,6 @@ def long_share(mean_item_length: float) -> float:
 
 
 def require_features(table: FeatureTable, features: Collection[str]) -> None:
-    """Raises: MissingFeature if one is neither a column nor known to be unavailable."""
+    """Raise MissingFeature if a feature is neither a column nor known to be unavailable."""
     if missing := set(features) - table.columns.keys() - table.unavailable:
         raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")

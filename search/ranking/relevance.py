@@ -1,7 +1,7 @@
-"""The calibrated probability that anything found answers the query, and the probability for each candidate.
+"""Computes the calibrated probability that any result answers the query, and the probability for each candidate.
 
-Reads the features of the ranked candidates as they are, not scaled within the query: scaling removes the level of the
-best value, which distinguishes an answer from what merely comes nearest. Source: docs/adr/0058-calibrated-relevance.md.
+It reads the features of the ranked candidates unscaled: scaling within the query removes the level of the best value,
+which distinguishes an answer from the nearest of unrelated items. Source: docs/adr/0058-calibrated-relevance.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +29,15 @@ HIGHEST = (
     Feature.COVERAGE,
     Feature.NEIGHBOUR_COVERAGE,
 )
-"""Features whose best value counts, how far it stands out from the median, and that of the first hit."""
+"""Features of which the best value counts, its margin over the median, and the value of the first hit."""
 OF_CANDIDATES = (Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.COVERAGE, Feature.NEIGHBOUR_COVERAGE)
-WHOLE = 0.999  # of the query's words, as a share of their idf
+# From this share of the query's idf on, an item counts as containing all of its words.
+WHOLE = 0.999
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence for an answer: numbers of the query, and for the candidates in their `order` the features to use."""
+    """The evidence for an answer: numbers of the query, and the features of the candidates in their `order`."""
 
     query: Mapping[str, float]
     table: FeatureTable
@@ -44,7 +45,7 @@ class Evidence:
     order: Order
 
     def of_candidates(self, indices: Order) -> dict[str, Scores]:
-        """Columns (n,) over some candidates: how each compares with the best one, and how well it matches."""
+        """Return columns (n,) over some candidates: the comparison of each with the best one, and its features."""
         best = float(self.scores[self.order[0]])
         places = np.empty(len(self.order), np.float32)
         places[self.order] = np.arange(len(self.order), dtype=np.float32)
@@ -59,21 +60,20 @@ class Evidence:
 
     @property
     def has_every_word(self) -> bool:
-        """Whether one candidate contains every word of the query."""
+        """Return whether one candidate contains all words of the query."""
         return self.query[Feature.COVERAGE] >= WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The probability that anything found answers, None without a calibration, and the inputs for that of a
-    candidate."""
+    """The probability that any result answers, None without a calibration, and the inputs for that of a candidate."""
 
     answerable: float | None = None
     evidence: Evidence | None = None
     calibration: Calibration | None = None
 
     def of(self, indices: Order) -> list[float | None]:
-        """The probability that each of these few candidates answers; None without a calibration."""
+        """Return the probability that each of these few candidates answers; None without a calibration."""
         if self.answerable is None or self.evidence is None or self.calibration is None:
             return [None] * len(indices)
         chances = self.calibration.of_candidates(self.evidence.of_candidates(indices))
@@ -83,7 +83,7 @@ class Relevance:
 def relevance_of(
     query: PreparedQuery, table: FeatureTable, scores: Scores, order: Order, word_weights: Mapping[str, float]
 ) -> Relevance:
-    """The relevance of a table's candidates, ranked by `order`. Computed from data already read."""
+    """Return the relevance of a table's candidates, ranked by `order`, computed from data already read."""
     evidence = gather_evidence(query, table, scores, order, word_weights)
     mode = _mode(query, table)
     calibration = calibration_of(query.space.model if query.space else "", mode) if mode else None
@@ -93,7 +93,10 @@ def relevance_of(
 
 
 def _mode(query: PreparedQuery, table: FeatureTable) -> str:
-    """The calibration to use; "" for documents alone, and without the late interaction that it was fitted with."""
+    """Return the mode of the calibration.
+
+    It is "" for documents alone, and for a search without the late interaction that the calibration was fitted with.
+    """
     if query.is_of_documents_alone:
         return ""
     if query.space is None:
@@ -106,7 +109,7 @@ def _mode(query: PreparedQuery, table: FeatureTable) -> str:
 def gather_evidence(
     query: PreparedQuery, table: FeatureTable, scores: Scores, order: Order, word_weights: Mapping[str, float]
 ) -> Evidence:
-    """The same names for every mode; what a mode lacks is 0."""
+    """Return the evidence with the same names for all modes; features that a mode lacks are 0."""
     found = _of_words(query, table, word_weights)
     first = int(order[0])
     for name in HIGHEST:
@@ -121,7 +124,7 @@ def gather_evidence(
 
 
 def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
-    """The best value, its margin over the middle, and the value of the first hit; 0 if nothing is known."""
+    """Return the best value, the median, and the value of the first hit; 0 if no value is known."""
     if column is None:
         return 0.0, 0.0, 0.0
     seen = column[~np.isnan(column)]
@@ -133,8 +136,11 @@ def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
-    """How many words the query has besides stop words, how rare they are, what share of them no item contains, whether
-    that is all of several words, and whether it is all and the model does not know them either."""
+    """Return evidence from the words of the query, without stop words.
+
+    It is their number, their rarity, the share that no item contains, whether that is all of several words, and whether
+    it is all and the model does not know the words either.
+    """
     words = sorted({word.written for word in query.words if not word.is_stop_word})
     weights = np.array([word_weights.get(word, 0.0) for word in words], np.float32)
     unseen = float(inverse_document_frequency(np.zeros(1, np.int64), table.item_count)[0])
@@ -152,13 +158,13 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
 
 
 def _are_unknown(query: PreparedQuery, words: Sequence[str]) -> bool:
-    """Whether the model reads each of the words in pieces: what is near to them then is so by how they are spelled."""
+    """Return whether the model reads each of the words in pieces: its neighbours then resemble only its spelling."""
     embedder = embedder_for(query.active_space) if query.space else None
     return isinstance(embedder, TokenEmbedder) and all(len(embedder.tokenize_query(word).ids) > 1 for word in words)
 
 
 def _margin_over_named_speaker(table: FeatureTable) -> float:
-    """The margin of the best value over the best value by the speaker named in the query; 0 if it names none."""
+    """Return the margin of the best value over the best value of the speaker named in the query; 0 without a name."""
     named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)
     if named <= 0 or seen is None:
@@ -168,7 +174,7 @@ def _margin_over_named_speaker(table: FeatureTable) -> float:
 
 
 def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
-    """A feature of some candidates, 0 if nothing is known."""
+    """Return a feature of some candidates, 0 if it is unknown."""
     column = table.columns.get(name)
     if column is None:
         return np.zeros(len(indices), np.float32)

@@ -1,7 +1,7 @@
 """Scores texts with any server that has a `/rerank` route.
 
 It knows two request formats: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
-Inference (TEI). An endpoint's error messages are never repeated: they may quote the key, or people's texts. Source:
+Inference (TEI). An endpoint's error messages are never repeated: they may quote the key or texts of users. Source:
 https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
 """
 
@@ -38,7 +38,7 @@ _REMEDIES: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
-    """The endpoint, its request format, its total time limit, and how many of the best turns it receives."""
+    """The endpoint, its request format, its total time limit, and the number of best turns that it receives."""
 
     url: str
     api_key: str = field(repr=False)
@@ -63,21 +63,20 @@ class RerankOptions:
 
     @property
     def name(self) -> str:
-        """Identifies this reranker: its model, or its address without secrets."""
+        """Return the name of this reranker: its model, or its URL without secrets."""
         return (self.model or masked(self.url))[:NAME_CHARS]
 
     @property
     def where(self) -> str:
-        """The endpoint for people to read, without secrets in its address."""
+        """Describe the endpoint for messages, without secrets in its URL."""
         model = f" (model {self.model})" if self.model else ""
         return f"The rerank endpoint {masked(self.url)}{model}"
 
 
 def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[float]:
-    """How well each of `documents` answers `query`, in their order, on any scale; one request, no second try.
+    """Return how well each of `documents` answers `query`, in their order, on any scale; one request, no retry.
 
-    Raises:
-        RerankerUnavailable: there are no such scores within `timeout_s`, name resolution and all.
+    Raises: RerankerUnavailable if the scores do not arrive within `timeout_s`, name resolution included.
     """
     import httpx2
 
@@ -91,7 +90,7 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
         ) from None
     except ResponseRefused as error:
         raise RerankerUnavailable(str(error)) from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError):  # not chained: it may quote the key
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError):  # not chained: the message may quote the key
         raise RerankerUnavailable(
             f"{options.where} cannot be reached or breaks off: check RERANK_URL and the network."
         ) from None
@@ -118,7 +117,7 @@ def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[s
 
 
 def _scores(content: bytes, count: int) -> list[float] | None:
-    """In the order of the texts; None unless each of the `count` texts has one score."""
+    """Return the scores in the order of the texts; None unless each of the `count` texts has one score."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -133,7 +132,7 @@ def _scores(content: bytes, count: int) -> list[float] | None:
 
 
 def _scored(row: object) -> tuple[int, float]:
-    """Index and score of one result; for a malformed one, an index of -1 or a score that is not a number."""
+    """Return index and score of one result; for a malformed one, an index of -1 or a score that is not a number."""
     if not isinstance(row, dict):
         return -1, math.nan
     index, score = row.get("index"), row.get("relevance_score", row.get("score"))
@@ -159,8 +158,8 @@ class _Answer:
 class _Asker:
     """One HTTP client in the event loop of its own thread.
 
-    A client's time limit applies to each read, so that an endpoint which sends a byte now and then is never too slow; a
-    coroutine can be cancelled wherever it waits.
+    A client's time limit applies to each read, so that an endpoint which sends a byte now and then would never time
+    out; a coroutine can be cancelled wherever it waits.
     """
 
     def __init__(self) -> None:
@@ -173,7 +172,7 @@ class _Asker:
 
     @property
     def is_alive(self) -> bool:
-        """False in a process that was forked from the one with the thread."""
+        """Return whether the thread runs: it does not in a process that was forked."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -184,12 +183,12 @@ class _Asker:
         self._loop.close()
 
     def ask(self, options: RerankOptions, body: bytes) -> _Answer:
-        """Raises: TimeoutError, and what the client raises."""
+        """Send the request and wait for the answer. Raises: TimeoutError, and whatever the client raises."""
         asking = asyncio.run_coroutine_threadsafe(self._ask(options, body), self._loop)
         try:
             return asking.result(options.timeout_s)
         finally:
-            asking.cancel()  # closes the connection where the time is up
+            asking.cancel()  # closes the connection if the time is up
 
     async def _ask(self, options: RerankOptions, body: bytes) -> _Answer:
         headers = {"Content-Type": "application/json"}
@@ -202,7 +201,9 @@ class _Asker:
                 received += piece
                 if len(received) > MAX_ANSWER_BYTES:
                     break
-            return _Answer(response.status_code, bytes(received))  # what is too long breaks off and cannot be read
+            return _Answer(
+                response.status_code, bytes(received)
+            )  # an answer that is too long is cut here, and is invalid JSON
 
 
 _opening = threading.Lock()
@@ -210,7 +211,7 @@ _opened: list[_Asker] = []
 
 
 def _open_asker() -> _Asker:
-    """The client of this process, created at the first request: loading the certificates takes a while."""
+    """Return the client of this process, created at the first request: loading the certificates takes a while."""
     with _opening:
         if not _opened or not _opened[-1].is_alive:
             _opened[:] = [_Asker()]

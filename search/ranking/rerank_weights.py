@@ -1,5 +1,7 @@
-"""The weight of each reranker, as fitted by `manage.py evaluate --fit-reranker`: one row per model, for the
-installation."""
+"""Stores the weight of each reranker, fitted by `manage.py evaluate --fit-reranker`.
+
+One row per model, for the installation.
+"""
 
 from search.query_models import RerankerWeight
 from search.ranking.blending import UNFITTED_WEIGHT, WeightFit
@@ -7,7 +9,7 @@ from search.ranking.rerank_endpoint import RerankOptions
 
 
 def weight_of(options: RerankOptions) -> float:
-    """The fitted weight of this reranker, or the default weight if it was never fitted. One query."""
+    """Return the fitted weight of this reranker, or the default weight if it was never fitted. One query."""
     found = RerankerWeight.objects.filter(name=options.name).values_list("weight", flat=True).first()
     return UNFITTED_WEIGHT if found is None else found
 

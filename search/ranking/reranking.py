@@ -1,4 +1,4 @@
-"""The optional last stage of a search: a reranker reads the question and the best turns, and influences their order.
+"""The optional last stage of a search: a reranker reads the question and the best turns, and changes their order.
 
 Its score is added to the fused one with the reranker's own weight (`blending.py`); with weight 0 it is not called.
 
@@ -21,7 +21,7 @@ from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.ranking.rerank_weights import weight_of
 from search.results.hits import Hit
 
-NAME = "reranker"  # among what matched in a hit
+NAME = "reranker"  # in the list of a hit's matches
 QUESTION_CHARS = 600
 PASSAGE_CHARS = 400
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Keys of the items that the reranker placed, best first; if none, why."""
+    """Keys of the items that the reranker placed, best first; if none, notes that say why."""
 
     keys: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -53,13 +53,13 @@ def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) 
 
 
 def document_of(hit: Hit) -> str:
-    """The text of a turn for the reranker: its question and its best passage, cut to a bounded length."""
+    """Return the text of a turn for the reranker: its question and its best passage, cut to a bounded length."""
     question = one_line(hit.user_question, QUESTION_CHARS)
     passage = one_line(hit.passage, PASSAGE_CHARS)
     return question if passage in question else f"{question}\n{passage}"
 
 
 def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
-    """The hits; those that the reranker placed list it among their matches."""
+    """Return the hits; those that the reranker placed list it among their matches."""
     known = set(placed)
     return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in known else hit for hit in hits]

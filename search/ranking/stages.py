@@ -1,6 +1,6 @@
-"""From candidates to one order: a first score for all, late interaction and a second score for the best, diversity.
+"""Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
 
-Reads dates, vectors and token vectors of candidates; the scores themselves are the rankers'.
+Reads dates, vectors and token vectors of candidates; the rankers compute the scores.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,9 @@ from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 
-RESCORED = 80  # how many of the best items by the first score get late interaction and a second score
+# The number of best items by the first score that get late interaction and a second score; ADR 8 and ADR 10 measure
+# with it.
+RESCORED = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,17 @@ class Rankers:
     hybrid: Ranker
     semantic: Ranker
     full_text: Ranker
-    sections: Ranker  # for `hybrid` where documents alone are searched
+    sections: Ranker  # for `hybrid` if only documents are searched
 
     @property
     def features(self) -> frozenset[str]:
-        """Every feature that any of them weighs."""
+        """Return all features that any of the rankers weighs."""
         rankers = (self.first_stage, self.hybrid, self.semantic, self.full_text, self.sections)
         return frozenset(name for ranker in rankers for name in ranker.features)
 
     @classmethod
     def fitted(cls) -> "Rankers":
-        """Those with the product's own weights."""
+        """Return the rankers with the product's weights."""
         return cls(
             first_stage=LinearRanker(weights_of("first_stage")),
             hybrid=BlendedRanker(weights_of("hybrid"), weights_of("hybrid_long_items"), weights_of("hybrid_people")),
@@ -56,7 +58,7 @@ class Rankers:
 
 
 MADE_BY_RANKING: frozenset[str] = frozenset({Feature.DATE}) | LATE_INTERACTION | EXCHANGES
-"""The features that no retriever makes but ranking itself."""
+"""The features that ranking makes and no retriever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,9 @@ class RankedItems:
     relevance: Relevance = field(default_factory=Relevance)
 
     def is_answered(self, bar: float) -> bool | None:
-        """Whether anything found answers with at least the probability `bar`; None if that is unknown.
+        """Return whether any result answers with at least the probability `bar`; None if that is unknown.
 
-        An item that contains a quoted phrase, or every word of the query, counts as an answer.
+        An item that contains a quoted phrase, or all words of the query, counts as an answer.
         """
         if not len(self.order):
             return False
@@ -86,7 +88,7 @@ class RankedItems:
 
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
-    """The candidates in the order of the query's mode, with their relevance. At most three queries."""
+    """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
     ranked = _rank(retrieved, rankers, options)
     if not len(ranked.order):
         return ranked
@@ -128,7 +130,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
 
 
 def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
-    """The ranker for the best candidates, after late interaction."""
+    """Return the ranker for the best candidates, after late interaction."""
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid

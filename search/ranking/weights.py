@@ -1,6 +1,6 @@
-"""The weights of the linear rankers, read from `weights.json` and checked: a table names exactly its stage's features.
+"""Reads and checks the weights of the linear rankers, `weights.json`: a table names exactly its stage's features.
 
-A weight of 0 is written down, so that a forgotten feature cannot be mistaken for one that does not count.
+A weight of 0 is written into the file, so that a forgotten feature cannot be mistaken for one that does not count.
 """
 
 import json
@@ -45,13 +45,16 @@ class WeightsError(ConvMemoryError):
 
 @cache
 def weights_of(table: str) -> Weights:
-    """One table of the product's own file. Raises: WeightsError."""
+    """Return one table of the product's own file. Raises: WeightsError."""
     text = resources.files("search.ranking").joinpath("weights.json").read_text(encoding="utf-8")
     return check_weights(json.loads(text))[table]
 
 
 def check_weights(document: Mapping[str, Any]) -> Mapping[str, Weights]:
-    """The tables of a file of weights. Raises: WeightsError that names what is missing, unknown or no weight."""
+    """Return the tables of a file of weights.
+
+    Raises: WeightsError, which names missing, unknown and invalid entries.
+    """
     if document.get("version") != VERSION:
         raise WeightsError(f"weights.json has version {document.get('version')!r}; this code reads version {VERSION}.")
     tables: Mapping[str, Weights] = document["tables"]

@@ -1,4 +1,4 @@
-"""The headings of items, for staff who inspect their neighbours."""
+"""Reads the headings of items, for staff who inspect the neighbours of a vector."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from search.models import Item
 
 
 def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
-    """The headings of some items (kind, object, number); the caller has checked the permission to read them."""
+    """Return the headings of some items (kind, object, number); the caller has checked the permission to read them."""
     condition = Q(pk__in=[])
     for kind, object_id, number in items:
         condition |= Q(source__kind=kind, source__object_id=object_id, number=number)

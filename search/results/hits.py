@@ -15,7 +15,7 @@ from search.retrieval.candidates import item_keys, split_keys
 from search.retrieval.features import Feature, FeatureTable
 from search.sources import adapter_of
 
-# Which of a hit's features are named to the reader, and under which name.
+# The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
     "words": Feature.BM25,
     "words nearby": Feature.NEIGHBOUR_BM25,
@@ -23,7 +23,8 @@ FEATURE_NAMES = {
     "turn": Feature.ITEM_COSINE,
     "late interaction": Feature.MAX_SIM,
 }
-NAMED_SHARE = 0.5  # a feature is named where the hit has at least this share of the query's best value
+# A feature is shown if the hit has at least this share of the query's best value.
+NAMED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Hit:
 
     @property
     def key(self) -> int:
-        """The key of its item, see `search.retrieval.candidates`."""
+        """Return the key of the item, see `search.retrieval.candidates`."""
         return int(item_keys([self.source_id], [self.turn_number])[0])
 
     @property
@@ -70,7 +71,7 @@ class Hit:
 
 
 def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
-    """The hits of one page, in the order of `page`, indices into the candidates. Three queries."""
+    """Return the hits of one page, in the order of `page`, indices into the candidates. Three queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
@@ -86,7 +87,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.held.of_items(ranked.table.keys[page]), strict=True)),
     )
-    # A feature is named to the reader from this value on: a share of the best value that it has in these results.
+    # A feature is shown from this value on: a share of its best value in these results.
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
@@ -96,7 +97,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         for turn, index, similarity, relevance in zip(
             zip(sources, items, strict=True), page, similarities, relevances, strict=True
         )
-        if turn in rows  # else deleted since they were found
+        if turn in rows  # otherwise deleted since they were found
     ]
 
 
@@ -138,7 +139,7 @@ def _hit(
 
 
 def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -> tuple[str, ...]:
-    """Names of the features by which this turn stands out."""
+    """Return the names of the features by which this turn stands out."""
     return tuple(
         name
         for name, feature in FEATURE_NAMES.items()

@@ -1,4 +1,4 @@
-"""Which words and phrases of a query a text contains, and where: to choose a hit's passage and to mark it.
+"""Finds the words and phrases of a query in a text, to choose a hit's passage and to mark it.
 
 Words are compared by rough stems, so that endings may differ; a phrase is its words in sequence. In scripts without
 spaces, pairs of characters are compared as well. A query also has paths and compounds as words: "src/app.ts",
@@ -13,10 +13,11 @@ from itertools import chain
 
 from search.unspaced import pairs_of, places_of_pairs
 
-STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
+# A word that weighs less than this share of the rarest word is not marked.
+STOP_SHARE = 0.15
 MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
-_RUN = re.compile(r"[^\W_]+")  # letters and digits: the index splits words at underscores
+_RUN = re.compile(r"[^\W_]+")  # without underscores, at which the index splits words
 
 Span = tuple[int, int]
 
@@ -33,7 +34,7 @@ class QueryStems:
         self._compounds = {word: _compound_pattern(word) for word in self._telling if not _RUN.fullmatch(word)}
 
     def places_in(self, text: str) -> list[Span]:
-        """The places of the query's phrases and of its other words, except those of little weight.
+        """Return the places of the query's phrases and of its other words, except those of little weight.
 
         If the text contains a phrase, the phrase's words are marked only there.
         """
@@ -45,9 +46,10 @@ class QueryStems:
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
     def held_in(self, text: str) -> list[str]:
-        """The stems that count and that the text contains."""
+        """Return the query's stems that the text contains, except those of little weight."""
         lower = text.lower()
-        likely = tuple([word for word in self._telling if word in lower])  # a stem is how its word begins: mostly few
+        # A stem is the beginning of its word, so a substring test excludes most stems at once.
+        likely = tuple([word for word in self._telling if word in lower])
         if not likely:
             return []
         held = {stem(word) for word in _RUN.findall(lower) if word.startswith(likely)}
@@ -60,14 +62,14 @@ class QueryStems:
         return any(stem(match[1]) == word for match in self._compounds[word].finditer(text))
 
     def phrases_in(self, text: str) -> int:
-        """How many of the phrases the text contains."""
+        """Return the number of phrases that the text contains."""
         if not self._phrases:
             return 0
         words = list(_stems_with_places(text))
         return sum(bool(_phrase_places(words, phrase)) for phrase in self._phrases)
 
     def anchor_in(self, text: str) -> int:
-        """Where the first phrase begins, else the first of the words with most weight, else the text."""
+        """Return the start of the first phrase, otherwise of the first word with the greatest weight, otherwise 0."""
         words = list(_stems_with_places(text))
         phrases = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
         if phrases:
@@ -76,21 +78,21 @@ class QueryStems:
         return min(telling, default=(0.0, 0))[1]
 
     def share_of(self, held: Iterable[str]) -> float:
-        """The share of the query's weight that these stems have."""
+        """Return the share of the query's weight that these stems have."""
         return sum([self._telling[word] for word in held]) / self._total
 
     def counted(self, words: Iterable[str]) -> set[str]:
-        """The stems of these words of the query, as far as they count."""
+        """Return the stems of these words of the query, except those of little weight."""
         return {stem(word) for word in words} & self._telling.keys()
 
     @property
     def longest_of_phrases(self) -> list[str]:
-        """The longest stem of each phrase."""
+        """Return the longest stem of each phrase."""
         return [max(phrase, key=len) for phrase in self._phrases]
 
 
 def _compound_pattern(word: str) -> re.Pattern[str]:
-    """Finds what begins with this stem of a path or compound, up to the end of its last part."""
+    """Return a pattern for this stem of a path or compound, up to the end of its last part."""
     begins = r"(?<![^\W_])" if _RUN.match(word) else ""
     return re.compile(rf"{begins}(?=({re.escape(word)}[^\W_]*+))")
 
@@ -100,7 +102,10 @@ def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:
 
 
 def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> list[Span]:
-    """Where the stems of the phrase occur in sequence, from the first letter to the last. Linear: a phrase is short."""
+    """Return where the stems of the phrase occur in sequence, from the first letter to the last.
+
+    Linear in the text: a phrase is short.
+    """
     size = len(phrase)
     starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
     found = (words[at : at + size] for at in starts)
@@ -108,7 +113,7 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
 
 
 def _joined(places: Iterable[Span]) -> list[Span]:
-    """The places, in order, with overlapping ones merged."""
+    """Merge overlapping places, given in order."""
     joined: list[Span] = []
     for start, end in places:
         if joined and start < joined[-1][1]:
@@ -119,7 +124,7 @@ def _joined(places: Iterable[Span]) -> list[Span]:
 
 
 def _without_overlaps(places: Sequence[Span]) -> list[Span]:
-    """In order; of places that overlap the first and longest."""
+    """Return the places in order; of overlapping ones the first and longest."""
     kept: list[Span] = []
     for start, end in sorted(places, key=lambda place: (place[0], -place[1])):
         if not kept or start >= kept[-1][1]:
@@ -128,12 +133,12 @@ def _without_overlaps(places: Sequence[Span]) -> list[Span]:
 
 
 def stems_of(text: str) -> Counter[str]:
-    """How often each rough stem, and each pair of characters of scripts without spaces, occurs in `text`."""
+    """Count each rough stem, and each pair of characters of scripts without spaces, in `text`."""
     return Counter(chain((stem(match.group()) for match in _WORD.finditer(text.lower())), pairs_of(text)))
 
 
 def stem(word: str) -> str:
-    """A rough stem of a lower-case word, always its beginning: for marking, and for comparing messages."""
+    """Return a rough stem of a lower-case word, always its beginning: for marking, and for comparing messages."""
     return _stem(word[:MAX_WORD_CHARS])
 
 

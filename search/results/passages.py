@@ -1,4 +1,4 @@
-"""The passage of a turn that a hit shows: its place, its text, and which words of the query it contains."""
+"""Chooses the passage of a turn that a hit shows: its place, its text, and the marks of the query's words."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,19 @@ from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
-WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
+# The weight of the query's words against the cosine when a hit's passage is chosen; documents have their own, because a
+# query of documents uses their words (ADR 49).
+WORD_SHARE = 0.6
 MAX_CHARS = 400
-DOCUMENT_WORD_SHARE = 1.0  # the same in documents
+DOCUMENT_WORD_SHARE = 1.0
 LEAD_CHARS = 80
-LOOKED_INTO = 10  # hits, at most, that are looked through for a rare word which their nearest passages do not hold
-PLACES_PER_HIT = 400  # passages of such a hit
-RARE_SHARE = 0.95  # a word is rare from this share of the weight of the rarest word that any of the hits contains
+# At most this many hits are searched for a rare word that their nearest passages lack: each costs reading its messages
+# (ADR 78).
+LOOKED_INTO = 10
+PLACES_PER_HIT = 400  # the passages of such a hit that are read
+# A word is rare from this share of the weight of the rarest word that any hit contains. From .75 on, marks in documents
+# were a little worse (ADR 78).
+RARE_SHARE = 0.95
 
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
@@ -29,7 +35,7 @@ Home = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ShownPassage:
-    """A passage as a hit shows it. `start` and `end` count characters of the part's text, `marks` of `text`."""
+    """A passage for display. `start` and `end` count characters of the part's text, `marks` those of `text`."""
 
     message_id: int
     part_index: int
@@ -42,7 +48,7 @@ class ShownPassage:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A passage, how many of the query's phrases and which of its stems it contains, and its score."""
+    """A passage, the number of the query's phrases and the stems that it contains, and its score."""
 
     place: PassagePlace
     phrases: int
@@ -68,7 +74,7 @@ def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> Pendin
 
 
 def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
-    """The places of the passages that were found, by turn, nearest first."""
+    """Return the places of the passages found, by turn, nearest first."""
     found: dict[Turn, list[PassagePlace]] = {}
     for conversation, turn, *place in pending.rows():
         found.setdefault((conversation, turn), []).append(tuple(place))
@@ -83,12 +89,12 @@ def best_passages(
     weights: Mapping[str, float],
     held: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase comes first.
+    """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
-    It is one of the item's candidates, or, if none of them contains a rare word that the item contains (`held` are the
-    query's words in each), one of all its passages in elements with such a word. It is followed by further passages if
-    the item belongs to a document. Of items without candidates all passages are judged. One query for each kind of
-    source, and up to two more if there are no candidates or they lack something.
+    It is one of the item's candidates. If none of them contains a rare word that the item contains (`held` are the
+    query's words in each item), it is one of all passages in elements with such a word. Further passages follow if the
+    item belongs to a document. Without candidates, all passages of an item are judged. One query for each kind of
+    source, and up to two more if candidates are missing or lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases)
     rare = _rare(weights, held)
@@ -112,7 +118,9 @@ def _found_near(
     words: QueryStems,
     rare_words: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
-    """The known passages of items, or more of those items whose known ones lack a rare word; and their elements."""
+    """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
+    elements too.
+    """
     elements = _elements(query.owner_id, known, turns)
     found = {turn: _judged(places, elements[turn], words) for turn, places in known.items()}
     missing = {turn: _missing(found[turn], words, rare_words[turn]) for turn in known}
@@ -134,9 +142,9 @@ def _found_by_words(
     words: QueryStems,
     rare_words: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
-    """All passages of items in elements with one of these stems, and these elements.
+    """Judge all passages of items in elements with one of these stems; return these elements too.
 
-    Text that is not stored as passages, or not all of it, is split on the spot.
+    Text without stored passages is split here.
     """
     places = {} if query.space else _all_places(query, list(homes), limit=None)
     wanted = frozenset(words.longest_of_phrases).union(*stems.values())
@@ -156,8 +164,10 @@ def _judged(
     *,
     missing: frozenset[str] = frozenset(),
 ) -> list[_Judged]:
-    """The passages of these elements. If stems were missing, those with most of them come first, and then words alone
-    count, not meaning."""
+    """Judge the passages of these elements.
+
+    If stems were `missing`, passages with most of them come first, and words alone count, not the cosine.
+    """
     parts = _parts(elements)
     judged = []
     for place in places:
@@ -174,9 +184,9 @@ def _judged(
 def _judged_again(
     places: Sequence[PassagePlace], elements: Mapping[int, Element], words: QueryStems, missing: frozenset[str]
 ) -> list[_Judged]:
-    """The passages, judged by words alone, as far as they matter; none if none of them has what was missing.
+    """Judge the passages that can matter by words alone; return none if none of them has a missing stem.
 
-    A document's passages all matter, because neighbours are shown together.
+    All passages of a document matter, because neighbours are shown together.
     """
     if not any(map(_is_of_document, elements.values())):
         places = _with_any(missing.union(words.longest_of_phrases), places, elements)
@@ -187,26 +197,26 @@ def _judged_again(
 def _with_any(
     stems: Collection[str], places: Iterable[PassagePlace], elements: Mapping[int, Element]
 ) -> list[PassagePlace]:
-    """At least the passages with a word that has one of these stems, which are how words begin."""
+    """Return at least the passages with a word that begins with one of these stems."""
     texts = {key: part.text for key, part in _parts(elements).items()}
     found = ((place, texts.get(place[:2], "")[place[2] : place[3]].lower()) for place in places)
     return [place for place, text in found if any(stem in text for stem in stems)]
 
 
 def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart]:
-    """The parts of these elements by element and index."""
+    """Return the parts of these elements by element and index."""
     return {(number, part.index): part for number, element in elements.items() for part in element.parts}
 
 
 def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:
-    """The words of the query that are about as rare as the rarest that any of the items contains."""
+    """Return the words of the query that are about as rare as the rarest that any of the items contains."""
     found = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
     least = RARE_SHARE * max(found.values(), default=0.0)
     return {word for word, weight in found.items() if weight >= least}
 
 
 def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) -> frozenset[str]:
-    """The stems of these words, and of the phrases, that the item contains and these passages do not."""
+    """Return the stems of these words, and of the phrases, that the item contains and these passages lack."""
     if not judged:
         return frozenset()
     missing = words.counted(held).difference(*(passage.stems for passage in judged))
@@ -216,7 +226,7 @@ def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) 
 
 
 def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | None) -> dict[Turn, list[PassagePlace]]:
-    """The places of all passages of some items, a limited number per item. One query, or none for no items."""
+    """Return the places of all passages of some items, a limited number per item. One query, or none for no items."""
     if not turns:
         return {}
     parameters = {
@@ -235,7 +245,7 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | Non
 
 
 def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) -> list[PassagePlace]:
-    """The places to show, best first: one, or in a document runs of neighbours."""
+    """Return the places to show, best first: one, or runs of neighbours in a document."""
     if _is_of_document(texts[judged[0].place[0]]):
         return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
     return [max(judged, key=lambda passage: passage.rank).place]
@@ -252,9 +262,9 @@ def _elements(
     known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
     with_stems: Collection[str] = (),
 ) -> dict[Turn, dict[int, Element]]:
-    """The elements of the passages of each item, by id; `known` ones are not read again.
+    """Return the elements of the passages of each item, by id; `known` ones are not read again.
 
-    With stems, at least those elements that contain one of them.
+    With stems, at least the elements that contain one of them.
     """
     ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
     wanted: dict[str, set[int]] = {}
@@ -273,7 +283,7 @@ def _elements(
 
 
 def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:
-    """All elements of items that have no passages, by id."""
+    """Return all elements of items that have no passages, by id."""
     turns_of: dict[str, dict[ItemKey, Turn]] = {}
     for turn, (kind, object_id) in homes.items():
         turns_of.setdefault(kind, {})[object_id, turn[1]] = turn
@@ -285,7 +295,7 @@ def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[i
 
 
 def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePlace]:
-    """Passages split on the spot, if none are stored or no vector is available."""
+    """Return the places of passages split here, if none are stored or no vector is available."""
     kinds = shown_kinds_in(query.scope)
     return [
         (element.element_id, span.part_index, span.start, span.end, 0.0)
@@ -308,7 +318,7 @@ def _shown(text: str, place: PassagePlace, words: QueryStems) -> ShownPassage:
 
 
 def shortened(passage: ShownPassage, *, anchor: int) -> ShownPassage:
-    """A long passage cut to what a hit shows, starting shortly before the character `anchor`."""
+    """Cut a long passage to the length that a hit shows, starting shortly before the character `anchor`."""
     if len(passage.text) <= MAX_CHARS:
         return passage
     cut_at = min(max(0, anchor - LEAD_CHARS), len(passage.text) - MAX_CHARS)

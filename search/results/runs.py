@@ -1,7 +1,7 @@
-"""Which sentences of a document's section a hit marks: those that answer best, as runs of neighbours. Pure.
+"""Chooses the sentences of a document's section that a hit marks: the best ones, as runs of neighbours. Pure.
 
-The first hits of a page get the most space: they are most likely to answer, and can then be read in place. Other
-sentences of a section that answer are marked as further passages.
+The first hits of a page get the most space: they are most likely to answer, and can then be read in place. Other good
+sentences of a section are marked as further passages. Source: docs/adr/0049-what-a-hit-of-a-document-marks.md.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,27 @@ PassagePlace = tuple[int, int, int, int, float]
 """Element, part, start, end, similarity."""
 Scored = tuple[float, PassagePlace]
 
-ROOM = (400, 350, 300)  # characters of the passage that the first hits of a page mark
-ROOM_BELOW = 250  # of those below; a single sentence may be longer
-GROW_SHARE = 0.1  # of the way from a section's worst score to its best: less is not taken in
+# The characters that the first hits of a page mark.
+ROOM = (400, 350, 300)
+# For the hits below. A single sentence may be longer.
+ROOM_BELOW = 250
+# A neighbour joins a run only if its score lies above the section's worst score by this share of the way to the best.
+GROW_SHARE = 0.1
 FURTHER, FURTHER_ROOM = 2, 400
-MAX_GAP = 40  # characters between neighbours: white space, a rule, the mark of a list
+# Neighbours may be separated by this many characters: white space, a rule, the mark of a list.
+MAX_GAP = 40
 
 
 def shown_chars_at(place: int) -> int:
-    """The space, in characters, for the hit at this place of the page, from 0."""
+    """Return the space, in characters, for the hit at this place of the page, from 0."""
     return ROOM[place] if place < len(ROOM) else ROOM_BELOW
 
 
 def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
-    """The best run of sentences that fits `room` characters, then up to `FURTHER` of the rest; each sentence counts
-    once."""
+    """Return the best run of sentences that fits `room` characters, then up to `FURTHER` runs of the rest.
+
+    Each sentence counts once.
+    """
     distinct = {passage[1][:4]: passage for passage in scored}
     left = sorted(distinct.values(), key=lambda passage: passage[1][:3])
     least, most = min(left)[0], max(left)[0]
@@ -36,7 +42,7 @@ def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
 
 
 def _take_best(left: list[Scored], room: int, least: float) -> PassagePlace:
-    """Takes the best sentence out of `left`, with neighbours of at least score `least`, better ones first."""
+    """Take the best sentence out of `left`, with neighbours of at least score `least`, better ones first."""
     first = last = max(range(len(left)), key=lambda index: left[index][0])
     similarity = left[first][1][4]
     while True:
@@ -56,7 +62,7 @@ def _take_best(left: list[Scored], room: int, least: float) -> PassagePlace:
 
 
 def _joins(left: Sequence[Scored], first: int, last: int, room: int) -> bool:
-    """Whether these are consecutive in one part and fit the space."""
+    """Return whether these are consecutive in one part and fit the space."""
     places = [place for _, place in left[first : last + 1]]
     is_one_part = all(place[:2] == places[0][:2] for place in places)
     gaps = (after[2] - before[3] for before, after in pairwise(places))

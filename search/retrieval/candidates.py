@@ -15,24 +15,28 @@ NO_ITEMS: ItemKeys = np.empty(0, np.int64)
 
 
 def item_keys(source_ids: Sequence[int] | ItemKeys, item_numbers: Sequence[int] | ItemKeys) -> ItemKeys:
-    """Keys of items, sorted like (source, item)."""
+    """Return keys of items, sorted like (source, item)."""
     return (np.asarray(source_ids, dtype=np.int64) << ITEM_BITS) | np.asarray(item_numbers, dtype=np.int64)
 
 
 def split_keys(keys: ItemKeys) -> tuple[list[int], list[int]]:
-    """Source ids and item numbers of the keys."""
+    """Return the source ids and item numbers of the keys."""
     return (keys >> ITEM_BITS).tolist(), (keys & ((1 << ITEM_BITS) - 1)).tolist()
 
 
 def distinct(keys: ItemKeys) -> ItemKeys:
-    """The distinct keys, sorted: by sorting alone, which is faster than numpy's hash table."""
-    ordered = np.sort(keys, kind="stable")  # merges what is sorted in parts
+    """Return the distinct keys, sorted, without numpy's hash table, which is slower."""
+    # The stable sort merges runs that are sorted already.
+    ordered = np.sort(keys, kind="stable")
     kept: ItemKeys = np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])
     return kept
 
 
 def are_among(found: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
-    """Whether each of the items `found` is one of `keys` (sorted): numpy's `isin` would sort both once more."""
+    """Return whether each of the items `found` is one of `keys` (sorted).
+
+    numpy's `isin` would sort both once more.
+    """
     if not len(keys):
         return np.zeros(len(found), np.bool_)
     inside: NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found
@@ -40,14 +44,14 @@ def are_among(found: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
 
 
 def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
-    """`scores` of the items `found`, aligned with `keys` (sorted); NaN for keys that were not found."""
+    """Align `scores` of the items `found` with `keys` (sorted); NaN for keys that were not found."""
     return spread_all(keys, found, {"": scores})[""]
 
 
 def spread_all(
     keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores], *, unseen: float = np.nan
 ) -> dict[str, Scores]:
-    """The same for several features of the items `found`, with one lookup; `unseen` for keys that were not found."""
+    """Align several features of the items `found` with one look-up; `unseen` for keys that were not found."""
     if len(keys) == len(found) and np.array_equal(keys, found):
         return {name: scores.astype(np.float32) for name, scores in features.items()}
     columns = {name: np.full(len(keys), unseen, dtype=np.float32) for name in features}
@@ -62,18 +66,18 @@ def spread_all(
 
 
 def ranks_within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rank of each row within its group, from 0, where groups of so many rows follow each other."""
+    """Return the rank of each row within its group, from 0; groups of these sizes follow each other."""
     ranks: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return ranks
 
 
 def source_starts(keys: ItemKeys) -> NDArray[np.int64]:
-    """Where among `keys` (sorted) each source begins."""
+    """Return the index in `keys` (sorted) at which each source begins."""
     return np.flatnonzero(np.diff(keys >> ITEM_BITS, prepend=-1))
 
 
 def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
-    """For each item (keys sorted), the best score of any item in its source."""
+    """Return for each item (keys sorted) the best score of any item in its source."""
     if not len(keys):
         return scores
     starts = source_starts(keys)
@@ -82,7 +86,7 @@ def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
 
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
-    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones are ignored."""
+    """Return `order` (indices into the sorted `keys`) with the items `placed` first; unknown ones are ignored."""
     wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
     if not len(wanted) or not len(keys):
         return order
@@ -92,7 +96,7 @@ def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -
 
 
 def median(values: Scores) -> float:
-    """The median of at least one value, as numpy gives it in twice the time for a few hundred values."""
+    """Return the median of at least one value, in half of numpy's time for a few hundred values."""
     middle = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, middle)[middle])

@@ -1,6 +1,6 @@
 """The size of an owner's corpus: the basis of document frequencies, mean lengths and the choice of a vector plan.
 
-Also when each of its items was written, for a query that needs this of nearly all.
+It also has the times of all items, for a query that needs nearly all of them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,10 +18,9 @@ from search.retrieval.candidates import Scores
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), number of items, words spoken, passages, object ids, and the ids of the item
-    vectors stored last.
+    """The owner's sources: ids (sorted), numbers of items, spoken words and passages, object ids, newest item vectors.
 
-    `spoken_in` are the ids of those that contain texts in a language other than English, by language.
+    `spoken_in` are the ids of sources with texts in a language other than English, by language.
     """
 
     sources: NDArray[np.int64]
@@ -37,18 +36,18 @@ class Corpus:
         return int(self.item_counts.sum())
 
     def passages_of(self, object_id: int | None) -> int:
-        """How many passages the source of one object has, or all of them."""
+        """Return the number of passages in the source of one object, or in all sources."""
         counts = self.passage_counts
         return int((counts if object_id is None else counts[self.objects == object_id]).sum())
 
     @property
     def mean_item_length(self) -> float:
-        """In words."""
+        """Return the mean length of an item in words."""
         return float(self.lengths.sum()) / max(self.items, 1)
 
 
 def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> Scores:
-    """BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
+    """Return BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
     return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
@@ -58,11 +57,11 @@ def send_moments_query(owner_id: int) -> PendingQuery:
 
 
 class PendingCorpus:
-    """The query over the owner's sources, already sent; its result is read once and kept.
+    """A query over the owner's sources that has been sent; its result is read once and kept.
 
-    Passages and vectors are those of `space`, of which there are none without one. With `kinds` only sources of these
-    kinds count: the owner's others do not affect the results. If the items' times are wanted (`with_moments`), their
-    query is sent after it.
+    Passages and vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
+    count: other sources do not affect the results. If the items' times are wanted (`with_moments`), their query
+    follows.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class PendingCorpus:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """Waits for the row."""
+        """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
         *numbers, foreign, languages = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
@@ -90,12 +89,12 @@ class PendingCorpus:
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:
-        """Waits for the row; None if they are not wanted."""
+        """Return the times of the items; waits for the row. None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
 
 
 def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
-    """The sources by each of the languages of their texts, which are separated by blanks."""
+    """Return the sources by each of the languages of their texts, which are separated by blanks."""
     found: dict[str, list[int]] = {}
     for source, of_source in zip(sources, languages, strict=True):
         for language in of_source.split():

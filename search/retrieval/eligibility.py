@@ -1,7 +1,6 @@
-"""Which of an owner's items pass the filters of a query, for retrievers that search in this process's memory.
+"""Decides which of an owner's items pass the filters of a query, for retrievers that search in memory.
 
-PostgreSQL is asked for little: the sources that the filters exclude, and if filters concern single items, the items
-that pass them.
+PostgreSQL only returns the sources that the filters exclude and, if filters concern single items, the items that pass.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """The filters' requirements on an item; None where they have none."""
+    """The filters' requirements on an item; None for absent filters."""
 
     left_out: NDArray[np.int64]
     turns: tuple[int, int] | None
@@ -35,11 +34,11 @@ class Eligibility:
         return not len(self.left_out) and self.turns is None and self.matching is None and self.excepted is None
 
     def without(self, sources: Sequence[int]) -> "Eligibility":
-        """The same, with further sources excluded."""
+        """Return the requirements with further sources excluded."""
         return replace(self, left_out=np.concatenate([self.left_out, np.asarray(sources, np.int64)]))
 
     def admitted(self, keys: ItemKeys) -> Mask:
-        """Which of the items pass."""
+        """Return which of the items pass."""
         passing = np.ones(len(keys), np.bool_)
         if len(self.left_out):
             passing &= np.isin(keys >> ITEM_BITS, self.left_out, invert=True)
@@ -54,9 +53,9 @@ class Eligibility:
 
 
 class PendingEligibility:
-    """The queries that the filters need, already sent: at most three, often one. Their rows are read once and kept.
+    """The queries that the filters need, which have been sent: at most three, often one. Their rows are read once.
 
-    `words` are waited for only if the query has operators, whose words are looked up in the languages of the texts.
+    Waits for `words` only if the query has operators, whose words are looked up in the languages of the texts.
     """
 
     def __init__(self, owner_id: int, filters: Filters, text: QueryText, words: PendingQueryWords) -> None:
@@ -67,7 +66,7 @@ class PendingEligibility:
 
     @cached_property
     def eligibility(self) -> Eligibility:
-        """Waits for the rows."""
+        """Return the requirements; waits for the rows."""
         left_out = self._others.rows()[0][0] if self._others is not None else None
         return Eligibility(
             np.asarray(left_out or [], np.int64), self._turns, _keys(self._matching), _keys(self._excepted)
@@ -82,7 +81,7 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
 
 
 def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
-    """Send the query for the sources that do not pass the filters; None if there are no such filters."""
+    """Send the query for the sources that do not pass the filters; return None if there are no such filters."""
     conditions, parameters = source_conditions(filters, "e")
     if not conditions:
         return None
@@ -93,7 +92,7 @@ def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
 def _send_matching_query(
     owner_id: int, filters: Filters, text: QueryText, languages: Sequence[str]
 ) -> PendingQuery | None:
-    """Send the query for the items that pass the filters on single items; None if there are no such filters."""
+    """Send the query for the items that pass the filters on single items; return None if there are no such filters."""
     conditions, parameters = item_conditions(filters, text, languages)
     if not conditions:
         return None
@@ -102,7 +101,7 @@ def _send_matching_query(
 
 
 def _send_excepted_query(owner_id: int, filters: Filters) -> PendingQuery | None:
-    """Send the query for the items that the filters exclude one by one; None if there are none."""
+    """Send the query for the items that the filters exclude one by one; return None if there are none."""
     if not filters.except_turns:
         return None
     statement = load_sql("search.retrieval", "excepted_items").replace("{excepted}", excepted_sql())

@@ -1,7 +1,7 @@
-"""The features of a candidate, made by retrievers and rescoring, and the table that holds them. Pure.
+"""The features of a candidate, made by retrievers and rescoring, and the table that contains them. Pure.
 
-A feature is one number per candidate. Its name is defined here, its maker fills it in, and
-`search/ranking/weights.json` gives its weight; a ranker refuses a table that lacks a feature which it weighs.
+A feature is one number per candidate. It is named here, its maker fills it in, and `search/ranking/weights.json` gives
+its weight; a ranker refuses a table that lacks a feature which it weighs.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,23 +21,23 @@ class Feature(StrEnum):
     ITEM_COSINE = "item_cosine"  # of the item's own vector, the best chunk's
 
     BM25 = "bm25"
-    NEIGHBOUR_BM25 = "neighbour_bm25"  # the item with half of what the items beside it hold
+    NEIGHBOUR_BM25 = "neighbour_bm25"  # the item with half of its neighbours' scores
     SOURCE_BM25 = "source_bm25"  # of the whole source
-    SOURCE_BM25_RARE = "source_bm25_rare"  # the same with the idf squared: a long source holds every common word
+    SOURCE_BM25_RARE = "source_bm25_rare"  # with the idf squared: a long source contains every common word (ADR 7)
     SOURCE_BEST_BM25 = "source_best_bm25"  # the best item of the source
-    COVERAGE = "coverage"  # share of the query's idf that the item holds
-    NEIGHBOUR_COVERAGE = "neighbour_coverage"  # likewise, the items beside it included
+    COVERAGE = "coverage"  # the share of the query's idf that the item contains
+    NEIGHBOUR_COVERAGE = "neighbour_coverage"  # the same, with the item's neighbours
 
-    DATE = "date"  # how near the item is to a date that the query names
+    DATE = "date"  # closeness to a date that the query names
 
     MAX_SIM = "max_sim"
-    NEIGHBOUR_MAX_SIM = "neighbour_max_sim"  # the items beside it included
+    NEIGHBOUR_MAX_SIM = "neighbour_max_sim"  # with the item's neighbours
     PASSAGE_MAX_SIM = "passage_max_sim"  # of the best single passage
 
-    ANSWERS = "answers"  # MaxSim of the question that the item before ends with
-    ANSWERS_QUESTION = "answers_question"  # the same, only where it stands out and the query is a question
-    NAMED_SPEAKER = "named_speaker"  # MaxSim of what the named speaker says, with what they were asked
-    SETTLED = "settled"  # little of its score rests on a question that it leaves open
+    ANSWERS = "answers"  # MaxSim of the question at the end of the item before
+    ANSWERS_QUESTION = "answers_question"  # the same, only if it stands out and the query is a question
+    NAMED_SPEAKER = "named_speaker"  # MaxSim of the named speaker's words, with the question before them
+    SETTLED = "settled"  # how little of its score rests on a question that it leaves open
     MAX_SIM_BEFORE = "max_sim_before"  # MaxSim, the item before included
 
 
@@ -51,7 +51,7 @@ class MessageFeature(StrEnum):
     PASSAGE_MAX_SIM = "passage_max_sim"
     WORD_COVERAGE = "word_coverage"
     BM25 = "bm25"
-    SPEAKER = "speaker"  # the query names who speaks
+    SPEAKER = "speaker"  # the query names the speaker
     ANSWERS = "answers"  # MaxSim of the question that the message before asks
     ITEM_SCORE = "item_score"  # the score of the message's item
     NEIGHBOUR_ITEM_SCORE = "neighbour_item_score"
@@ -74,16 +74,16 @@ EXCHANGES = frozenset(
     {Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED, Feature.MAX_SIM_BEFORE}
 )
 UNSCALED = frozenset({Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED})
-"""Features that say how much they count by themselves: 0 is nothing, and they may pass 1."""
+"""Features that are not scaled within the query: 0 means no effect, and values may exceed 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureTable:
-    """Candidates, keys sorted (n,), and a column (n,) per feature, NaN where the feature's maker did not see the item.
+    """Candidates, keys sorted (n,), and a column (n,) per feature, NaN if the feature's maker did not see the item.
 
-    `unavailable` names the features that this query does not have at all, such as a date that it does not name.
-    `mean_item_length`, in words, covers everything the owner has, `item_count` says how much that is; `named_share`, 0
-    to 1, is the degree to which the best candidates are conversations between people with names.
+    `unavailable` names the features that this query does not have, such as a date that it does not name.
+    `mean_item_length`, in words, is the mean over the `item_count` items of the owner; `named_share`, 0 to 1, is the
+    degree to which the best candidates are conversations between people with names.
     """
 
     keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -94,13 +94,15 @@ class FeatureTable:
     named_share: float = 0.0
 
     def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":
-        """The table with further columns; features `of` a maker that are missing from them become unavailable."""
+        """Return the table with further columns; features `of` a maker that are missing become unavailable."""
         missing = frozenset(of) - columns.keys()
         return replace(self, columns={**self.columns, **columns}, unavailable=self.unavailable | missing)
 
     @property
     def similarities(self) -> Scores:
-        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 if no vector was compared."""
+        """Return (n,) from 0 to 1: the better cosine of the item and its nearest passage, 0 if no vector was
+        compared.
+        """
         nothing = np.zeros(len(self.keys), np.float32)
         cosines = [self.columns[name] for name in (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE) if name in self.columns]
         best: Scores = np.fmax.reduce([nothing, *cosines]).clip(max=1)

@@ -1,4 +1,4 @@
-"""Filters as SQL, for use inside the statements of every retriever: on the source, and on the item itself."""
+"""Builds SQL from filters, for use inside the statements of all retrievers: on the source, and on the item itself."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +15,10 @@ CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 def filter_sql(
     filters: Filters, text: QueryText, *, languages: Sequence[str] = (), document: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """A condition and its parameters, for a query whose parameters hold `owner`.
+    """Return a condition and its parameters, for a query whose parameters include `owner`.
 
-    `document` is the alias of the item's lexical document in the query, or None if the query reads
-    vectors `e` and the document must be looked up.
+    `document` is the alias of the item's lexical document in the query, or None if the query reads vectors `e` and the
+    document must be looked up.
     """
     row = document or "e"
     conditions, parameters = source_conditions(filters, row)
@@ -44,15 +44,15 @@ def excepted_sql() -> str:
 
 
 def excepted_parameters(filters: Filters) -> dict[str, Any]:
-    """The parameters of `excepted_sql` besides the owner."""
+    """Return the parameters of `excepted_sql` without the owner."""
     conversations, numbers = zip(*filters.except_turns, strict=True)
     return {"excepted_conversations": list(conversations), "excepted_numbers": list(numbers)}
 
 
 def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on the source of `row`, and their parameters.
+    """Return conditions on the source of `row`, and their parameters.
 
-    Where few sources are excluded, those are named instead of the rest, so that the common case costs nothing per row.
+    If few sources are excluded, these are named instead of the rest, so that the common case costs nothing per row.
     """
     conditions: list[str] = []
     left_out, parameters = _left_out(filters)
@@ -76,7 +76,7 @@ def _sources_where(condition: str) -> str:
 
 
 def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on the excluded sources, of which few people have many, and their parameters."""
+    """Return conditions on the excluded sources, of which most owners have few, and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     if filters.archived is False:
@@ -91,13 +91,13 @@ def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
 
 
 def phrase_sql(phrase: str, languages: Sequence[str]) -> str:
-    """An SQL expression that matches the phrase in texts in English and in these languages."""
+    """Return an SQL expression that matches the phrase in texts in English and in these languages."""
     configurations = map(configuration_of, ("", *languages))
     return " || ".join(f"phraseto_tsquery('{configuration}', {phrase})" for configuration in configurations)
 
 
 def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on an item's lexical document `d`, and their parameters. `languages` are the owner's."""
+    """Return conditions on an item's lexical document `d`, and their parameters. `languages` are the owner's."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for name, operator in (("after", ">="), ("before", "<=")):

@@ -1,4 +1,4 @@
-"""The passages and items of a large owner nearest to a query by binary codes, compared in this process.
+"""Finds the nearest passages and items of a large owner by binary codes, compared in this process.
 
 A Hamming scan over all of them keeps few; these are compared asymmetrically, the query uncoded, which tells far better
 how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-hamming-scan-or-index.md.
@@ -20,19 +20,19 @@ from search.vectors.item_codes import current_item_codes
 
 @dataclass(frozen=True, slots=True)
 class ScannedVectors:
-    """Vectors by their approximate cosines to the query, (n,): ids, the keys of their items, and these cosines."""
+    """Vectors with approximate cosines to the query, (n,): ids, the keys of their items, and these cosines."""
 
     ids: NDArray[np.int64]
     items: ItemKeys
     similarities: Scores
 
     def parted(self, count: int) -> tuple["ScannedVectors", "ScannedVectors"]:
-        """The most similar `count`, and the rest; of equals, the newest come first."""
+        """Return the most similar `count` vectors, and the rest; of equals, the newest come first."""
         order = np.lexsort((-self.ids, -self.similarities))
         return self.those(order[:count]), self.those(order[count:])
 
     def of_ids(self, ids: Sequence[int]) -> "ScannedVectors":
-        """The vectors with these ids, all of which are here, in the order of the ids."""
+        """Return the vectors with these ids, all of which are present, in the order of the ids."""
         order = np.argsort(self.ids)
         return self.those(order[np.searchsorted(self.ids, ids, sorter=order)])
 
@@ -44,16 +44,16 @@ NO_VECTORS = ScannedVectors(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.floa
 
 
 def blocks_of(query: PreparedQuery) -> Blocks | None:
-    """The blocks of the owner's passages, None if there are none.
+    """Return the blocks of the owner's passages, None if there are none.
 
-    Waits for their digest, and queries what changed since this process last looked, if anything.
+    Waits for their digest, and reads the blocks that this process lacks, if any.
     """
     pending_digest = query.pending_digest or send_digest_query(query.owner_id, query.active_space)
     return current_blocks(query.owner_id, query.active_space, pending_digest)
 
 
 def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> ScannedVectors:
-    """The passages whose binary codes differ least from the query's, in no particular order.
+    """Return the passages whose binary codes differ least from the query's, in no particular order.
 
     At most `limit`: among equally distant ones, the newest.
     """
@@ -65,9 +65,9 @@ def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> Sc
 
 
 def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
-    """The owner's item vectors whose binary codes differ least from the query's, in no particular order.
+    """Return the owner's item vectors whose binary codes differ least from the query's, in no particular order.
 
-    At most `limit`: among equally distant ones, the newest. Queries the codes that this process lacks, if any.
+    At most `limit`: among equally distant ones, the newest. Reads the codes that this process lacks, if any.
     """
     codes = current_item_codes(
         query.owner_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
@@ -83,7 +83,7 @@ def _scan(
     limit: int,
     wanted: Mask | None = None,
 ) -> ScannedVectors:
-    """The nearest of the `wanted` vectors whose items pass the query's filters; with None, all are wanted."""
+    """Return the nearest of the `wanted` vectors whose items pass the query's filters; with None, all are wanted."""
     if not query.eligibility.admits_all:
         admitted = query.eligibility.admitted(items)
         wanted = admitted if wanted is None else wanted & admitted
@@ -93,7 +93,9 @@ def _scan(
 
 
 def estimated_cosines(known: ScannedVectors, cosines: Scores, others: ScannedVectors) -> Scores:
-    """The cosines of vectors that were compared by code alone, by the line through the exact ones of `known`."""
+    """Estimate the cosines of vectors that were compared by code alone, by the line through the exact ones of
+    `known`.
+    """
     mean, mean_cosine = known.similarities.mean(), cosines.mean()
     deviations = known.similarities - mean
     variance = (deviations**2).mean()
@@ -103,7 +105,10 @@ def estimated_cosines(known: ScannedVectors, cosines: Scores, others: ScannedVec
 
 
 def _least_of(wanted: Mask, distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The same as `_least`, of the `wanted` alone. Marks the others in `distances`, which is faster than a copy."""
+    """Return the same as `_least`, of the `wanted` alone.
+
+    Marks the others in `distances`, which is faster than a copy.
+    """
     beyond = distances.max(initial=0) + 1
     distances[~wanted] = beyond
     places = _least(distances, ids, limit)
@@ -112,7 +117,7 @@ def _least_of(wanted: Mask, distances: NDArray[np.uint16], ids: NDArray[np.int64
 
 
 def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The places of the `limit` smallest distances; among ties for the last, the highest ids."""
+    """Return the places of the `limit` smallest distances; among ties for the last, the highest ids."""
     cutoff = int(np.searchsorted(np.cumsum(np.bincount(distances)), limit))
     nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
     newest = as_far[np.argsort(-ids[as_far], kind="stable")]

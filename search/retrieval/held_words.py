@@ -1,4 +1,4 @@
-"""Which of a query's words the items contain, known from their postings without reading their texts."""
+"""Finds which of a query's words the items contain, from their postings, without reading their texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class HeldWords:
 
     @classmethod
     def of_terms(cls, counts: WordCounts, terms: Sequence[str], words: Sequence[QueryWord]) -> "HeldWords":
-        """`terms` are lexemes of the words."""
+        """Create the values; `terms` are lexemes of the words."""
         written: dict[str, set[str]] = {term: set() for term in terms}
         for word in words:
             if word.lexeme in written:
@@ -27,7 +27,7 @@ class HeldWords:
         return cls(counts, [frozenset(written[term]) for term in terms])
 
     def of_items(self, keys: ItemKeys) -> list[frozenset[str]]:
-        """The words that each of a few items contains: none of an item that was found by its meaning alone."""
+        """Return the words that each of a few items contains; none for an item found by its vector alone."""
         found: list[frozenset[str]] = [frozenset()] * len(keys)
         if not len(self.counts.keys):
             return found

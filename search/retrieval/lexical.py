@@ -1,4 +1,4 @@
-"""The lexical retriever: which items contain which words of the query, weighted by how rare the words are.
+"""The lexical retriever finds the items that contain words of the query, weighted by the words' idf.
 
 The items and word counts come from postings cached in this process (`search/postings`), however long the items are;
 BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-bm25-in-arrays.md,
@@ -25,7 +25,8 @@ from search.retrieval.query_words import QueryWord
 from search.retrieval.retriever import Candidates
 from search.retrieval.word_scores import RANKS, Ints, WordCounts, joined_counts, word_features
 
-MAX_TERMS = 40  # of a very long query, the first
+# Of a very long query, only the first terms are looked up.
+MAX_TERMS = 40
 SCOPE_COLUMNS = {
     "user": ("spoken", "A"),
     "assistant": ("spoken", "B"),
@@ -33,10 +34,11 @@ SCOPE_COLUMNS = {
     "tool": ("unspoken", "D"),
 }
 HOMES = {"spoken": PostingBlock.Home.SPOKEN, "unspoken": PostingBlock.Home.UNSPOKEN}
-SYSTEM_LETTER = "C"  # in `spoken`: system prompts, whose words find an item and do not count
+# The letter of system prompts in `spoken`: their words find an item but are not counted.
+SYSTEM_LETTER = "C"
 
 Forms = Mapping[str, frozenset[str]]
-"""The lexemes that a term is looked up under, each with the languages of the sources where it counts."""
+"""The lexemes under which a term is looked up, each with the languages of the sources in which it counts."""
 EVERYWHERE: frozenset[str] = frozenset()
 """No language: a lexeme that counts in all sources."""
 
@@ -48,7 +50,7 @@ class LexicalRetriever:
     needs_vector = False
 
     def applies(self, query: PreparedQuery) -> bool:
-        return True  # a search by meaning alone needs the weights of the words, too
+        return True  # a search by meaning alone needs the weights of the words too
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPostings":
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
@@ -58,12 +60,12 @@ class LexicalRetriever:
 
 @dataclass(frozen=True, slots=True)
 class PendingPostings:
-    """The queries for the digests of the owner's postings by column, already sent."""
+    """The queries for the digests of the owner's postings by column, which have been sent."""
 
     digests: Mapping[str, PendingQuery]
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """For a search by meaning, only the weights of the words."""
+        """Return the items found and their features; for a search by meaning, only the weights of the words."""
         terms = _terms(query.words)
         found = self._counts(query, terms, corpus.spoken_in) if terms else WordCounts.nothing()
         weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
@@ -81,7 +83,7 @@ class PendingPostings:
     def _counts(
         self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
     ) -> WordCounts:
-        """How often each eligible item contains each term; sources that are not packed yet take another statement.
+        """Count the terms in each eligible item; sources that are not packed yet take another statement.
 
         `spoken_in` are the sources with texts in languages other than English.
         """
@@ -100,14 +102,14 @@ class PendingPostings:
 
 
 def _letters(column: str, scope: frozenset[str]) -> str:
-    """The letters of the weights in scope in a column."""
+    """Return the letters of the weights in scope in a column."""
     return "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
 
 
 def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
-    """Distinct lexemes of the words without stop words (with them if there are no others), each with its forms.
+    """Return distinct lexemes of the words without stop words (with them if there are no others), and their forms.
 
-    What "longest" is in German, "long", counts in German sources only: in an English one it is another word.
+    The German lexeme of "longest", "long", counts in German sources only: in an English source it is another word.
     """
     terms: dict[str, dict[str, frozenset[str]]] = {}
     for word in [word for word in words if not word.is_stop_word] or words:
@@ -119,7 +121,7 @@ def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
 
 
 def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
-    """The idf of each word; a stop word counts as if nearly every item contained it."""
+    """Return the idf of each word; a stop word counts as if nearly every item contained it."""
     common = float(inverse_document_frequency(np.array([int(items * 0.7)]), items)[0])
     return {word.written: idf.get(word.lexeme, common) for word in words}
 
@@ -134,7 +136,7 @@ def _packed_counts(
     letters: str,
     eligibility: Eligibility,
 ) -> WordCounts:
-    """The terms' counts from the postings, each the sum of its forms, for eligible items."""
+    """Return the terms' counts in eligible items from the postings, each the sum of its forms."""
     if not postings.segments:
         return WordCounts.nothing()
     stands = postings.occurrences([lexeme for forms in terms for lexeme in forms])
@@ -142,7 +144,7 @@ def _packed_counts(
         languages = [of_lexeme for forms in terms for of_lexeme in forms.values()]
         stands = stands.of(_in_their_languages(stands, languages, postings.keys >> ITEM_BITS, spoken_in))
     term_of = np.repeat(np.arange(len(terms)), [len(forms) for forms in terms])
-    cells = term_of[stands.words] * len(postings.keys) + stands.places  # of `counts`, row by row
+    cells = term_of[stands.words] * len(postings.keys) + stands.places  # indices into the flattened `counts`
     counts = np.zeros((len(terms), len(postings.keys)), np.float32)
     for letter in letters:
         own = stands.letters == ord(letter) - ord("A")
@@ -158,7 +160,7 @@ def _packed_counts(
 def _in_their_languages(
     stands: Occurrences, languages: Sequence[frozenset[str]], sources: Ints, spoken_in: Mapping[str, Sequence[int]]
 ) -> Mask:
-    """Which of the occurrences are in a source in their lexeme's language; `sources` (n,) are the items'."""
+    """Return which of the occurrences are in a source in their lexeme's language; `sources` (n,) are the items'."""
     counted = np.ones(len(stands.words), np.bool_)
     for group in {group for group in languages if group}:
         numbers = [number for number, of_lexeme in enumerate(languages) if of_lexeme == group]
@@ -168,13 +170,13 @@ def _in_their_languages(
     return counted
 
 
-# --- counts of what is not packed yet --------------------------------------------------------------
+# --- counts of unpacked sources --------------------------------------------------------------
 
 
 def unpacked_statement(
     column: str, terms: Sequence[str], query: PreparedQuery, sources: Sequence[int]
 ) -> tuple[str, dict[str, Any]]:
-    """The SQL that finds the items of `sources` with the terms in one column, where postings are not packed yet."""
+    """Return the SQL that finds the items of unpacked `sources` with the terms in one column."""
     letters = _letters(column, query.scope)
     mask = "" if len(letters) == 2 else f":{letters}"
     return load_sql("search.retrieval", "lexical_matches").replace("{column}", column), {
@@ -186,13 +188,13 @@ def unpacked_statement(
 
 
 def _quoted(lexeme: str) -> str:
-    """The lexeme as a literal in tsquery syntax."""
+    """Return the lexeme as a literal in tsquery syntax."""
     escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
 
 def _ranked_counts(rows: Sequence[tuple[Any, ...]], eligibility: Eligibility) -> WordCounts:
-    """Counts recovered from `ts_rank`: for a word that occurs n times it is the sum over 1/i**2, scaled."""
+    """Return counts recovered from `ts_rank`: for a word that occurs n times it is the sum over 1/i**2, scaled."""
     if not rows:
         return WordCounts.nothing()
     keys: list[ItemKeys] = [item_keys(row[1], row[2]) for row in rows]

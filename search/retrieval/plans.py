@@ -1,4 +1,4 @@
-"""Checks that the plans of every search's queries use the indexes they need.
+"""Checks that the plans of all queries of a search use the indexes they need.
 
 The planner may rightly scan a small table as a whole, so the plans are requested without sequential scans: a query that
 then still reads a whole table has lost its index. They are requested as searches run, under policies.
@@ -23,23 +23,24 @@ from search.retrieval.dense import items_statement, passages_statement
 from search.retrieval.prepared import PreparedQuery
 
 PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
-DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
+DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any one of the named indexes
     "passages_exact": (PASSAGES,),
-    "passages_named": ("search_passage_pkey", PASSAGES),  # by id, or, of an owner with hardly more, by owner
+    "passages_named": ("search_passage_pkey", PASSAGES),  # by id; by owner if the owner has hardly more passages
     "items_exact": (ITEMS, NEWEST_ITEMS),  # either begins with the owner
     "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, ITEMS),  # likewise
 }
 POSTINGS_INDEX = "posting_block_owner"
 MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
-VACUUMED_SHARE = 0.9  # of a table's pages; if fewer are, reading an index alone spares nothing yet
+# If fewer of a table's pages are vacuumed, an index-only scan saves nothing yet.
+VACUUMED_SHARE = 0.9
 TEXT = QueryText("some words")
 
 
 def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[str, str]:
     """Return the queries that do not use their index, with that index.
 
-    Looks at the plans for the owner of the most passages, if there are `at_least` that many: the planner may rightly
+    Checks the plans for the owner of the most passages, if that owner has `at_least` this many: the planner may rightly
     read a tiny archive by another index. Raises: EmbedderUnavailable.
     """
     statements = _statements_in_use(space, at_least)
@@ -59,18 +60,20 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
 
 
 def _reads_item_codes_from_index(owner_id: int, space: EmbeddingSpace) -> bool:
-    """Also true before the first vacuum, when another way may seem as good."""
+    """Return whether the codes come from the index alone; also true before the first vacuum, when plans cost the
+    same.
+    """
     return not is_vacuumed(ItemEmbedding._meta.db_table) or ITEMS in item_codes_plan(owner_id, space)
 
 
 def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
     plan = dense_plan(name, owner_id, space)
-    with beside(owner_id):  # whose group's tables are looked at
+    with beside(owner_id):  # whose group has the tables
         return is_as_expected(name, space, plan)
 
 
 def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
-    """The dense statements that searches run here, each with the owner of the most rows that it searches.
+    """Return the dense statements in use, each with the owner of the most rows that it searches.
 
     Binary codes are used for large owners only: for a small one the planner rightly chooses another way.
     """
@@ -85,19 +88,21 @@ def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
 
 
 def _by_size(rows: QuerySet[Any]) -> list[tuple[int, int]]:
-    """The owner with the largest sum of `size` and that sum, or nothing."""
+    """Return the owner with the largest sum of `size` and that sum, or nothing."""
     return list(rows.values("owner").annotate(sum=Sum("size")).order_by("-sum").values_list("owner", "sum")[:1])
 
 
 def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
-    """The alternatives of which the plan of this dense retriever must contain one."""
+    """Return the alternatives of which the plan of this dense retriever must contain one."""
     if name == "passages_indexed":
         return (vector_index.index_name(space),)
     return DENSE_PLANS[name]
 
 
 def is_vacuumed(table: str) -> bool:
-    """Whether most pages of the table are known to contain no dead rows, so that an index-only scan is possible."""
+    """Return whether most pages of the table are known to contain no dead rows, so that an index-only scan is
+    possible.
+    """
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.retrieval", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
         row = cursor.fetchone()
@@ -109,7 +114,7 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
-    """The plan of a dense retriever. Raises: EmbedderUnavailable."""
+    """Return the plan of a dense retriever. Raises: EmbedderUnavailable."""
     with acting_for(owner_id):
         embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
         query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
@@ -118,13 +123,14 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
         else:
             statement, parameters = items_statement(name, query, PendingCorpus(owner_id, space).corpus)
     forbidden = ["enable_seqscan"]
-    if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
+    # With few rows a sort would be cheaper; with many it never is.
+    if name == "passages_indexed":
         forbidden += ["enable_sort", "enable_bitmapscan"]
     return plan_of(statement, parameters, forbidden, owner_id=owner_id)
 
 
 def postings_plan(owner_id: int) -> str:
-    """The plan of the query for the digest of an owner's blocks of postings."""
+    """Return the plan of the query for the digest of an owner's blocks of postings."""
     parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
     return plan_of(
         load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
@@ -132,14 +138,14 @@ def postings_plan(owner_id: int) -> str:
 
 
 def moments_plan(owner_id: int) -> str:
-    """The plan of the query for when all of an owner's items were written."""
+    """Return the plan of the query for the times of all of an owner's items."""
     parameters: dict[str, object] = {"owner": owner_id}
     forbidden = ["enable_seqscan", "enable_bitmapscan"]
     return plan_of(load_sql("search.retrieval", "owner_moments"), parameters, forbidden, owner_id=owner_id)
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
-    """The plan of the query for the digest of an owner's blocks of binary codes."""
+    """Return the plan of the query for the digest of an owner's blocks of binary codes."""
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
     return plan_of(
         load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
@@ -147,7 +153,7 @@ def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
 
 
 def item_codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
-    """The plan of the query for the binary codes of all of an owner's item vectors."""
+    """Return the plan of the query for the binary codes of all of an owner's item vectors."""
     sources = list(Source.objects.filter(owner=owner_id).values_list("pk", flat=True))
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk, "sources": sources}
     return plan_of(
@@ -156,7 +162,7 @@ def item_codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
 
 
 def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, owner_id: int) -> str:
-    """The plan of a statement as the application runs it for this owner, with these planner methods disabled."""
+    """Return the plan of a statement as the application runs it for this owner, with these planner methods disabled."""
     with acting_for(owner_id), transaction.atomic(), connection.cursor() as cursor:
         for setting in forbidden:
             cursor.execute(f"SET LOCAL {setting} = off")

@@ -1,4 +1,4 @@
-"""A query prepared once for every stage of a search: its owner, its words, its filters, its vectors.
+"""A query prepared once for all stages of a search: its owner, its words, its filters, its vectors.
 
 Its words (`query_words.py`) and its filters (`eligibility.py`) are looked up while it is embedded (`dense.py`): reading
 them waits for PostgreSQL.
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """The input of every stage. `space` is None if no vectors are compared, and then so is `embedding`.
+    """The input of all stages. `space` and `embedding` are None if no vectors are compared.
 
-    `notes` tell the caller what could not be done as requested. `time` is what the text says about when.
+    `notes` name the parts of the request that could not be fulfilled. `time` is the time that the text names.
     """
 
     owner_id: int
@@ -46,38 +46,38 @@ class PreparedQuery:
     time: TimeReading | None = None
     pending_words: PendingQueryWords | None = field(default=None, repr=False)
     pending_eligibility: PendingEligibility | None = field(default=None, repr=False)
-    pending_digest: PendingQuery | None = field(default=None, repr=False)  # of the blocks that are scanned, if any
+    pending_digest: PendingQuery | None = field(default=None, repr=False)  # of blocks to be scanned, if any
 
     @property
     def words(self) -> tuple[QueryWord, ...]:
-        """Waits for them the first time; none if they were not looked up."""
+        """Return the words; waits for them the first time. Empty if they were not looked up."""
         return self.pending_words.words if self.pending_words else ()
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Of the owner's texts, besides English; known with the words."""
+        """Return the languages of the owner's texts other than English; known with the words."""
         return self.pending_words.languages if self.pending_words else ()
 
     @property
     def eligibility(self) -> Eligibility:
-        """Which items pass the filters, of a query that was looked up; waits for it the first time."""
+        """Return which items pass the filters of a query that was looked up; waits for it the first time."""
         assert self.pending_eligibility is not None
         return self.pending_eligibility.eligibility
 
     @property
     def passage_kinds(self) -> list[int]:
-        """The kinds of passages in scope, as stored; only those of the sources that are searched."""
+        """Return the stored numbers of the passage kinds in scope, only those of the sources that are searched."""
         wanted = self.filters.kinds
         held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
         return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
 
     @property
     def is_of_documents_alone(self) -> bool:
-        """Whether only documents are searched."""
+        """Return whether only documents are searched."""
         return self.passage_kinds == [KINDS["document"]]
 
     def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
-        """Parameters of a statement that finds the passages of some items nearest to the query."""
+        """Return parameters of a statement that finds the passages of some items nearest to the query."""
         sources, items = split_keys(keys)
         return {
             "owner": self.owner_id,
@@ -90,39 +90,42 @@ class PreparedQuery:
 
     @property
     def shown_kinds(self) -> list[int]:
-        """The kinds of passages that are shown and recalled, as stored."""
+        """Return the stored numbers of the passage kinds that are shown and recalled."""
         return [KINDS[kind] for kind in shown_kinds_in(self.scope)]
 
     @property
     def vector(self) -> Vector:
-        """(dim,) float32, unit length."""
+        """Return the query's vector, (dim,) float32, unit length."""
         assert self.embedding is not None
         return self.embedding.vector
 
     def looked_up(self) -> "PreparedQuery":
-        """The query with its words and the items that pass its filters, for which PostgreSQL is asked now."""
+        """Send the queries for the words and for the items that pass the filters; return the query with both."""
         words = PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds)
         eligibility = PendingEligibility(self.owner_id, self.filters, self.text, words)
         return replace(self, pending_words=words, pending_eligibility=eligibility)
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
-        """The query with its vectors, which belong to its space."""
+        """Return the query with its vectors, which belong to its space."""
         return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
 
     def by_words_only(self, error: EmbedderUnavailable) -> "PreparedQuery":
-        """The query without a space, and with a note that says why."""
+        """Return the query without a space, and with a note that gives the reason."""
         logger.warning("Searching by words only: %s", error)
         return replace(self, space=None, notes=(*self.notes, f"Searched by words only: {error}"))
 
     @property
     def active_space(self) -> EmbeddingSpace:
-        """The space of a query that is compared by vectors."""
+        """Return the space of a query that is compared by vectors."""
         assert self.space is not None
         return self.space
 
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """The query with the space that it will be embedded in; the first ever makes that space. One query."""
+    """Return the query with the space in which it will be embedded; the first search ever creates that space.
+
+    One query.
+    """
     by_vectors = query.mode != "full_text"
     prepared = PreparedQuery(
         owner_id=owner_id,

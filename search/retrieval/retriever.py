@@ -1,7 +1,7 @@
-"""What a retriever is: it finds candidates for a query and describes them by features.
+"""Defines a retriever, which finds candidates for a query and describes them by features.
 
-A retriever's queries are sent before they are read: PostgreSQL works on one while another is computed. To add one,
-write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
+one, write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,10 +20,9 @@ from search.vectors.blocks import Blocks
 class Candidates:
     """The result of one retriever.
 
-    `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, describe,
-    which may be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held`
-    which items contain them, if the retriever knows it. `scanned` are the codes of the owner's passages, if it compared
-    them.
+    `found` are the items that become candidates; `keys` (sorted) are the items of the arrays in `features`, which may
+    be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held` which
+    items contain them, if the retriever knows. `scanned` are the codes of the owner's passages, if it compared them.
     """
 
     found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -36,10 +35,10 @@ class Candidates:
 
 
 class PendingCandidates(Protocol):
-    """A retriever's queries, already sent."""
+    """A retriever's queries, which have been sent."""
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """Waits for the rows; `query` has been embedded by now, if possible."""
+        """Return the result; waits for the rows. `query` has been embedded by now, if possible."""
 
 
 class Retriever(Protocol):
@@ -47,25 +46,30 @@ class Retriever(Protocol):
 
     @property
     def features(self) -> Collection[str]:
-        """The features that it makes."""
+        """Return the features that it makes."""
 
     @property
     def needs_vector(self) -> bool:
-        """Whether it is sent after the query has been embedded, and not at all without a vector."""
+        """Return whether it needs the query's vector: then it is sent after embedding, and not at all without a
+        vector.
+        """
 
     def applies(self, query: PreparedQuery) -> bool:
-        """Whether it can find anything in the query's scope and mode."""
+        """Return whether it can find items in the query's scope and mode."""
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> PendingCandidates:
-        """Send its queries. Only a retriever that needs the vector may read `corpus` or the query's words here: others
-        would keep the model waiting."""
+        """Send its queries.
+
+        Only a retriever that needs the vector may read `corpus` or the query's words here: others would delay the
+        model.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """All candidates in one table, the query as it was searched for, its words' idf and which items contain them.
+    """All candidates in one table, the query as searched, its words' idf and which items contain them.
 
-    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/moments.py`);
+    `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/moments.py`);
     `scanned` are the codes of the owner's passages, if those were compared.
     """
 

@@ -1,4 +1,4 @@
-"""The chips of the search box, which is on every page, whether or not its view deals with searching."""
+"""The chips of the search box, which is on all pages, also on those whose view does not search."""
 
 from typing import Any
 
@@ -12,5 +12,5 @@ register = template.Library()
 
 @register.simple_tag
 def chips_in(box: Any) -> list[Chip]:
-    """The chips of a box; those of an empty box if the page has none. No query."""
+    """Return the chips of a box; those of an empty box if the page has none. No query."""
     return chips_of(box if isinstance(box, SearchBox) else SearchBox())

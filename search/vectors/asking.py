@@ -1,17 +1,17 @@
-"""Whether a passage is a question to the other speaker. Pure.
+"""Detects whether a passage is a question to the other speaker. Pure.
 
-The answer follows a question, so the question tells what the next message is about.
+The answer follows a question, so the question names the topic of the next message.
 """
 
 from search.sources import Kind
 
-MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # also those of wide scripts, of Arabic and of Greek
+MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # full-width, Arabic and Greek ones too
 SHORT_CHARS, END_CHARS = 200, 60
 _AFTER_MARK = " \t\r\n\"'*_)]}\u201d\u2019\u00bb"
 
 
 def is_asking(kind: Kind, text: str) -> bool:
-    """Whether prose of a user or an assistant ends in a question mark, or is short and has one near its end."""
+    """Return whether prose of a user or an assistant ends in a question mark, or is short and has one near its end."""
     if kind not in {"user", "assistant"}:
         return False
     if text.rstrip(_AFTER_MARK).endswith(MARKS):

@@ -1,7 +1,7 @@
-"""The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has cached, as arrays.
+"""Caches the blocks of binary codes of large owners (`search/vectors/codes.py`) as arrays.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; if it differs from that of the cached ones, the
-missing blocks are fetched. Nothing can be outdated: a block that changed has another id.
+missing blocks are fetched. The cache cannot be outdated: a block that changed has another id.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Codes:
 
     @classmethod
     def unpacked(cls, entries: bytes, codes: bytes) -> "Codes":
-        """The contents of blocks, concatenated."""
+        """Create the values from the contents of blocks, concatenated."""
         entry = np.frombuffer(entries, ENTRY)
         rows = np.frombuffer(codes, np.uint8).reshape(len(entry), -1)
         return cls(
@@ -47,14 +47,14 @@ class Codes:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         return self.ids.nbytes + self.items.nbytes + self.kinds.nbytes + self.words.nbytes
 
     def those(self, wanted: NDArray[np.bool_] | NDArray[np.int64]) -> "Codes":
         return Codes(self.ids[wanted], self.items[wanted], self.kinds[wanted], self.words[:, wanted])
 
     def are_of(self, kinds: Sequence[int]) -> NDArray[np.bool_]:
-        """Which passages are of one of these kinds."""
+        """Return which passages are of one of these kinds."""
         wanted = np.zeros(256, np.bool_)
         wanted[list(kinds)] = True
         return wanted[self.kinds]
@@ -69,7 +69,7 @@ class Codes:
 
 
 def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
-    """The distances of binary codes (words, n) from that of the question (dim,): (n,)."""
+    """Return the distances of binary codes (words, n) from the code of the question (dim,): (n,)."""
     code = np.frombuffer(encode_vectors(question[None]), np.uint8)
     differing = np.zeros(words.shape[1], np.uint16)
     for column, word in zip(words, as_words(code[None])[:, 0], strict=True):
@@ -78,7 +78,7 @@ def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
 
 
 def code_similarities(words: Words, question: Vector) -> Scores:
-    """The approximate cosines (n,) of the question (dim,) to vectors given by their binary codes (words, n)."""
+    """Return the approximate cosines (n,) of the question (dim,) to vectors given by their binary codes (words, n)."""
     rows = np.ascontiguousarray(words.T).view(np.uint8)
     (found,) = similarities(question[None], rows)
     return np.asarray(found, np.float32)
@@ -87,13 +87,13 @@ def code_similarities(words: Words, question: Vector) -> Scores:
 def _first_of_each(
     groups: NDArray[np.int64], values: NDArray[Any], ids: NDArray[np.int64], limit: int
 ) -> NDArray[np.int64]:
-    """The places of the `limit` least values of each group (sorted), in this order; of equals, the oldest."""
+    """Return the places of the `limit` least values of each group (sorted), in this order; of equals, the oldest."""
     order = np.lexsort((ids, values, groups))
     return order[ranks_within(np.bincount(groups)) < limit]
 
 
 def as_words(rows: NDArray[np.uint8]) -> Words:
-    """Rows of bytes (n, bytes) as columns of the largest machine words that fit: (words, n)."""
+    """Convert rows of bytes (n, bytes) to columns of the largest machine words that fit: (words, n)."""
     word = next(word for word in _WORD_SIZES if rows.shape[1] % np.dtype(word).itemsize == 0)
     return np.ascontiguousarray(np.ascontiguousarray(rows).view(word).T)
 
@@ -110,24 +110,27 @@ class Blocks:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         return self.codes.size + 3 * self.ids.nbytes + 3 * self.codes.ids.nbytes
 
     @cached_property
     def items(self) -> ItemKeys:
-        """The item of each passage."""
+        """Return the item of each passage."""
         return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
 
     @cached_property
     def kinds(self) -> frozenset[int]:
-        """The kinds of all passages."""
+        """Return the kinds of all passages."""
         return frozenset(np.unique(self.codes.kinds).tolist())
 
     def nearest_of_items(
         self, items: ItemKeys, question: Vector, kinds: Sequence[int], limit: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ids of the passages of each item most similar to the question (dim,) by their codes, item by item,
-        and how many of each item: at most `limit`, chosen among twice as many of the least Hamming distance."""
+        """Return the ids of the passages of each item most similar to the question (dim,) by code, and how many per
+        item.
+
+        The ids come item by item, at most `limit` of each, chosen among twice as many of the least Hamming distance.
+        """
         places, counts = self._places_of(items)
         of_item = np.repeat(np.arange(len(items)), counts)
         wanted = self.codes.are_of(kinds)[places]
@@ -140,7 +143,7 @@ class Blocks:
         return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
 
     def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the passages of these items, item by item, and how many each item has."""
+        """Return the places of the passages of these items, item by item, and the number of each item's passages."""
         ordered, places = self._by_item
         starts = np.searchsorted(ordered, items)
         counts = np.searchsorted(ordered, items, side="right") - starts
@@ -148,12 +151,13 @@ class Blocks:
 
     @cached_property
     def _by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
-        """The items of the passages, sorted, and the passages' places in this order."""
+        """Return the items of the passages, sorted, and the passages' places in this order."""
         order = np.argsort(self.items, kind="stable")
         return self.items[order], order
 
 
-CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)  # 100,000 passages take 8 MB
+# 100,000 passages take 8 MB.
+CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 
 def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
@@ -162,12 +166,12 @@ def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
 
 
 def send_digest_query_if_cached(owner_id: int, space: EmbeddingSpace) -> PendingQuery | None:
-    """Send it for an owner whose blocks this process has cached, as a search of theirs is going to need it."""
+    """Send it for an owner whose blocks this process has cached, since the owner's search will need it."""
     return send_digest_query(owner_id, space) if CACHE.get(owner_id, space.pk) is not None else None
 
 
 def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
-    """The owner's current blocks, None if there are none. No query if the cached ones are current."""
+    """Return the owner's current blocks, None if there are none. No query if the cached ones are current."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
         CACHE.drop(owner_id, space.pk)
@@ -181,7 +185,7 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
 
 
 def _renewed(owner_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blocks | None:
-    """The current blocks, without reading cached ones again."""
+    """Read the current blocks, except cached ones."""
     known = [] if cached is None else cached.ids.tolist()
     parameters = {"owner": owner_id, "space": space.pk, "cached": known}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()

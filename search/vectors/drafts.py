@@ -1,4 +1,4 @@
-"""Passages before they have a vector: the spans that elements are split into, and which of them ask something."""
+"""Passages before they have a vector: the spans of split elements, and which of them ask something."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from search.vectors.texts import passage_text
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
+    """A passage before it has a vector. `text` is embedded: the speaker, then the span."""
 
     element: Element
     span: PassageSpan
@@ -30,12 +30,12 @@ class Draft:
 
 
 def passage_hash(text: str) -> UUID:
-    """The first 16 bytes of the text's SHA-256."""
+    """Return the first 16 bytes of the text's SHA-256 as a UUID."""
     return UUID(bytes=content_hash(text)[:16])
 
 
 def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
-    """The passages of some elements, in order."""
+    """Yield the passages of some elements, in order."""
     for element in elements:
         parts = {part.index: part for part in element.parts}
         for span in split_parts(element.parts):
@@ -43,12 +43,12 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
 
 
 def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
-    """The embedded texts of the passages of some elements, by hash."""
+    """Return the embedded texts of the passages of some elements, by hash."""
     return {draft.digest: draft.text for draft in draft_passages(elements)}
 
 
 def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
-    """Element, part, start and end of each passage that asks."""
+    """Return element, part, start and end of each passage that asks."""
     return [
         (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
         for draft in draft_passages(elements)

@@ -1,8 +1,8 @@
-"""The binary codes of large owners' item vectors that this process has cached, as arrays.
+"""Caches the binary codes of large owners' item vectors as arrays.
 
-Each search knows which item vector of each source was stored last (`SourceIndex.newest_vector`); the codes of a source
-are fetched if that is another than the cached one. Vectors are never changed but replaced by others with higher ids.
-Codes of vectors that were only deleted may stay for a while: nothing is found under their ids.
+Each search knows the item vector stored last of each source (`SourceIndex.newest_vector`); the codes of a source are
+fetched if it differs from the cached one. Vectors are never changed but replaced by others with higher ids. Codes of
+vectors that were only deleted may stay for a while: their ids find no row.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ ENTRY = np.dtype([("id", ">i8"), ("item", ">i4")])
 
 @dataclass(frozen=True, slots=True)
 class ItemCodes:
-    """Item vectors (n,) of one owner in one space by id and item, and their binary codes (words, n), as machine words.
+    """Item vectors (n,) of one owner in one space by id and item, and their binary codes (words, n) as machine words.
 
-    Of which sources (s,) these are all vectors, by id, sorted, and which vector of each was stored last.
+    `sources` (s,) are the ids, sorted, of the sources of these vectors, and `newest` the vector of each stored last.
     """
 
     sources: NDArray[np.int64]
@@ -36,11 +36,11 @@ class ItemCodes:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         return self.sources.nbytes + self.newest.nbytes + self.ids.nbytes + self.items.nbytes + self.words.nbytes
 
     def lack(self, sources: NDArray[np.int64], newest: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Of which of these sources the vectors are not here, or have been replaced."""
+        """Return which of these sources are missing here or have newer vectors."""
         if not len(self.sources):
             return np.ones(len(sources), np.bool_)
         places = np.minimum(np.searchsorted(self.sources, sources), len(self.sources) - 1)
@@ -48,7 +48,7 @@ class ItemCodes:
         return lacking
 
     def of(self, sources: NDArray[np.int64]) -> "ItemCodes":
-        """Those of these sources alone."""
+        """Return the codes of these sources alone."""
         known = np.isin(self.sources, sources)
         wanted = np.isin(self.items >> ITEM_BITS, sources)
         return ItemCodes(
@@ -56,7 +56,7 @@ class ItemCodes:
         )
 
     def joined(self, other: "ItemCodes") -> "ItemCodes":
-        """Both, which have no source in common."""
+        """Join both, which have no source in common."""
         sources = np.concatenate([self.sources, other.sources])
         order = np.argsort(sources)
         return ItemCodes(
@@ -68,15 +68,16 @@ class ItemCodes:
         )
 
 
-CACHE: BlockCache[ItemCodes] = BlockCache(max_bytes=128 * 2**20)  # 100,000 vectors take 6 MB
+# 100,000 vectors take 6 MB.
+CACHE: BlockCache[ItemCodes] = BlockCache(max_bytes=128 * 2**20)
 
 
 def current_item_codes(
     owner_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64], *, are_all: bool
 ) -> ItemCodes:
-    """The codes of the owner's vectors, at least those in these sources (sorted), whose last stored vectors are given.
+    """Return the codes of the owner's vectors, at least those in these sources (sorted) with these newest vectors.
 
-    If these `are_all` sources, those of others are forgotten. No query if the cached codes are current.
+    If these `are_all` sources, codes of others are dropped. No query if the cached codes are current.
     """
     cached = CACHE.get(owner_id, space.pk) or _no_codes(space)
     lacking = cached.lack(sources, newest)

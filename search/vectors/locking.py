@@ -1,4 +1,4 @@
-"""Locks: one worker at a time writes what is derived from a source, and none while the source is being deleted."""
+"""Locks: one worker at a time writes the rows derived from a source, and none while the source is being deleted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def derivation_lock(source_id: int, lock: AdvisoryLock = AdvisoryLock.INDEXING) 
 
 
 def lock_vectors(source_id: int, space_id: int) -> None:
-    """Wait until nobody else replaces vectors of this source in this space; the lock lasts until the transaction ends.
+    """Wait for other writers of vectors of this source in this space; the lock lasts until the transaction ends.
 
     A task that still builds a space when it becomes the active one can meet another that indexes.
     """
@@ -36,16 +36,18 @@ def lock_vectors(source_id: int, space_id: int) -> None:
 
 
 def lock_for_writing(source_id: int) -> None:
-    """Before writing the first row: wait while the source is being deleted; the lock lasts until the transaction
-    ends."""
+    """Wait while the source is being deleted; the lock lasts until the transaction ends.
+
+    Call it before writing the first row.
+    """
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "lock_with_others"), [AdvisoryLock.WRITING, source_id % 2**31])
 
 
 def lock_for_deletion(source_id: int) -> None:
-    """Before locking any row: wait for writers, and keep out others until the transaction ends.
+    """Wait for writers, and keep out others until the transaction ends.
 
-    Otherwise rows added during the deletion would make it fail.
+    Call it before locking any row. Rows added during the deletion would make it fail.
     """
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "lock_vectors"), [AdvisoryLock.WRITING, source_id % 2**31])

@@ -7,7 +7,8 @@ from django.db import connection
 from convmemory.core.sql import load_sql
 
 NEIGHBOURS = 10
-SCANNED = 50_000  # vectors of the owner that are compared at most
+# At most this many vectors of the owner are compared.
+SCANNED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,22 +19,25 @@ class Neighbour:
     kind: str
     object_id: int
     item_number: int
-    number: int  # a passage's kind, an item vector's chunk
+    number: int  # the kind of a passage, the chunk of an item vector
     similarity: float
 
     @property
     def item(self) -> tuple[str, int, int]:
-        """Its item: kind, object and number."""
+        """Return its item: kind, object and number."""
         return self.kind, self.object_id, self.item_number
 
 
 def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
-    """The vector's norm and its neighbours, nearest first. One query, an exact scan of `SCANNED` rows at most."""
+    """Return the vector's norm and its neighbours, nearest first.
+
+    One query, an exact scan of `SCANNED` rows at most.
+    """
     return _nearest(passage_id, table="search_passage", number="kind")
 
 
 def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
-    """The same for an item's vector."""
+    """Return the same for an item's vector."""
     return _nearest(embedding_id, table="search_itemembedding", number="chunk_number")
 
 

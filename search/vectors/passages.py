@@ -40,7 +40,9 @@ KINDS: dict[Kind, int] = {
 }
 
 
-AHEAD = 256  # passages that are computed and stored at a time
+# Passages of one huge element are computed and stored this many at a time, so that each slice leaves something for the
+# next one (ADR 24).
+AHEAD = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """How many passages the items now have, how many were computed, and which items failed and why."""
+    """The number of passages that the items now have, the number computed, and the errors of failed items."""
 
     passages: int
     computed: int
@@ -63,7 +65,7 @@ class StoredPassages:
 
 @dataclass(frozen=True, slots=True)
 class StoredAhead:
-    """Whether everything that can be done ahead is done, and how many passages were computed."""
+    """Whether all passages that can be stored ahead are stored, and how many were computed."""
 
     finished: bool
     computed: int
@@ -82,7 +84,7 @@ def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemTe
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
-    """Replace the passages of these elements alone, like `store_passages`; returns which failed, and why."""
+    """Replace the passages of these elements alone, like `store_passages`; return the errors of failed ones."""
     stale = Q(element_id__in=[element.element_id for element in elements])
     return _replace(source, space, elements, stale)[2]
 
@@ -90,7 +92,7 @@ def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequ
 def store_ahead(
     source: Source, space: EmbeddingSpace, elements: Sequence[Element], *, out_of_time: Callable[[], bool]
 ) -> StoredAhead:
-    """If `elements` have many new passages, store all but the last of them, some at a time, beside the existing ones.
+    """Store all but the last of many new passages of `elements`, some at a time, without replacing existing ones.
 
     `store_passages` then finds their vectors, so that even one huge element can be embedded in several runs. Raises:
     EmbedderUnavailable.
@@ -123,9 +125,9 @@ def drop_passages(source: Source, *, first_item: int, spaces: Iterable[Embedding
 
 
 def move_passages(source: Source, moved: Mapping[int, int]) -> None:
-    """Renumber the passages of items that only got other numbers (old: new), so that nothing is embedded again.
+    """Renumber the passages of items that only got other numbers (old: new), so that they are not embedded again.
 
-    Passages of other items stay until theirs are stored. Within the transaction that renumbers the items.
+    Passages of other items stay until theirs are stored. Call it in the transaction that renumbers the items.
     """
     changed = {old: new for old, new in moved.items() if old != new}
     if not changed:
@@ -147,7 +149,7 @@ def move_passages(source: Source, moved: Mapping[int, int]) -> None:
 def _replace(
     source: Source, space: EmbeddingSpace, elements: Sequence[Element], stale: Q
 ) -> tuple[int, int, dict[int, str]]:
-    """How many passages there are now, how many were computed, and the error of each element that failed."""
+    """Replace passages; return how many there are now, how many were computed, and the errors of failed elements."""
     drafts = list(draft_passages(elements))
     try:
         known, refused, computed = _embedded(source.owner_id, space, drafts)
@@ -189,7 +191,7 @@ def _announce_outcomes(
 def _embedded(
     owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
 ) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
-    """The embeddings of the drafts' texts, the errors of those that were refused, and how many were computed."""
+    """Return the embeddings of the drafts' texts, the errors of refused ones, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(owner_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
@@ -200,7 +202,7 @@ def _embedded(
 def _compute(
     owner_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
 ) -> dict[UUID, str]:
-    """Embed `missing` and add it to `known`; returns the errors of those that failed."""
+    """Embed `missing` and add it to `known`; return the errors of those that failed."""
     if not missing:
         return {}
     errors: dict[UUID, str] = {}
@@ -238,14 +240,17 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
 
 
 def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
-    """The texts of the elements' passages that the owner does not have in this space yet. One query."""
+    """Return the texts of the elements' passages that the owner does not have in this space yet. One query."""
     texts = passage_texts(elements)
     known = _look_up(owner_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in known]
 
 
 def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
-    """Embeddings of the owner's equal texts; using those of others would reveal them by the time it takes."""
+    """Return embeddings of the owner's equal texts.
+
+    Embeddings of other owners are not used: the saved time would reveal their texts (ADR 25).
+    """
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "equal_passages"), [digests, owner_id, space.pk])
         return {
@@ -255,7 +260,9 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
 
 
 def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
-    """In the order of the texts; vectors that a provider computed beforehand come from the cache."""
+    """Yield the embeddings in the order of the texts; vectors that a provider computed beforehand come from the
+    cache.
+    """
     embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):
@@ -270,5 +277,5 @@ def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterat
 
 
 def vector_text(vector: Vector) -> str:
-    """pgvector's text form, with the digits that half precision can keep."""
+    """Return pgvector's text form, with the digits that half precision can keep."""
     return "[" + ",".join([f"{value:.4g}" for value in vector.tolist()]) + "]"

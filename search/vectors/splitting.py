@@ -12,10 +12,10 @@ from sentencex import get_sentence_boundaries
 
 from search.sources import ElementPart, Kind
 
-TINY_CHARS = 25  # shorter fragments are merged
+TINY_CHARS = 25  # shorter fragments are merged with a neighbour
 SENTENCE_CHARS = 800  # longer ones are cut between words
 BLOCK_CHARS = 600  # code and output, cut at lines
-WINDOW_CHARS = 4_000  # of one block, what is split into sentences at once
+WINDOW_CHARS = 4_000  # of a block, split into sentences at once
 TOOL_CHARS = 1_800  # of one tool output: two thirds from its head, one third from its tail
 
 FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
@@ -52,7 +52,7 @@ class PassageSpan:
 
 
 def split_parts(parts: Iterable[ElementPart]) -> list[PassageSpan]:
-    """The passages of one element, in order."""
+    """Return the passages of one element, in order."""
     return [PassageSpan(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
 
 
@@ -67,7 +67,7 @@ def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans without surrounding white space, and without those that have no letter or digit."""
+    """Yield spans without surrounding white space, except those without a letter or digit."""
     for start, end in spans:
         piece = text[start:end]
         if _WORD.search(piece):
@@ -75,7 +75,7 @@ def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def _markdown(text: str) -> Iterator[tuple[int, int]]:
-    """Sentences of the prose, and fenced code cut at lines."""
+    """Yield the sentences of the prose, and fenced code cut at lines."""
     language = guess_language(text)
     position = 0
     for fence in FENCE.finditer(text):
@@ -92,9 +92,10 @@ def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a block. The library takes quadratic time, so it gets one bounded window at a time.
+    """Yield the sentences of a block.
 
-    A window's last sentence may continue beyond its end and is read again with the next one.
+    The library takes quadratic time, so it gets one bounded window at a time. A window's last sentence may continue
+    beyond its end and is read again with the next one.
     """
     while start < end:
         window_end = min(start + WINDOW_CHARS, end)
@@ -110,7 +111,7 @@ def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple
 
 
 def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Paragraphs, list items, headings and table rows."""
+    """Yield paragraphs, list items, headings and table rows."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
         said = line.lstrip()
@@ -133,7 +134,7 @@ def _cut_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole lines of at most `BLOCK_CHARS`; a longer line is cut."""
+    """Yield runs of whole lines of at most `BLOCK_CHARS`; a longer line is cut."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
         if position + len(line) - block_start > BLOCK_CHARS and position > block_start:
@@ -154,7 +155,7 @@ def _tool_output(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _merge_tiny(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Neighbours merged while one of them is tiny and both together stay sentence-sized."""
+    """Merge neighbours while one of them is tiny and both together stay sentence-sized."""
     merged: list[tuple[int, int]] = []
     for start, end in spans:
         if merged:
@@ -172,7 +173,7 @@ def _size(text: str, start: int, end: int) -> int:
 
 
 def guess_language(text: str) -> str:
-    """An ISO 639-1 code, by script and function words; English if nothing speaks against it."""
+    """Return an ISO 639-1 code, by script and function words; English if no other language is more likely."""
     sample = text[:2_000]
     for code, pattern in _SCRIPTS:
         if len(pattern.findall(sample)) * 4 > len(sample):

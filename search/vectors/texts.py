@@ -1,6 +1,6 @@
-"""The texts of an item that are embedded and indexed. Pure: elements in, strings out.
+"""Derives the texts of an item that are embedded and indexed. Pure: elements in, strings out.
 
-Text recipe 1: what user and assistant said, with their speakers, and tool calls as name and parameters cut at 250
+Text recipe 1: the words of user and assistant, with their speakers, and tool calls as name and parameters cut at 250
 characters each; no thinking, no tool results.
 """
 
@@ -17,7 +17,7 @@ from search.sources import Element, ElementPart, ItemText, Kind
 from search.unspaced import pairs_of
 
 TOOL_OUTPUT_CHARS = 4_000
-MAX_TOKEN_CHARS = 256  # nobody searches for a longer one
+MAX_TOKEN_CHARS = 256  # no query contains a longer one
 LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -35,7 +35,7 @@ _UNSPACED_RUN = re.compile(r"\S+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
 _LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
 _COMMENT_START, _COMMENT_END = "<!--", "-->"
-WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
+WEIGHTS: dict[Kind, str] = {  # the letters under which the words of a kind are indexed
     "user": "A",
     "assistant": "B",
     "document": "B",
@@ -45,13 +45,14 @@ WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "system": "S",
     "outside": "S",
 }
-IN_ENGLISH = "D"  # the weight of texts whose language is not asked: calls and output of tools
+# The weight of texts that are always indexed as English: calls and output of tools.
+IN_ENGLISH = "D"
 TOOLS: tuple[Kind, ...] = ("tool", "call")
 
 
 @dataclass(frozen=True, slots=True)
 class ItemTexts:
-    """Everything that is derived from one item's elements."""
+    """All texts derived from one item's elements."""
 
     opening_id: int | None
     heading: str
@@ -62,27 +63,27 @@ class ItemTexts:
 
     @property
     def length(self) -> int:
-        """Words of what was spoken."""
+        """Return the number of spoken words."""
         return sum(len(_WORD.findall(self.lexical.get(weight, ""))) for weight in "AB")
 
     @property
     def languages(self) -> dict[str, str]:
-        """By weight the language of the text, if it is not English."""
+        """Return the language of the text by weight, unless it is English."""
         return languages_of({weight: text for weight, text in self.lexical.items() if weight != IN_ENGLISH})
 
     @property
     def has_pairs(self) -> bool:
-        """Whether any of it is in a script without spaces."""
+        """Return whether any text is in a script without spaces."""
         return any(next(pairs_of(text), None) for text in self.lexical.values())
 
     @property
     def content_hash(self) -> bytes:
-        """SHA-256 over all that is indexed: 32 bytes."""
+        """Return SHA-256 over all indexed texts: 32 bytes."""
         return content_hash("\x1f".join([self.embedded, *(self.lexical[key] for key in sorted(self.lexical))]))
 
 
 def item_texts(item: ItemText) -> ItemTexts:
-    """The texts of one item."""
+    """Return the texts of one item."""
     lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, if there is a system prompt
     for element in item.elements:
         for weights, text in _lexical_texts(element):
@@ -101,7 +102,7 @@ def item_texts(item: ItemText) -> ItemTexts:
 
 
 def passage_text(element: Element, part: ElementPart, start: int, end: int) -> str:
-    """What is embedded of a passage: who speaks, then the words."""
+    """Return the embedded text of a passage: the speaker, then the words."""
     speaker = "Tool" if part.kind in TOOLS else element.speaker
     return _after_speaker(speaker, part.text[start:end])
 
@@ -117,7 +118,7 @@ def _embedded_text(element: Element) -> str:
 
 
 def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
-    """(weights, text) of each part, and the speaker's name if the source gives one."""
+    """Yield (weights, text) of each part, and the speaker's name if the source gives one."""
     if element.name and element.parts:
         yield _name_weight(element.parts), element.name
     for part in element.parts:
@@ -126,16 +127,19 @@ def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
 
 
 def _name_weight(parts: Sequence[ElementPart]) -> str:
-    """The weight of a user's words if one speaks, else of an assistant's; for messages without a turn, theirs."""
+    """Return the weight of a user's words if one speaks, otherwise of an assistant's.
+
+    Messages without a turn have a weight of their own.
+    """
     if any(part.kind == "outside" for part in parts):
         return WEIGHTS["outside"]
     return "A" if any(part.kind == "user" for part in parts) else "B"
 
 
 def words_of_tools(texts: Sequence[str]) -> str:
-    """The searchable text of tools' input and output: heads and tails unchanged, and every other word once.
+    """Return the searchable text of tools' input and output: heads and tails unchanged, and all other words once.
 
-    The position of a word in the middle of a long log does not matter, and logs repeat themselves.
+    The position of a word in the middle of a long log does not matter, and logs repeat themselves (ADR 39).
     """
     whole: list[str] = []
     room = LEXICAL_CHARS // 2
@@ -150,7 +154,7 @@ def words_of_tools(texts: Sequence[str]) -> str:
 
 
 def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> str:
-    """The distinct words of the texts that are not already known."""
+    """Return the distinct words of the texts that are not already known."""
     others: dict[str, None] = {}
     for text in texts:
         for match in _UNSPACED_RUN.finditer(text):
@@ -165,7 +169,7 @@ def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> st
 
 
 def head_and_tail(text: str, max_chars: int) -> str:
-    """The first two thirds and the last third of what is allowed, cut at line ends if possible."""
+    """Return the first two thirds and the last third of the allowed length, cut at line ends if possible."""
     if len(text) <= max_chars:
         return text
     head, tail = text[: max_chars * 2 // 3], text[-(max_chars // 3) :]
@@ -173,8 +177,11 @@ def head_and_tail(text: str, max_chars: int) -> str:
 
 
 def searchable(text: str, language: str = "") -> str:
-    """`text` with additions for full text search: the parts of identifiers, paths and codes, pairs of characters for
-    scripts without spaces between words, stems of Arabic words, and the parts of compounds if `language` has them."""
+    """Return `text` with additions for full text search.
+
+    These are the parts of identifiers, paths and codes, pairs of characters for scripts without spaces between words,
+    stems of Arabic words, and the parts of compounds if `language` has them.
+    """
     extra: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
         for piece in _SEPARATORS.split(match[1] or match[2]):
@@ -189,8 +196,10 @@ def searchable(text: str, language: str = "") -> str:
 
 
 def parseable(text: str) -> str:
-    """`text` without what makes PostgreSQL's parser read it repeatedly: long tokens are split, no comment stays
-    open."""
+    """Return `text` without constructs that PostgreSQL's parser reads repeatedly.
+
+    Long tokens are split, and no comment stays open.
+    """
     text = _LONG_TOKEN.sub(_cut_up, text)
     closed = text.rfind(_COMMENT_END) + 1
     return text[:closed] + text[closed:].replace(_COMMENT_START, " ")

@@ -1,7 +1,7 @@
-"""The coded token vectors stored for a passage: those of words. Punctuation finds nothing.
+"""The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
 
-Older rows contain the vectors of all tokens, one for each that the passage counts; which of them are words is found by
-tokenizing the text again, without the model.
+Older rows contain the vectors of all tokens of the passage. Tokenizing the text again shows which of them are words,
+without the model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,14 @@ from search.models import Source
 
 
 def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
-    """The codes of those tokens that are words; None if there are none."""
+    """Return the codes of the tokens that are words; None if there are none."""
     return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
 
 
 def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: int) -> bytes | None:
-    """The same for the codes of a passage with this text that may cover all of its `token_count` tokens."""
+    """Drop the codes of other tokens from those of a passage with this text, which may cover all `token_count`
+    tokens.
+    """
     width = -(-embedder.card.dimensions // 8)
     token_ids = embedder.tokenize(text).ids[:token_count]
     if len(codes) != width * token_count or len(token_ids) != token_count:
@@ -35,8 +37,10 @@ def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: in
 def drop_punctuation(
     source: Source, space: EmbeddingSpace, embedder: TokenEmbedder, texts: Mapping[UUID, str], items: Sequence[int]
 ) -> int:
-    """Keep only the vectors of words for these items' passages; returns how many changed. Two queries, in a
-    transaction."""
+    """Keep only the vectors of words for these items' passages; return how many changed.
+
+    Two queries, in a transaction.
+    """
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,

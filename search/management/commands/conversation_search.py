@@ -68,7 +68,7 @@ class Command(BaseCommand):
 
 
 def _notes_on(status: IndexStatus) -> list[str]:
-    """What is not searched yet."""
+    """Return notes about content that is not indexed yet."""
     notes = []
     if status.pending:
         notes.append(f"{status.pending} turn{'s' * (status.pending != 1)} not indexed yet: search again in a moment.")
@@ -78,7 +78,7 @@ def _notes_on(status: IndexStatus) -> list[str]:
 
 
 def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
-    """The results in the shape of the API's answer, and what is not searched yet."""
+    """Return the results in the format of the API's answer, with the numbers of pending and failed items."""
     return {
         "results": [hit_document(hit) for hit in results.hits],
         "next_cursor": results.next_cursor,

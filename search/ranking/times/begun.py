@@ -1,4 +1,4 @@
-"""Whether an owner has anything from the days that a query names."""
+"""Checks whether an owner has content from the days that a query names."""
 
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -9,7 +9,7 @@ from search.ranking.times.spans import Span, shifted
 
 
 def has_begun(owner_id: int, span: Span) -> bool:
-    """Whether a conversation or document of the owner began within or near these days. One query."""
+    """Return whether a conversation or document of the owner began within or near these days. One query."""
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),

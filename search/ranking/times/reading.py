@@ -1,6 +1,6 @@
-"""Reads what a question says about when: a date, a period, an event, or the first or the latest. Pure, English.
+"""Reads the time that a question names: a date, a period, an event, or the first or the latest. Pure, English.
 
-Nothing is read if the words do not ask for a time: "how long before slicing" and "who asked first" do not.
+A time is read only if the words ask for one: "how long before slicing" and "who asked first" do not.
 """
 
 import re
@@ -12,13 +12,14 @@ from search.ranking.dates import Period, named_date
 from search.ranking.times.relative import NUMBER, UNIT, Found, moved_by, quarter_span, relative_span
 from search.ranking.times.spans import Span
 
-MAX_CHARS = 1_000  # of a question; what follows is not read
+# Only this many characters of a question are read, so that the time for reading is bounded.
+MAX_CHARS = 1_000
 SHORT_WORDS = 20
 WORDS_SHOWN = 60
 
 
 class Order(StrEnum):
-    """Which of several answers the question asks for."""
+    """The one of several answers that the question asks for."""
 
     FIRST = "first"
     LATEST = "latest"
@@ -26,15 +27,16 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A time relative to an event that has to be found: so far before or after it or, without `distance`, any time
-    there."""
+    """A time relative to an event that has to be found: a `distance` before or after it, or without one any time
+    there.
+    """
 
     event: str
     is_before: bool
     distance: tuple[tuple[str, str | None], ...] = ()
 
     def span_at(self, day: date) -> Span | None:
-        """The days meant if the event was on that day; None if any time before or after is meant."""
+        """Return the days meant if the event was on that day; None if any time before or after is meant."""
         found: Found = dict(self.distance)
         return moved_by(day, found, -1 if self.is_before else 1) if found else None
 
@@ -50,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Any time before or after an event that an item tells of."""
+    """Any time before or after an event that an item describes."""
 
     place: Place
     is_before: bool
@@ -61,7 +63,7 @@ Meaning = Span | Period | Anchor | Beside | Order
 
 @dataclass(frozen=True, slots=True)
 class TimeReading:
-    """The `words` of the question that say when, as written, and what they mean.
+    """The `words` of the question that name a time, as written, and their meaning.
 
     If they name days, `rest` is the question without them.
     """
@@ -72,7 +74,7 @@ class TimeReading:
 
     @property
     def label(self) -> str:
-        """Their meaning, for people: "October 2026", "the latest first"; nothing for an event that was not found."""
+        """Return the meaning for display: "October 2026", "the latest first"; "" for an event that was not found."""
         match self.meaning:
             case Order():
                 return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
@@ -85,12 +87,12 @@ class TimeReading:
 
     @property
     def note(self) -> str:
-        """What a caller should know about it; nothing if the words are unambiguous, like a date with its year."""
+        """Return a note for the caller; "" if the words are unambiguous, like a date with its year."""
         is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None
         return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
 
     def at(self, place: Place) -> "TimeReading":
-        """The reading once its event is found."""
+        """Return the reading once its event is found."""
         anchor = self.meaning
         if not isinstance(anchor, Anchor):
             return self
@@ -98,7 +100,7 @@ class TimeReading:
 
 
 def read_time(text: str, today: date) -> TimeReading | None:
-    """What `text` says about when, relative to `today`; a written date takes precedence."""
+    """Return the time that `text` names, relative to `today`; a written date takes precedence."""
     plain = " ".join(text[:MAX_CHARS].split())
     if quarter := quarter_span(plain, today):
         return TimeReading(*quarter, _without(plain, quarter[0]))
@@ -108,12 +110,13 @@ def read_time(text: str, today: date) -> TimeReading | None:
         return anchor
     if relative := relative_span(plain, today):
         return TimeReading(*relative, _without(plain, relative[0]))
-    is_short = plain.count(" ") < SHORT_WORDS  # a longer text tells a story, in which "after the edit" asks for nothing
+    # A longer text is a story, in which "after the edit" asks for no time.
+    is_short = plain.count(" ") < SHORT_WORDS
     return (_order(plain) or _open_anchor(plain)) if is_short else None
 
 
 def _distant_anchor(text: str) -> TimeReading | None:
-    """ "two weeks before the launch" """
+    """Read "two weeks before the launch"."""
     match = _DISTANT.search(text)
     if match is None or _WISHES.search(text, 0, match.start()):
         return None
@@ -123,8 +126,10 @@ def _distant_anchor(text: str) -> TimeReading | None:
 
 
 def _open_anchor(text: str) -> TimeReading | None:
-    """The event in "before we moved to Postgres", but not in general statements: "what must be done before the
-    deploy"."""
+    """Read the event in "before we moved to Postgres".
+
+    General statements have none: "what must be done before the deploy".
+    """
     match = _OPEN.search(text)
     if match is None or _WISHES.search(text, 0, match.start()):
         return None
@@ -135,7 +140,7 @@ def _open_anchor(text: str) -> TimeReading | None:
 
 
 def _without(text: str, words: str) -> str:
-    """The text without the words; the whole text if hardly anything would be left."""
+    """Return the text without the words; the whole text if hardly any words would remain."""
     before, _, after = text.partition(words)
     rest = " ".join([before.rstrip(), after.removeprefix("'s").removeprefix("\u2019s").lstrip()]).strip()
     return rest if rest.count(" ") and _LETTER.search(rest) else text

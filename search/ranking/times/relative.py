@@ -1,4 +1,4 @@
-"""Words that name a period relative to a day: "last month", "two weeks ago", "on Tuesday". Pure, English."""
+"""Reads words that name a period relative to a day: "last month", "two weeks ago", "on Tuesday". Pure, English."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ UNIT = r"(?P<unit>day|week|fortnight|month|quarter|year)"
 DAYS_IN = {"day": 1, "week": 7, "fortnight": 14}
 MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # the month each begins with
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # the month in which each begins
 PARTS = {"start": "start", "beginning": "start", "early": "start", "middle": "middle", "mid": "middle", "end": "end",
          "late": "end"}  # fmt: skip
 
@@ -30,7 +30,9 @@ _QUARTER = re.compile(
 
 
 def relative_span(text: str, today: date) -> tuple[str, Span] | None:
-    """The first such words in `text`, the most specific first, and their meaning; the future does not count."""
+    """Return the first such words in `text`, the most specific kind first, and their meaning; future periods do not
+    count.
+    """
     for pattern, resolve in _READERS:
         for match in pattern.finditer(text):
             span = resolve({name: value and value.lower() for name, value in match.groupdict().items()}, today)
@@ -40,7 +42,7 @@ def relative_span(text: str, today: date) -> tuple[str, Span] | None:
 
 
 def quarter_span(text: str, today: date) -> tuple[str, Span] | None:
-    """ "Q3", "the first quarter of 2026"; without a year the latest one that has begun."""
+    """Read "Q3" or "the first quarter of 2026"; without a year the latest quarter that has begun."""
     match = _QUARTER.search(text)
     if match is None:
         return None
@@ -53,13 +55,13 @@ def quarter_span(text: str, today: date) -> tuple[str, Span] | None:
 
 
 def number_of(found: Found) -> int:
-    """The number that `NUMBER` matched."""
+    """Return the number that `NUMBER` matched."""
     said = (found["number"] or "one").removeprefix("a ")
     return int(said) if said.isdigit() else NUMBERS[said]
 
 
 def moved_by(day: date, found: Found, sign: int) -> Span:
-    """The days that lie this many units before or after the day: the longer ago, the less precise."""
+    """Return the days this many units before or after the day: the longer ago, the less precise."""
     count, unit = number_of(found), found["unit"] or "day"
     if unit in DAYS_IN:
         days = count * DAYS_IN[unit]
@@ -68,7 +70,7 @@ def moved_by(day: date, found: Found, sign: int) -> Span:
     return around(there, 15 if unit == "month" else 45 if unit == "quarter" else 90)
 
 
-# --- what the words mean --------------------------------------------------------------------------
+# --- meanings --------------------------------------------------------------------------
 
 
 def _yesterday(found: Found, today: date) -> Span:
@@ -80,7 +82,7 @@ def _today(_: Found, today: date) -> Span:
 
 
 def _calendar(found: Found, today: date) -> Span:
-    """ "last month", "this week", "the end of last year"."""
+    """Return the days of "last month", "this week", "the end of last year"."""
     unit, is_this = found["unit"] or "", found["which"] == "this"
     if found["which"] == "past" and unit in DAYS_IN | MONTHS_IN:
         span = _rolling({"number": "one", "unit": unit}, today)
@@ -97,7 +99,7 @@ def _calendar(found: Found, today: date) -> Span:
 
 
 def _season(month: int, today: date, *, is_this: bool) -> Span:
-    """The three months of the season that began last; "last summer" is the one that is over."""
+    """Return the three months of the latest season that began; "last summer" is the latest that is over."""
     first = date(today.year, month, 1)
     if first > today:
         first = shifted(first, months=-12)
@@ -107,7 +109,7 @@ def _season(month: int, today: date, *, is_this: bool) -> Span:
 
 
 def _rolling(found: Found, today: date) -> Span:
-    """ "the past three weeks" """
+    """Return the days of "the past three weeks"."""
     count, unit = number_of(found), found["unit"] or "day"
     if unit in DAYS_IN:
         return Span(shifted(today, days=-count * DAYS_IN[unit]), today)
@@ -116,21 +118,21 @@ def _rolling(found: Found, today: date) -> Span:
 
 def _ago(found: Found, today: date) -> Span:
     span = moved_by(today, found, -1)
-    if found["unit"] == "year":  # people mean the year as often as the day
+    if found["unit"] == "year":  # "a year ago" means the year as often as the day
         year = month_of(shifted(today, months=-12 * number_of(found)), 12)
         span = Span(min(span.first, year.first), max(span.last, year.last))
     return Span(span.first, min(span.last, today))
 
 
 def _weekday(found: Found, today: date) -> Span:
-    """The latest such day before today; "this Monday" may be today."""
+    """Return the latest such day before today; "this Monday" may be today."""
     back = (today.weekday() - WEEKDAYS.index(found["day"] or "")) % 7
     return around(shifted(today, days=-(back or (0 if found["which"] == "this" else 7))), 0)
 
 
 _CALENDAR_UNITS = "|".join(["weekend", "week", *MONTHS_IN, *SEASONS])
 _PART = r"(?:(?P<part>start|beginning|middle|end|early|mid|late)(?: of|-| ) ?)?"
-_READERS: list[tuple[re.Pattern[str], Callable[[Found, date], Span]]] = [  # those that say most first
+_READERS: list[tuple[re.Pattern[str], Callable[[Found, date], Span]]] = [  # the most specific first
     (re.compile(pattern, re.IGNORECASE), resolve)
     for pattern, resolve in (
         (r"\b(?P<before>the day before )?(?:yesterday|last night)\b", _yesterday),

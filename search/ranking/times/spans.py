@@ -1,10 +1,11 @@
-"""Ranges of days, how far a day lies outside them, and their names for people. Pure."""
+"""Ranges of days, the distance of a day to them, and their names for display. Pure."""
 
 import calendar
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-SOFT_DAYS = (2.0, 7.0)  # outside a day, and outside a week or more, what a turn counts for falls to 1/e in this time
+# Outside a single day, and outside a week or more, a turn's value falls to 1/e in this time.
+SOFT_DAYS = (2.0, 7.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +17,13 @@ class Span:
 
     @property
     def softness(self) -> float:
-        """The distance in days at which a turn's share falls to 1/e."""
+        """Return the distance in days at which a turn's share falls to 1/e."""
         least, most = SOFT_DAYS
         return min(least + (self.last - self.first).days, most)
 
     @property
     def label(self) -> str:
-        """For people: "October 2026", "9 to 15 November 2026"."""
+        """Return the range for display: "October 2026", "9 to 15 November 2026"."""
         first, last = self.first, self.last
         if first == last:
             return _day(first)
@@ -36,11 +37,11 @@ class Span:
         return f"{first.day}{'' if first.month == last.month else f' {first:%B}'} to {_day(last)}"
 
     def days_from(self, moment: date) -> int:
-        """How many days `moment` lies outside, 0 inside."""
+        """Return the number of days from `moment` to the range, 0 inside."""
         return max((self.first - moment).days, (moment - self.last).days, 0)
 
     def part(self, name: str) -> "Span":
-        """Its `start`, `middle` or `end`: a third of it."""
+        """Return the `start`, `middle` or `end` of the range: a third of it."""
         days = (self.last - self.first).days + 1
         third = max(days // 3, 1)
         skipped = {"start": 0, "middle": (days - third) // 2, "end": days - third}[name]
@@ -52,12 +53,12 @@ def _day(moment: date) -> str:
 
 
 def around(day: date, days: int) -> Span:
-    """The day, extended by this many days before and after."""
+    """Return the day, extended by this many days before and after."""
     return Span(shifted(day, days=-days), shifted(day, days=days))
 
 
 def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
-    """The day this much later; in a shorter month the last day."""
+    """Return the day this much later; in a shorter month the last day."""
     month = day.year * 12 + day.month - 1 + months
     year = month // 12
     if not date.min.year < year < date.max.year:
@@ -70,13 +71,13 @@ def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
 
 
 def month_of(day: date, months: int = 1) -> Span:
-    """The month of the day; with 3, the quarter, with 12, the year."""
+    """Return the month of the day; with 3 months the quarter, with 12 the year."""
     first = date(day.year, (day.month - 1) // months * months + 1, 1)
     last_month = first.month + months - 1
     return Span(first, date(day.year, last_month, calendar.monthrange(day.year, last_month)[1]))
 
 
 def week_of(day: date) -> Span:
-    """Monday to Sunday."""
+    """Return the week of the day, Monday to Sunday."""
     monday = shifted(day, days=-day.weekday())
     return Span(monday, shifted(monday, days=6))
