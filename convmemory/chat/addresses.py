@@ -1,8 +1,8 @@
-"""Which addresses this server may fetch for the owner of an agent.
+"""Decides which endpoint addresses this server may fetch for the owner of an agent.
 
-The operator's own settings are trusted. Anybody may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS. Staff
-may use any other public host, and so may everybody if the list contains `*`. Addresses in the operator's network or on
-this machine are refused even to staff, unless the person was granted the permission `chat.use_private_address`
+The operator's own settings are trusted. Each user may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS.
+Staff may use other public hosts too, and so may all users if the list contains `*`. Addresses in the operator's network
+or on this machine are refused even to staff, unless the user was granted the permission `chat.use_private_address`
 explicitly; being a superuser is not enough. The address that a name resolves to is checked when it is used
 (`pinned.py`).
 """
@@ -30,15 +30,17 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Reach(Enum):
-    """How far a request may go."""
+    """The addresses that a request may reach."""
 
     PUBLIC = "public addresses only"
     ANY = "any address"
 
 
 def clean_address(text: str) -> str:
-    """The address without surrounding blanks and trailing slashes. Raises: InvalidInput if it is not an http(s)
-    address."""
+    """Return the address without surrounding blanks and trailing slashes.
+
+    Raises: InvalidInput if it is not an http(s) address.
+    """
     address = text.strip().rstrip("/")
     shown = repr(masked(address[:200]))
     parts = _parts(address, shown)
@@ -56,20 +58,21 @@ def clean_address(text: str) -> str:
 def _parts(address: str, shown: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises if it is no number
-    except ValueError:  # it quotes what it takes for the port
+        _ = parts.port  # raises ValueError if it is not a number
+    # Not chained: the message quotes the port, which may be part of a password.
+    except ValueError:
         raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
     return parts
 
 
 def origin_of(address: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port: the server that receives a key sent to `address`."""
+    """Return scheme, host and port: the server that receives a key sent to `address`."""
     parts = urlsplit(address)
     return parts.scheme, parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def require_allowed(address: str, *, owner: User) -> Reach:
-    """How far requests to `address` may go. Raises: InvalidInput if this owner may not use it at all."""
+    """Return how far requests to `address` may go. Raises: InvalidInput if this owner may not use the address."""
     host = (urlsplit(address).hostname or "").lower()
     listed = {name.lower().strip("[]") for name in config.chat_allowed_hosts}
     if host in listed or may_use_private_addresses(owner):
@@ -92,7 +95,7 @@ def private_message(host: str) -> str:
 
 
 def may_use_private_addresses(owner: User) -> bool:
-    """Whether that was granted explicitly; queried once for each loaded user."""
+    """Return whether the owner was granted that explicitly; queried once for each loaded user."""
     known = owner.__dict__.get(_ANSWER)
     if known is None:
         known = owner.__dict__[_ANSWER] = owner.is_active and is_granted(owner, app_label="chat", codename=PERMISSION)
@@ -100,7 +103,7 @@ def may_use_private_addresses(owner: User) -> bool:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether the address belongs to the public internet, in whatever form it is written."""
+    """Return whether the address belongs to the public internet, in whatever form it is written."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address in _NAT64:
@@ -113,7 +116,7 @@ def is_public(address: IpAddress) -> bool:
 
 
 def _leads_inside(host: str) -> bool:
-    """Whether it is visibly a private address, without resolving the name."""
+    """Return whether the host is visibly a private address, without resolving the name."""
     name = host.rstrip(".")
     literal = literal_address(name)
     if literal is not None:
@@ -122,12 +125,13 @@ def _leads_inside(host: str) -> bool:
 
 
 def literal_address(host: str) -> IpAddress | None:
-    """The IP address that `host` spells, also as the C library reads it (0x7f.1, 2130706433, 0177.0.0.1)."""
+    """Return the IP address that `host` spells, also as the C library reads it (0x7f.1, 2130706433, 0177.0.0.1)."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         pass
     try:
+        # HTTP clients resolve through the C library, which accepts these forms.
         return ipaddress.IPv4Address(socket.inet_aton(host))
     except OSError:
         return None

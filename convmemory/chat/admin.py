@@ -1,4 +1,4 @@
-"""Agents, replies and captured histories in the admin: their states; content is on pages of its own.
+"""Agents, replies and captured histories in the admin: the lists show states, separate pages the content.
 
 No page shows a key, not even encrypted. An agent's name, prompt and key belong to its owner, who sets them on the page
 of agents.
@@ -30,7 +30,7 @@ PART_CHARS = 5_000
 
 
 class AgentForm(ModelForm):  # type: ignore[type-arg]
-    """Checks the values as the owner's page does, and reports errors. The address can be changed, not read."""
+    """Checks the values as the owner's page does, and reports errors. Staff can change the address but not read it."""
 
     new_base_url = forms.CharField(
         required=False, max_length=500, label="New endpoint",
@@ -57,11 +57,11 @@ class AgentForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(Agent)
 class AgentAdmin(ContentAdmin, DeletableAdmin):
-    """Shows no names, prompts or addresses: their owners wrote them. Staff with `chat.change_agent` switch agents off
-    and on.
+    """The agents, without the names, prompts and addresses that their owners wrote.
 
-    Only staff who may also read content can change how somebody else's agent runs, and that is recorded as a reading:
-    whoever directs an agent to a server receives what its owner says to it.
+    Staff with `chat.change_agent` switch agents off and on. Only staff who may also read content can change how another
+    user's agent runs, and this is recorded as a reading: a person who directs an agent to a server receives what its
+    owner says to it.
     """
 
     list_display = ("id", "owner", "endpoint", "model", "context_window", "switched_off_at", "created_at", "updated_at")
@@ -127,7 +127,7 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
 
 @admin.register(Reply)
 class ReplyAdmin(ContentAdmin):
-    """How replies ended. They go with their conversations."""
+    """The replies and how they ended. They are deleted with their conversations."""
 
     list_display = ("id", "owner", "conversation_id", "status", "model", "started_at", "ended_at")
     list_select_related = ("owner",)
@@ -165,7 +165,7 @@ class ReplyAdmin(ContentAdmin):
 
 @admin.register(CapturedHistory)
 class CapturedHistoryAdmin(MetadataAdmin):
-    """Where conversations recorded by the proxy can be continued."""
+    """The points at which conversations recorded by the proxy can be continued."""
 
     list_display = ("conversation_id", "owner")
     list_select_related = ("owner",)
@@ -181,7 +181,7 @@ class CapturedHistoryAdmin(MetadataAdmin):
 
 
 def received_messages(reply: Reply) -> list[dict[str, Any]]:
-    """The messages of a running or lost reply, as the content pages show messages."""
+    """Return the messages of a running or lost reply, in the format of the content pages."""
     return [
         {
             "position": None,

@@ -1,4 +1,4 @@
-"""Documents attached to agents, and which documents a reply may search."""
+"""Attaches documents to agents, and finds the documents that a reply may search."""
 
 from collections.abc import Collection
 
@@ -11,14 +11,14 @@ from convmemory.documents.models import Document
 
 
 def documents_of_agent(*, owner: AbstractBaseUser, agent_id: int) -> list[Document]:
-    """The documents of the caller's agent. Raises: NotFound."""
+    """Return the documents of the caller's agent. Raises: NotFound."""
     get_agent(owner=owner, agent_id=agent_id)
     chosen = AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id)
     return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
 
 
 def attach_to_agent(*, owner: AbstractBaseUser, agent_id: int, document_ids: Collection[int]) -> list[Document]:
-    """Attach these in addition; returns all that are attached then. Raises: NotFound."""
+    """Attach more documents; return all that are attached afterwards. Raises: NotFound."""
     agent = get_agent(owner=owner, agent_id=agent_id)
     documents = own_documents(owner=owner, document_ids=document_ids)
     rows = [AgentDocument(owner_id=owner.pk, agent=agent, document=document) for document in documents]
@@ -27,14 +27,14 @@ def attach_to_agent(*, owner: AbstractBaseUser, agent_id: int, document_ids: Col
 
 
 def detach_from_agent(*, owner: AbstractBaseUser, agent_id: int, document_id: int) -> None:
-    """Raises: NotFound."""
+    """Detach a document. Raises: NotFound."""
     get_agent(owner=owner, agent_id=agent_id)
     get_document(owner=owner, document_id=document_id)
     AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id, document_id=document_id).delete()
 
 
 def documents_seen(*, owner_id: int, conversation_id: int, agent_id: int | None) -> frozenset[int]:
-    """The documents that a reply in this conversation may search: its own, and those of the answering agent."""
+    """Return the documents that a reply may search: those of its conversation, and those of the answering agent."""
     seen = attached_ids(owner_id=owner_id, conversation_id=conversation_id)
     if agent_id is None:
         return seen

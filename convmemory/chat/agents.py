@@ -1,4 +1,4 @@
-"""Agents: saving them with every value checked, reading them, and building requests to their model."""
+"""Saves agents with all values checked, reads them, and builds requests to their models."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ HOW_TO_SET_UP = (
 class AgentOptions:
     """The configuration of requests to an agent's model. `agent_id` is None for the server's own agent.
 
-    `is_metered`: the operator's endpoint is used, and its cost counts against the owner's quota.
+    `is_metered` says that the operator's endpoint is used, whose cost counts against the owner's quota.
     """
 
     name: str
@@ -58,7 +58,7 @@ def agents_of(owner: AbstractBaseUser) -> list[Agent]:
 
 
 def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
-    """Raises: NotFound for an unknown and for a foreign agent alike."""
+    """Return the caller's agent. Raises: NotFound, the same for unknown and for foreign agents."""
     found = Agent.objects.filter(owner_id=owner.pk, pk=agent_id).first()
     if found is None:
         raise NotFound(f"There is no agent {agent_id}.")
@@ -66,13 +66,13 @@ def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
 
 
 def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id: int | None) -> Agent | None:
-    """The requested agent, else the usual one; None for the server's own (id 0). Raises: NotFound."""
+    """Return the requested agent, otherwise the usual one; None for the server's own (id 0). Raises: NotFound."""
     wanted = usual_agent_id(owner=owner, conversation_id=conversation_id) if agent_id is None else agent_id
     return get_agent(owner=owner, agent_id=wanted) if wanted else None
 
 
 def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> int:
-    """The last agent that answered here, else the owner's first one; 0 for the server's own."""
+    """Return the last agent that answered here, otherwise the owner's first one; 0 for the server's own."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.chat", "usual_agent"), {"owner": owner.pk, "conversation": conversation_id})
         (agent_id,) = cursor.fetchone()
@@ -80,7 +80,7 @@ def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> i
 
 
 def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
-    """The configuration of requests to the agent's model. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
+    """Return the configuration of requests to the agent's model. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
     if agent is not None and agent.is_switched_off:
         raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
     agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in tool_definitions()])
@@ -108,7 +108,7 @@ def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
 
 
 def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
-    """Whether the agent, or the server's own where None, can be talked to."""
+    """Return whether the agent, or the server's own for None, can answer."""
     try:
         options_of(agent, owner=owner)
     except (NoEndpoint, InvalidInput, SwitchedOff):
@@ -153,7 +153,7 @@ def _server_endpoint(agent: Agent) -> Endpoint:
 
 
 def create_agent(*, owner: User, values: Mapping[str, Any]) -> Agent:
-    """A new agent; `values` as in `change_agent`. Raises: InvalidInput."""
+    """Create an agent; `values` as in `change_agent`. Raises: InvalidInput."""
     agent = Agent(owner=owner)
     _set_values(agent, values)
     return _save(agent)
@@ -172,7 +172,7 @@ def change_agent(*, owner: User, agent_id: int, values: Mapping[str, Any]) -> Ag
 
 
 def delete_agent(*, owner: AbstractBaseUser, agent_id: int) -> None:
-    """Its conversations stay. Raises: NotFound."""
+    """Delete the agent; its conversations stay. Raises: NotFound."""
     get_agent(owner=owner, agent_id=agent_id).delete()
 
 
@@ -229,8 +229,9 @@ def _check_numbers(agent: Agent) -> None:
 
 
 def _clean_tools(names: Sequence[str]) -> list[str]:
-    """The names in the registry's order, each once. Raises: InvalidInput."""
-    known = [tool.name for tool in TOOLS]  # also what a setting turns off now: the agent keeps it for later
+    """Return the names in the registry's order, each once. Raises: InvalidInput."""
+    # Includes tools that a setting turns off now: the agent keeps them for later.
+    known = [tool.name for tool in TOOLS]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(known)}.")

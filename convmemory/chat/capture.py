@@ -1,6 +1,7 @@
 """Records exchanges that pass through the proxy: a request's messages and the reply, as a conversation of the caller.
 
-A streamed reply is read while it passes; all else happens after it was forwarded. If it fails, only the log says so.
+A streamed reply is read while it passes; the rest of the work follows after the reply was forwarded. Failures of
+recording only reach the log.
 """
 
 import json
@@ -28,7 +29,7 @@ SOURCE = "proxy"
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReply:
-    """A reply as received, whether it is complete, its cost if reported, and a note if this server cut it."""
+    """A reply as received, whether it is complete, its reported cost, and a note if this server cut it."""
 
     draft: MessageDraft
     is_complete: bool
@@ -38,7 +39,7 @@ class ReceivedReply:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One exchange: the messages that were sent, and the reply. `interruption` says why the reply is incomplete.
+    """One exchange: the messages that were sent, and the reply. `interruption` is the reason for an incomplete reply.
 
     `total_tokens` is the cost reported by the endpoint.
     """
@@ -51,7 +52,7 @@ class Captured:
 
 
 def read_exchange(request_body: bytes, reply: ReceivedReply | None, *, cut_by: str = "") -> Captured | None:
-    """The exchange as values; None if nothing was answered. `cut_by` says what ended a reply without an end.
+    """Return the exchange as values; None without an answer. `cut_by` is the reason for a reply without an end.
 
     Raises: ValueError, InvalidInput.
     """
@@ -73,7 +74,7 @@ def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
 
 
 class StreamedReply:
-    """Reads a streamed reply while it passes, and keeps no more of it than what can be recorded."""
+    """Reads a streamed reply while it passes, and keeps only the parts that can be recorded."""
 
     def __init__(self) -> None:
         self._reader = EventReader()
@@ -82,7 +83,7 @@ class StreamedReply:
         self._is_readable = True
 
     def feed(self, piece: bytes) -> str:
-        """Read the next piece; returns the note of a reply that is cut here, else ""."""
+        """Read the next piece; return the note of a reply that is cut here, otherwise ""."""
         try:
             for data in self._reader.feed(piece):
                 self._add(data)
@@ -97,10 +98,11 @@ class StreamedReply:
             try:
                 self._draft.add(json.loads(data.decode()))
             except (ValueError, RecursionError):
-                self._is_readable = False  # it broke off here: what came before counts
+                # The reply broke off here: the chunks before count.
+                self._is_readable = False
 
     def received(self) -> ReceivedReply:
-        """The reply so far, which has ended or broken off."""
+        """Return the reply so far; call it when the reply has ended or broken off."""
         draft = self._draft
         if not draft.cut_note:
             for data in self._reader.finish():
@@ -113,7 +115,7 @@ class StreamedReply:
 
 
 def whole_reply(body: bytes) -> ReceivedReply | None:
-    """The reply in the body of a completion that was not streamed. Raises: ValueError, InvalidInput."""
+    """Return the reply in the body of a completion that was not streamed. Raises: ValueError, InvalidInput."""
     answer = json.loads(body)
     choices = answer.get("choices")
     if not choices:
@@ -125,7 +127,7 @@ def whole_reply(body: bytes) -> ReceivedReply | None:
 
 
 def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
-    """The parts as far as a reply may go, and the note if that is not all of them."""
+    """Cut the parts to the limits of a reply; return them, and a note if some are missing."""
     kept: list[Part] = []
     room, calls = MAX_REPLY_CHARS, 0
     for part in parts[:MAX_PARTS]:
@@ -142,9 +144,9 @@ def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
 
 
 def record_exchange(*, owner: User, captured: Captured) -> int:
-    """Continue the conversation whose history the request repeats, or store a new one; returns its id.
+    """Continue the conversation whose history the request repeats, or store a new one; return its id.
 
-    An incomplete reply is marked like one of this server's own.
+    An incomplete reply is marked like an interrupted reply of this server.
     """
     hashes = history_hashes(captured.messages)
     with transaction.atomic():
@@ -171,7 +173,7 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
 
 
 def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
-    """The longest recorded history that the request begins with, its row locked."""
+    """Return the longest recorded history that the request begins with, its row locked."""
     place = {digest: number for number, digest in enumerate(hashes) if digest}
     rows = CapturedHistory.objects.select_for_update().filter(owner_id=owner.pk, history_hash__in=list(place))
     found = list(rows.order_by("conversation_id"))

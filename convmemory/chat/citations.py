@@ -1,7 +1,7 @@
-"""Citations: what a reply's tools found is numbered, and a number in the reply becomes a link to that turn or section.
+"""Citations: the results of a reply's tools are numbered, and a number in the reply becomes a link to its source.
 
 Numbering continues through the whole conversation, so that one number means one source, for the model and the reader.
-Pure.
+Pure. See docs/adr/0055-citations-become-links-when-a-reply-is-stored.md.
 """
 
 import re
@@ -18,7 +18,7 @@ _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
 
 
 def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
-    """The tool's answer with a `cite`, `[n](address)`, in each result that has an address, numbered from `first` on."""
+    """Add a `cite`, `[n](address)`, to each result with an address in a tool's answer, numbered from `first` on."""
     results = answer.get("results")
     if not isinstance(results, list):
         return dict(answer)
@@ -34,7 +34,7 @@ def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
 
 
 def _place_of(result: Any) -> str:
-    """The result's place in the archive; the place in its own `cite` takes precedence over its address."""
+    """Return the result's place in the archive; the place in its own `cite` takes precedence over its URL."""
     if not isinstance(result, Mapping):
         return ""
     own = _CITED_PLACE.fullmatch(str(result.get("cite", "")))
@@ -45,12 +45,12 @@ def _place_of(result: Any) -> str:
 
 
 def sources_in(texts: Iterable[str]) -> dict[int, str]:
-    """The addresses by number in tools' answers, including answers that were cut."""
+    """Return the addresses by number in tools' answers, including answers that were cut."""
     return {int(number): place for text in texts for number, place in _CITE.findall(text)}
 
 
 def link_citations(text: str, sources: Mapping[int, str]) -> str:
-    """Markdown in which numbers that name sources become links; code stays unchanged."""
+    """Turn numbers that name sources into Markdown links; code stays unchanged."""
     if not sources:
         return text
     pieces = _CODE.split(text)

@@ -1,7 +1,7 @@
 """The open connections to chat endpoints: one client per endpoint and event loop, shared by all replies.
 
-Creating a client takes tens of milliseconds (it loads the certificates), for which 50 replies that begin at once
-would have to wait.
+Creating a client takes tens of milliseconds, because it loads the certificates; 50 replies that begin at once would
+wait for that.
 """
 
 import asyncio
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS = 64
 MAX_CONNECTIONS = 1_000
-MAX_LIST_BYTES = 4 * 1024**2  # replies are streamed: only lists of models are read whole
-KEPT_OPEN_S = 2.0  # shorter than the 5 s of common servers: one that closes just then would fail the next request
+# Replies are streamed, so only lists of models are read whole.
+MAX_LIST_BYTES = 4 * 1024**2
+# Shorter than the 5 s of common servers: a connection that the server closes at the same moment would fail the next
+# request.
+KEPT_OPEN_S = 2.0
 
 Key = tuple[str, str, float, bool]
 _clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[Key, AsyncOpenAI]]" = WeakKeyDictionary()
@@ -26,7 +29,7 @@ _http_clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient]
 
 
 def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
-    """This event loop's client for the endpoint; only `close_clients` closes it."""
+    """Return this event loop's client for the endpoint; only `close_clients` closes it."""
     opened = _clients.setdefault(asyncio.get_running_loop(), OrderedDict())
     key = (endpoint.base_url, endpoint.api_key, endpoint.timeout_s, endpoint.is_public_only)
     if key not in opened:
@@ -57,7 +60,7 @@ def _open_http(*, timeout: float, is_public_only: bool = False) -> "httpx2.Async
 
 
 def http_client(*, timeout_s: float) -> "httpx2.AsyncClient":
-    """This event loop's plain HTTP client, for the proxy; `timeout_s` limits the wait for the next bytes."""
+    """Return this event loop's plain HTTP client, for the proxy; `timeout_s` limits the wait for the next bytes."""
     loop = asyncio.get_running_loop()
     if loop not in _http_clients:
         _http_clients[loop] = _open_http(timeout=timeout_s)

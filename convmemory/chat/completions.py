@@ -1,8 +1,7 @@
-"""One streamed completion of an OpenAI-compatible endpoint, as chunks.
+"""Reads one streamed completion of an OpenAI-compatible endpoint as chunks.
 
-The chunks are parsed as plain JSON instead of the client's models, which check nothing and cost more than everything
-else.
-Source: https://platform.openai.com/docs/api-reference/chat/create
+The chunks are parsed as plain JSON: the client's models check nothing and cost more than the rest of the work. Source:
+https://platform.openai.com/docs/api-reference/chat/create
 """
 
 import asyncio
@@ -24,8 +23,10 @@ DRAIN_S = 0.1
 
 
 def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may_call: bool) -> dict[str, Any]:
-    """The request. With `may_call` false the tools stay defined, because the messages name them, but may not be
-    called."""
+    """Return the body of the request.
+
+    With `may_call` false the tools stay defined, because the messages name them, but the model may not call them.
+    """
     body: dict[str, Any] = {"model": agent.endpoint.model, "messages": list(messages), "stream": True}
     body |= reply_limit(agent.endpoint, agent.reply_tokens)
     if agent.temperature is not None:
@@ -39,10 +40,10 @@ def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may
 
 @asynccontextmanager
 async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[object]]:
-    """The chunks of the completion as JSON values; errors about their form, raised in the block, are converted too.
+    """Yield the chunks of the completion as JSON values.
 
-    Raises: EndpointBusy, EndpointRefused (ResponseRefused for an event or a stream over its limit),
-    EndpointMisconfigured, EndpointUnavailable.
+    Errors about their form that are raised in the block are converted too. Raises: EndpointBusy, EndpointRefused
+    (ResponseRefused for an event or a stream over its limit), EndpointMisconfigured, EndpointUnavailable.
     """
     from openai import AsyncStream, OpenAIError
 
@@ -59,7 +60,10 @@ async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterato
 
 
 async def _chunks(response: "httpx2.Response") -> AsyncGenerator[object, None]:
-    """The events as JSON values up to `[DONE]`. The client's own decoder bounds neither lines nor events."""
+    """Yield the events as JSON values up to `[DONE]`.
+
+    The client's own decoder limits neither lines nor events.
+    """
     import httpx2
     from openai import APIConnectionError, APITimeoutError
 
@@ -90,7 +94,7 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
 
 
 def _chunk(data: bytes, response: "httpx2.Response") -> object:
-    """Raises: ValueError, RecursionError; APIError if the event is an error of the endpoint's."""
+    """Return the JSON value of an event. Raises: ValueError, RecursionError; APIError for an error of the endpoint."""
     from openai import APIError
 
     value: object = json.loads(data.decode())

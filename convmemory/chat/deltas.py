@@ -1,9 +1,8 @@
 """Assembles a streamed chat completion, piece by piece. Pure: chunks in, events and parts out.
 
-Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several
-under one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused, and
-a reply is cut at the limits of what one may be.
-Source: https://platform.openai.com/docs/api-reference/chat/streaming
+Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several under
+one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused, and a
+reply is cut at its limits. Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
 
 import json
@@ -17,7 +16,7 @@ from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCal
 from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-MAX_CALLS = 100  # of one reply, in all of its rounds
+MAX_CALLS = 100  # the limit of one reply, over all of its rounds
 MAX_PARTS = 1_000  # changes between thinking and speaking
 CALLS_CUT = "The reply was cut after {limit:,} tool calls, which is as many as one reply may have."
 PARTS_CUT = "The reply was cut after {limit:,} changes between thinking and text."
@@ -29,7 +28,7 @@ class MalformedChunk(ValueError):
 
 @dataclass(slots=True)
 class CallDraft:
-    """A tool call whose pieces are arriving. `error` says why its arguments cannot be used."""
+    """A tool call whose pieces are arriving."""
 
     id: str = ""
     name: str = ""
@@ -60,9 +59,9 @@ class FinishedCall:
 class CompletionDraft:
     """One streamed completion. `finish_reason` is "" until the server has announced the end.
 
-    `total_tokens` is the cost of the request, None if the server does not report it. `chars` and `call_count` begin at
-    those of the reply's earlier completions; when they, or the parts, reach the limit of a reply, `cut_note` says so
-    for the reader, and nothing more is added.
+    `total_tokens` is the cost of the request, None if the server does not report it. `chars` and `call_count` start
+    from the reply's earlier completions; when they, or the parts, reach the limit of a reply, `cut_note` says so for
+    the reader, and no more is added.
     """
 
     def __init__(self, *, call_id_prefix: str = "call", chars: int = 0, call_count: int = 0) -> None:
@@ -82,13 +81,13 @@ class CompletionDraft:
         self.cut_note = self.cut_note or note
 
     def add(self, chunk: object) -> list[Event]:
-        """Add one chunk; returns the events for listeners. Raises: MalformedChunk."""
+        """Add one chunk; return the events for listeners. Raises: MalformedChunk."""
         chunk_values = _mapping(chunk)
         self.model = self.model or _text(chunk_values.get("model"))[:NAME_CHARS]
         self.total_tokens = usage_in(chunk_values) or self.total_tokens
         choices = chunk_values.get("choices")
         if not choices or self.cut_note:
-            return []  # usage, or a content filter's verdict
+            return []  # a chunk with usage, or with a content filter's verdict
         if not isinstance(choices, list):
             raise MalformedChunk("`choices` is not a list")
         choice = _mapping(choices[0])
@@ -109,7 +108,7 @@ class CompletionDraft:
             self._add_call(_mapping(piece))
 
     def _speak(self, kind: type[TextPart] | type[ThinkingPart], text: str) -> str:
-        """Add the text, as far as there is room for it; returns what was added."""
+        """Add the text as far as there is room; return the added text."""
         if not text or self.cut_note:
             return ""
         if not self._spoken or self._spoken[-1][0] is not kind:
@@ -122,7 +121,7 @@ class CompletionDraft:
         return taken
 
     def _fitting(self, text: str) -> str:
-        """The text, cut to the room that is left in the reply, which is then taken."""
+        """Cut the text to the room left in the reply, and use up that room."""
         room = MAX_REPLY_CHARS - self.chars
         if len(text) > room:
             self.cut(REPLY_CUT.format(limit=MAX_REPLY_CHARS))
@@ -153,22 +152,22 @@ class CompletionDraft:
 
     @property
     def received_texts(self) -> list[str]:
-        """Everything that the model has written, to count its tokens."""
+        """Return all text that the model has written, to count its tokens."""
         calls = (text for call in self._calls for text in (call.name, call.arguments.getvalue()))
         return [*(pieces.getvalue() for _, pieces in self._spoken), *calls]
 
     @property
     def spoken_parts(self) -> tuple[Part, ...]:
-        """Thinking and text received so far; calls count only once they are complete."""
+        """Return thinking and text received so far; calls count only once they are complete."""
         return tuple(part for kind, pieces in self._spoken if (part := kind(pieces.getvalue())).text.strip())
 
     def finished_calls(self) -> list[FinishedCall]:
-        """The calls of the completion, which has ended; none if it was cut, because the last one is not whole."""
+        """Return the calls of the ended completion; none if it was cut, because the last call is incomplete."""
         return [] if self.cut_note else [call.finished() for call in self._calls]
 
 
 def usage_in(answer: Mapping[str, Any]) -> int | None:
-    """The tokens of question and answer together, if the server reports them."""
+    """Return the tokens of question and answer together, if the server reports them."""
     usage = answer.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
     return total if type(total) is int and total > 0 else None

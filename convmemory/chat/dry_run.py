@@ -1,4 +1,4 @@
-"""The dry run of an agent's context: which agent is used, and what it would be sent now."""
+"""The dry run of an agent's context: chooses the agent and shows its next request."""
 
 from django.contrib.auth.models import User
 
@@ -8,7 +8,7 @@ from convmemory.conversations.reading import get_conversation
 
 
 def dry_run_of_agent(*, owner: User, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:
-    """What the agent would be sent of the conversation now; without an id, the agent that would answer next.
+    """Return the request that the agent would be sent now; without an id, for the agent that would answer next.
 
     Raises: NotFound, NoEndpoint, InvalidInput.
     """

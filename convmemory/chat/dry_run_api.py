@@ -1,4 +1,4 @@
-"""The route of the dry run: what would this agent be sent now?"""
+"""The route of the dry run, which shows an agent's next request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The page of the dry run: what would this agent be sent now?"""
+"""The page of the dry run, which shows an agent's next request."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ MAX_KEY = 2**63 - 1
 @require_safe
 @signed_in
 def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
+    """Show the dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
     conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
     agent_id = _agent_id(request.GET.get("agent", ""))
     context: dict[str, Any] = {
@@ -36,7 +36,7 @@ def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _agent_id(text: str) -> int | None:
-    """Raises: InvalidInput."""
+    """Return the id of an agent in the URL. Raises: InvalidInput."""
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_KEY)) or int(text) > MAX_KEY:

@@ -1,4 +1,4 @@
-"""Tests an agent's endpoint before the agent is saved: lists its models, or says what is wrong."""
+"""Tests an agent's endpoint before the agent is saved: lists its models, or reports the error."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ MODEL_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The values of the form. `agent_id` names the agent whose stored key is used if no key was typed."""
+    """The values of the form. `agent_id` names the agent whose stored key is used if the form has no key."""
 
     base_url: str
     api_key: str = ""
@@ -31,7 +31,7 @@ class Trial:
 
 
 async def list_models(*, owner: User, trial: Trial) -> list[str]:
-    """The models that the endpoint offers, in alphabetical order.
+    """Return the models that the endpoint offers, in alphabetical order.
 
     Raises: InvalidInput for an address that the owner may not use, NoEndpoint, NotFound, EndpointError.
     """
@@ -42,7 +42,7 @@ async def list_models(*, owner: User, trial: Trial) -> list[str]:
         answer: Any = await client_for(endpoint).get("/models", cast_to=object)
     except OpenAIError as error:
         raise failure_of(error, endpoint) from error
-    except (ValueError, RecursionError) as error:  # a body that is no JSON
+    except (ValueError, RecursionError) as error:  # a body that is not JSON
         raise EndpointUnavailable(f"{endpoint.where} sent no list of models.") from error
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
@@ -52,7 +52,7 @@ async def list_models(*, owner: User, trial: Trial) -> list[str]:
 
 
 def _endpoint(owner: User, trial: Trial) -> Endpoint:
-    """Raises: InvalidInput, NoEndpoint, NotFound."""
+    """Return the endpoint to test. Raises: InvalidInput, NoEndpoint, NotFound."""
     if not trial.base_url.strip():
         endpoint = endpoint_from_settings()
         if endpoint is None:
@@ -73,7 +73,7 @@ def _endpoint(owner: User, trial: Trial) -> Endpoint:
 
 
 def _stored_key(owner: User, agent_id: int | None, address: str) -> str:
-    """The agent's key, if the address is that of the server that it was entered for."""
+    """Return the agent's key, if the address belongs to the server that the key was entered for."""
     if agent_id is None:
         return ""
     agent = get_agent(owner=owner, agent_id=agent_id)

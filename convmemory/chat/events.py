@@ -18,7 +18,7 @@ KEEP_ALIVE = b": still here\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened; `data` are JSON values."""
+    """One event of a reply; `data` are JSON values."""
 
     name: EventName
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -29,6 +29,6 @@ class Event:
 
 
 def encode_event(event: Event) -> bytes:
-    """The event on the wire. JSON has no line breaks of its own, so one `data` line is enough."""
+    """Return the event in its wire format. JSON has no line breaks of its own, so one `data` line is enough."""
     data = json.dumps(json_storable(event.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {event.name}\ndata: {data}\n\n".encode()

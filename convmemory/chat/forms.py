@@ -1,4 +1,4 @@
-"""The form of an agent. `agents.py` decides which values are valid."""
+"""The form of an agent. `agents.py` checks the values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ class AgentForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offered = {tool.name for tool in tool_definitions()}
-        offered |= set(self.initial.get("tools", ()))  # what a setting turns off now, the agent keeps for later
+        offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
         choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]
         self.fields["context_strategies"].choices = _strategy_choices(  # type: ignore[attr-defined]
@@ -64,7 +64,7 @@ class AgentForm(forms.Form):
         )
 
     def values(self) -> dict[str, Any]:
-        """The arguments for `agents.create_agent` and `change_agent`."""
+        """Return the arguments for `agents.create_agent` and `change_agent`."""
         values = dict(self.cleaned_data)
         if not values["api_key"]:
             del values["api_key"]
@@ -72,12 +72,12 @@ class AgentForm(forms.Form):
 
 
 def initial_of(agent: Agent) -> dict[str, Any]:
-    """The agent's values as the form shows them."""
+    """Return the agent's values for the form."""
     names = ("name", "system_prompt", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools")
     return {name: getattr(agent, name) for name in names} | {"context_strategies": list(agent.context_strategies)}
 
 
 def _strategy_choices(chosen: Sequence[str]) -> list[tuple[str, str]]:
-    """The strategies to tick, those of the agent first and in its order, which the form preserves."""
+    """Return the strategies to tick: those of the agent first, in its order, which the form preserves."""
     names = [*chosen, *(name for name in STRATEGIES if name not in chosen)]
     return [(name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES]

@@ -1,6 +1,7 @@
 """Writes one reply: calls the model, runs the tools that it requests, and repeats until it has answered.
 
-Events go to `publish` and messages are collected in `progress`; nothing here stores the reply or knows who listens.
+Events go to `publish` and messages are collected in `progress`; this module neither stores the reply nor knows its
+listeners.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from convmemory.core.errors import EndpointUnavailable, InvalidInput, ResponseRe
 from convmemory.core.threads import in_thread
 from convmemory.tools.registry import Seen
 
+# After these rounds the model is called once more without tools, so that a loop of tool calls ends with an answer.
 MAX_ROUNDS = 8
 CUT_AT_LIMIT = "The reply was cut at its limit of {limit:,} tokens."
 BROKE_OFF = "{where} ended the reply before it was complete."
@@ -38,7 +40,7 @@ class ContextTooLarge(InvalidInput):
 
 
 async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) -> str:
-    """Write the reply; returns a remark on how it ended, usually "".
+    """Write the reply; return a remark on how it ended, usually "".
 
     Raises: ContextTooLarge, EndpointError, QuotaUsedUp.
     """
@@ -60,7 +62,7 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
 
 
 def _prepare(job: ReplyJob) -> FilterResult:
-    """Raises: ContextTooLarge."""
+    """Build the context of the reply. Raises: ContextTooLarge."""
     context = prepare_context(
         owner=job.owner,
         conversation_id=job.conversation_id,
@@ -75,7 +77,7 @@ def _prepare(job: ReplyJob) -> FilterResult:
 
 
 def summary_of(context: FilterResult) -> dict[str, Any]:
-    """The effect of the pipeline, as JSON values; empty if it had none."""
+    """Return the effect of the pipeline as JSON values; empty if it had none."""
     if not context.was_filtered:
         return {}
     return {
@@ -91,7 +93,7 @@ def summary_of(context: FilterResult) -> dict[str, Any]:
 async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
-    """One completion: its tool calls, and a remark if it was cut; then there are no calls."""
+    """Run one completion; return its tool calls, and a remark if it was cut, which leaves no calls."""
     own = [
         ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
         for number, draft in enumerate(progress.messages)

@@ -15,7 +15,7 @@ START = b""
 
 
 def history_hashes(drafts: Iterable[MessageDraft], *, start: bytes = START) -> list[bytes]:
-    """After each message the hash of all messages so far; a system message leaves it unchanged."""
+    """Return, for each message, the hash of all messages so far; a system message leaves it unchanged."""
     hashes: list[bytes] = []
     current = start
     for draft in drafts:
@@ -34,6 +34,6 @@ def _canonical(draft: MessageDraft) -> str:
 
 
 def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], known: bytes) -> list[MessageDraft]:
-    """The messages after the history `known`, without system messages."""
+    """Return the messages after the history `known`, without system messages."""
     last = len(hashes) - 1 - list(reversed(hashes)).index(known)
     return [draft for draft in drafts[last + 1 :] if draft.role != "system"]

@@ -1,8 +1,8 @@
 """The replies that this process is writing, each as a task of its own, and their listeners.
 
-If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves what was
-received, and notices requests from other processes to stop the reply. Nothing here needs to survive the process:
-another one takes over when a dead process's lease has expired.
+If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves the received
+text, and notices requests from other processes to stop the reply. Nothing in this module needs to survive the process:
+another one takes over when a dead process's lease has expired. See docs/adr/0014-the-stream.md.
 """
 
 import asyncio
@@ -37,8 +37,10 @@ logger = logging.getLogger(__name__)
 
 
 class _Inbox:
-    """The events that a listener has not read yet. Deltas that wait are joined, so that a slow listener costs no more
-    memory than their text."""
+    """The events that a listener has not read yet.
+
+    Waiting deltas are joined, so that a slow listener costs no more memory than their text.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Event | tuple[EventName, StringIO]] = deque()
@@ -77,7 +79,7 @@ class LiveReply:
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
     def listen(self) -> AsyncIterator[Event | None]:
-        """Every event from this call on, including the last one; None if nothing happened for `QUIET_S`."""
+        """Yield the events from this call on, including the last one; None if there was none for `QUIET_S`."""
         inbox = _Inbox()
         self._listeners.append(inbox)
         return self._events(inbox)
@@ -95,11 +97,11 @@ class LiveReply:
             self._listeners.remove(inbox)
 
     def stop(self) -> None:
-        """Stop at once; may be called from any thread."""
+        """Stop the reply at once. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._stop.set)
 
     async def interrupt(self) -> None:
-        """Store what was received, because the process is ending."""
+        """Store the received text, because the process is ending."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -115,14 +117,14 @@ class LiveReply:
         try:
             ending = await self._write_until_ending()
             await self._end(ending)
-        except Exception:  # the task's boundary: listeners must not wait for ever
+        except Exception:  # the task's boundary: without an event, listeners would wait for ever
             logger.exception("Reply %s could not be stored", self.job.reply_id)
             self._publish(Event("error", {"status": "failed", "detail": BUG}))
         finally:
             _replies.pop(self.job.reply_id, None)
 
     async def _write_until_ending(self) -> Ending | None:
-        """How it ended; None if the reply no longer belongs to this process."""
+        """Return how the reply ended; None if it no longer belongs to this process."""
         writing = asyncio.create_task(write_reply(self.job, self._progress, self._publish))
         watching = asyncio.create_task(self._watch())
         try:
@@ -150,7 +152,10 @@ class LiveReply:
                 return None
 
     async def _beat(self) -> Pulse:
-        """If the database does not answer for a moment, a heartbeat is lost, not the reply."""
+        """Renew the lease and store new text.
+
+        If the database does not answer for a moment, a heartbeat is lost, not the reply.
+        """
         heard = self._events_of_delta
         received = self._received() if heard != self._kept else None
         try:
@@ -208,7 +213,7 @@ def _ending_of(writing: "asyncio.Task[str]") -> Ending:
         return Ending(Reply.Status.FAILED, str(error), error.retry_after_s)
     except ConvMemoryError as error:
         return Ending(Reply.Status.FAILED, str(error))
-    except Exception:  # the boundary of what writes a reply: the reader is told, the log has the rest
+    except Exception:  # the boundary of a reply's writer: the reader gets a short text, the log the details
         logger.exception("A reply failed")
         return Ending(Reply.Status.FAILED, BUG)
 
@@ -219,17 +224,17 @@ _replies: dict[int, LiveReply] = {}
 
 
 def start_reply(job: ReplyJob) -> LiveReply:
-    """Start writing in the running event loop."""
+    """Start writing a reply in the running event loop."""
     reply = _replies[job.reply_id] = LiveReply(job)
     return reply
 
 
 def stop_here(reply_id: int) -> None:
-    """Stop the reply at once if this process is writing it; another process learns of it with its next heartbeat."""
+    """Stop the reply at once if this process is writing it; other processes notice at their next heartbeat."""
     if reply := _replies.get(reply_id):
         reply.stop()
 
 
 async def interrupt_all() -> None:
-    """Store what every reply of this process has received, because the process is ending."""
+    """Store the received text of all replies of this process, because the process is ending."""
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))

@@ -1,4 +1,4 @@
-"""Counts the cost of requests to the operator's endpoint against the quota of the person who asks.
+"""Counts the cost of requests to the operator's endpoint against the caller's quota.
 
 If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.
 """
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -> AsyncIterator[None]:
-    """Wraps one completion of the job's agent: reserves its maximum cost, then counts the actual cost of `draft`.
+    """Reserve the maximum cost of one completion of the job's agent, then count the actual cost of `draft`.
 
     Agents with an endpoint of their own cost nothing. Raises: QuotaUsedUp.
     """

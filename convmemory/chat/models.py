@@ -1,6 +1,6 @@
 """Agents, the replies they give, and the points at which captured conversations can be continued.
 
-Rows are written by `agents.py`, `replies.py` and `capture.py`.
+`agents.py`, `replies.py` and `capture.py` write the rows.
 """
 
 from django.conf import settings
@@ -34,7 +34,7 @@ class Agent(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     key_was_dropped = False
-    """Whether the change that was made last has deleted the key with the address that it was for; not stored."""
+    """Whether the last change deleted the key because the address names another server; not stored."""
 
     class Meta:
         permissions = [("use_private_address", "Can have agents ask servers of this machine and of private networks")]
@@ -43,7 +43,7 @@ class Agent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"agent {self.pk}"  # the admin shows it, and a name is the owner's own text
+        return f"agent {self.pk}"  # without the name: the admin prints this for staff, who may not read content
 
     @property
     def has_key(self) -> bool:
@@ -55,7 +55,7 @@ class Agent(models.Model):
 
 
 class AgentDocument(models.Model):
-    """A document attached to an agent: it is searched in every conversation that the agent answers."""
+    """A document attached to an agent, searched in each conversation that the agent answers."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -1,4 +1,4 @@
-"""The chat's additions to a conversation's page: the composer, and a note on how each reply ended."""
+"""Adds the composer to a conversation's page, and a note on how each reply ended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ NOTHING_WRITTEN = Written()
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """The form at the foot of a conversation. `can_send` is false if no endpoint is set up.
+    """The form at the end of a conversation. `can_send` is false if no endpoint is set up.
 
     `last_question` is the id of the last question if it can be asked again.
     """
@@ -56,7 +56,7 @@ class Composer:
 
 
 def composer_for(*, owner: User, conversation: Conversation | None, written: Written = NOTHING_WRITTEN) -> Composer:
-    """The form for the caller's conversation, or for a new one. Three queries."""
+    """Return the form for the caller's conversation, or for a new one. Three queries."""
     usable = [agent for agent in [None, *agents_of(owner)] if has_endpoint(agent, owner=owner)]
     chosen = usual_agent_id(owner=owner, conversation_id=conversation.pk if conversation else None)
     values = [agent.pk if agent else 0 for agent in usable]
@@ -74,7 +74,7 @@ def composer_for(*, owner: User, conversation: Conversation | None, written: Wri
 
 
 def _last_question(conversation: Conversation) -> int | None:
-    """The conversation's last question, if it was asked in this server's chat."""
+    """Return the conversation's last question, if it was asked in this server's chat."""
     asked = conversation.messages.filter(is_real_user=True, superseded=False).order_by("-position")[:1]
     replies = Reply.objects.filter(conversation=conversation, question__in=asked.values("pk"))
     return replies.values_list("question_id", flat=True).first()
@@ -87,7 +87,7 @@ def _is_busy(conversation: Conversation) -> bool:
 
 
 def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int, list[Note]]:
-    """Notes by message id: on a question, what the model was not sent; at a reply's end, how it ended."""
+    """Return notes by message id: at a question, the messages left out of the context; at a reply, how it ended."""
     by_question = {reply.question_id: reply for reply in replies}
     notes: dict[int, list[Note]] = {}
     current: Reply | None = None
@@ -122,14 +122,14 @@ def _context_notes(reply: Reply) -> list[Note]:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPart:
-    """A part of a reply in progress, for a page opened meanwhile."""
+    """A part of a reply in progress, for a page that is opened meanwhile."""
 
     type: str
     html: str
 
 
 def received_parts(reply: Reply) -> list[ReceivedPart]:
-    """What a running reply contains so far, as safe HTML."""
+    """Return the content of a running reply so far, as safe HTML."""
     parts = [part for draft in read_partial(reply.partial)[0] for part in draft.parts]
     return [
         ReceivedPart(part.type, render_markdown(part.text))

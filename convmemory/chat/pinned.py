@@ -1,8 +1,8 @@
-"""Connections to public addresses only, for endpoints that people enter.
+"""Connections to public addresses only, for endpoints that users enter.
 
-The name is resolved when a connection is opened, all of its addresses are checked, and the connection goes to one
-that was checked, so a name that resolves differently the second time gains nothing. TLS still checks the name.
-Proxies set in the environment are not used, because they would resolve the name themselves.
+The name is resolved when a connection is opened, all of its addresses are checked, and the connection goes to a checked
+address, so that a name which resolves differently the second time has no effect (DNS rebinding). TLS still checks the
+name. Proxies set in the environment are not used, because they would resolve the name themselves.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ RESOLVE_TIMEOUT_S = 10.0
 
 
 async def public_addresses(host: str, port: int) -> list[str]:
-    """The addresses of `host`. Raises: AddressRefused if one of them is not public; OSError if it has none."""
+    """Return the addresses of `host`. Raises: AddressRefused if one of them is not public; OSError if it has none."""
     async with asyncio.timeout(RESOLVE_TIMEOUT_S):
         found = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -31,7 +31,7 @@ async def public_addresses(host: str, port: int) -> list[str]:
 
 
 class PublicBackend(httpcore2.AsyncNetworkBackend):
-    """Opens connections as the usual backend does, to addresses that were checked."""
+    """Opens connections as the usual backend does, but only to checked addresses."""
 
     def __init__(self) -> None:
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()
@@ -53,7 +53,7 @@ class PublicBackend(httpcore2.AsyncNetworkBackend):
     async def _connect(
         self, addresses: Sequence[str], port: int, timeout: float | None, local_address: str | None, options: Any
     ) -> httpcore2.AsyncNetworkStream:
-        """The first of the addresses that answers."""
+        """Connect to the first of the addresses that answers."""
         for address in addresses[:-1]:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, options)

@@ -1,6 +1,6 @@
-"""What a reply has produced so far: whole messages, and the one being received. Pure.
+"""The progress of a reply: whole messages, and the one being received. Pure.
 
-`Reply.partial` is its JSON form, so that another process can finish what a dead one began.
+`Reply.partial` is its JSON form, so that another process can finish the reply of a dead one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ UNANSWERED = "The reply ended before this tool had answered."
 
 @dataclass(slots=True)
 class ReplyProgress:
-    """`messages` are complete; `current` is being received. `sources` can be cited: addresses by number.
+    """Messages received so far: `messages` are complete; `current` is being received. `sources` are citable, by number.
 
     `chars` and `call_count` are those of the complete messages, which count towards the limits of the reply.
     """
@@ -43,14 +43,14 @@ class ReplyProgress:
         self.sources |= sources_in(texts)
 
     def received(self, *, now: datetime) -> list[MessageDraft]:
-        """Everything worth keeping if the reply ended now, with a result for every tool call."""
+        """Return the messages worth keeping if the reply ended now, with a result for each tool call."""
         kept = list(self.messages)
         if self.current is not None and (parts := self.current.spoken_parts):
             kept.append(MessageDraft(role="assistant", parts=parts, model=self.current.model, created_at=now))
         return [*(self._linked(draft) for draft in kept), *_missing_results(kept, now)]
 
     def _linked(self, draft: MessageDraft) -> MessageDraft:
-        """The message with links in place of the numbers that it cites."""
+        """Return the message with links in place of the numbers that it cites."""
         parts = tuple(
             replace(part, text=link_citations(part.text, self.sources)) if isinstance(part, TextPart) else part
             for part in draft.parts
@@ -68,14 +68,14 @@ def _missing_results(drafts: Sequence[MessageDraft], now: datetime) -> Iterable[
 
 
 def draft_to_json(draft: MessageDraft) -> dict[str, Any]:
-    """The contents of a reply's message, as JSON values."""
+    """Return the contents of a reply's message as JSON values."""
     created_at = draft.created_at.isoformat() if draft.created_at else None
     parts = [part_to_json(part) for part in draft.parts]
     return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts}
 
 
 def read_partial(values: Any) -> tuple[list[MessageDraft], bool]:
-    """The readable messages of a `Reply.partial`, and whether those are all."""
+    """Return the readable messages of a `Reply.partial`, and whether those are all."""
     if not isinstance(values, list):
         return [], False
     drafts = [draft for value in values if (draft := _readable(value)) is not None]
@@ -92,7 +92,7 @@ def _readable(value: Any) -> MessageDraft | None:
 
 
 def draft_from_json(value: Mapping[str, Any]) -> MessageDraft:
-    """The inverse of `draft_to_json`."""
+    """Return the message of a JSON value made by `draft_to_json`."""
     return MessageDraft(
         role=cast("Role", value["role"]),
         model=value["model"],

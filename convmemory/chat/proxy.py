@@ -1,6 +1,6 @@
 """The capture proxy: OpenAI's `/v1/chat/completions` and `/v1/models`, forwarded to the server's own endpoint.
 
-Any client gains a memory by changing its base URL and using a convmemory key. Requests and replies are forwarded
+A client gains a memory by changing its base URL and using a convmemory key. Requests and replies are forwarded
 unchanged, up to the limits of a reply; a copy of the exchange is recorded afterwards. Errors have OpenAI's format.
 """
 
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 FORWARDED = ("content-type", "accept", "user-agent", "openai-beta")
 RETURNED = ("content-type", "retry-after", "x-request-id", "openai-processing-ms")
 EVENTS = "text/event-stream"
-MAX_ANSWER_BYTES = 16 * 1024**2  # of a reply that is not streamed
+# The limit of a reply that is not streamed.
+MAX_ANSWER_BYTES = 16 * 1024**2
 WENT_SILENT = "{where} went silent before the reply was complete."
 CLIENT_LEFT = "The connection to the client ended before the reply was complete."
 
@@ -56,19 +57,19 @@ Handler = Callable[[HttpRequest, User, Endpoint], Awaitable[HttpResponseBase]]
 @csrf_exempt
 @require_POST
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
-    """Forward the request; its conversation is recorded for the key's owner."""
+    """Forward the request, and record its conversation for the key's owner."""
     return await _answer(request, _forward_chat)
 
 
 @csrf_exempt
 @require_safe
 async def models(request: HttpRequest) -> HttpResponseBase:
-    """The models of the endpoint."""
+    """Forward the request for the list of models."""
     return await _answer(request, _forward_models)
 
 
 async def finish_recordings() -> None:
-    """Wait for what is still being recorded, because the process ends."""
+    """Wait for running recordings, because the process ends."""
     await asyncio.gather(*_recordings, return_exceptions=True)
 
 
@@ -93,7 +94,7 @@ async def _or_error(answering: Awaitable[HttpResponseBase], endpoint: Endpoint) 
     try:
         return await answering
     except QuotaUsedUp as error:
-        # As OpenAI says it, so that clients wait or give up instead of asking at once again.
+        # The same answer as OpenAI's, so that clients wait or give up instead of retrying at once.
         response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
         return response
@@ -149,10 +150,10 @@ async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) 
 
 
 async def _send(request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes) -> "httpx2.Response":
-    """The endpoint's response with its body unread.
+    """Send the request; return the endpoint's response with its body unread.
 
-    Raises: EndpointMisconfigured for a status that is this server's own fault: its client cannot mend the key, and must
-    not read what the endpoint says about it. ResponseRefused; what the HTTP client raises.
+    Raises: EndpointMisconfigured for a status that is this server's fault: its client cannot correct the key, and must
+    not read the endpoint's message about it; ResponseRefused; and whatever the HTTP client raises.
     """
     headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}
     headers |= {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
@@ -169,7 +170,7 @@ async def _send(request: HttpRequest, endpoint: Endpoint, method: str, path: str
 
 
 async def _read(upstream: "httpx2.Response", endpoint: Endpoint) -> bytes:
-    """The body, without the key if it quotes it. Raises: ResponseRefused if it is too large."""
+    """Return the body, without the key in an error that quotes it. Raises: ResponseRefused if it is too large."""
     received = bytearray()
     async with aclosing(_body(upstream)) as pieces:
         async for piece in pieces:
@@ -205,7 +206,7 @@ async def _body(upstream: "httpx2.Response") -> AsyncGenerator[bytes, None]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request being answered: its owner, its body, and its reservation of the quota."""
+    """A request that is being answered: its owner, its body, and its reservation of the quota."""
 
     caller: User
     asked: bytes
@@ -213,11 +214,12 @@ class Exchange:
 
 
 async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: Exchange) -> AsyncIterator[bytes]:
-    """The events as they arrive, up to the limits of a reply; afterwards the reply is recorded."""
+    """Yield the events as they arrive, up to the limits of a reply; then record the reply."""
     import httpx2
 
     reply = StreamedReply()
-    cut_by = CLIENT_LEFT  # what ends this generator early without an error of the endpoint's
+    # A generator that ends early without an error of the endpoint was closed by the client.
+    cut_by = CLIENT_LEFT
     try:
         async with aclosing(_body(upstream)) as pieces:
             async for piece in pieces:
@@ -225,7 +227,7 @@ async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: E
                     yield _ended_with(note, piece)
                     break
                 yield piece
-        cut_by = BROKE_OFF  # counts only where the reply had no end
+        cut_by = BROKE_OFF  # counts only if the reply had no end
     except httpx2.TimeoutException:
         cut_by = WENT_SILENT
         raise
@@ -237,9 +239,9 @@ async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: E
 
 
 def _ended_with(note: str, piece: bytes) -> bytes:
-    """The whole events of the last piece, and the note as an error that clients of OpenAI's API raise.
+    """Return the whole events of the last piece, and the note as an error that clients of OpenAI's API raise.
 
-    Nothing at all in the middle of an event, which no client reads before its end.
+    Nothing in the middle of an event, which a client cannot read before its end.
     """
     ends = [at + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if (at := piece.rfind(blank)) >= 0]
     if not ends:
@@ -261,6 +263,6 @@ async def _record(exchange: Exchange, read: Callable[[], ReceivedReply | None], 
         if captured is not None:
             tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, captured.reply.parts))
             await in_thread(record_exchange, owner=exchange.caller, captured=captured)
-    except Exception:  # the boundary of what must never break a reply
+    except Exception:  # the boundary of recording, which must never break a reply
         logger.exception("An exchange that passed the proxy could not be recorded")
     await settle_quietly(exchange.reservation, tokens=tokens)

@@ -1,4 +1,4 @@
-"""The chat's receivers of conversation signals: hands over what a dead writer had received, and adds to pages."""
+"""Receives signals of conversations: hands over what a dead writer had received, and adds the chat to pages."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
-"""The states of a reply in the database: begun, alive, stopped, ended, taken over from a dead process.
+"""Changes the state of a reply in the database: begun, alive, stopped, ended, taken over from a dead process.
 
 All functions are synchronous and short. Lock the conversation's row before the reply's. Once a reply is no longer
-`running`, its writer may not store anything more.
+`running`, its writer may store nothing more.
 """
 
 import logging
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
-    """A reply that has begun: everything needed to write it."""
+    """A reply that has begun, with the data needed to write it."""
 
     reply_id: int
     conversation_id: int
@@ -51,7 +51,7 @@ class ReplyJob:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a reply ended; `error` says why it failed, or is a remark on one that did not."""
+    """How a reply ended; `error` is the reason of a failure, or a remark on another ending."""
 
     status: Reply.Status
     error: str = ""
@@ -60,14 +60,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """The result of a reply in the conversation; both None if nothing was answered."""
+    """The result of a reply in the conversation; both None without an answer."""
 
     turn_number: int | None
     last_message_id: int | None
 
 
 class Pulse(Enum):
-    """A heartbeat's message to the writer."""
+    """The answer of a heartbeat to the writer."""
 
     GO_ON = "go on"
     STOP = "stop"
@@ -86,7 +86,7 @@ def lease() -> timedelta:
 
 
 def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conversation:
-    """An empty conversation for a first message that can be answered. Raises: like `begin_reply`."""
+    """Create an empty conversation for a first message that can be answered. Raises: like `begin_reply`."""
     _clean(text)
     agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
     options = _usable(agent, owner)
@@ -98,17 +98,18 @@ def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conve
 def begin_reply(
     *, owner: User, conversation_id: int, text: str, agent_id: int | None = None, replaces: int | None = None
 ) -> ReplyJob:
-    """Store the question and lock the conversation for its answer, both or neither.
+    """Store the question and lock the conversation for its answer, in one transaction.
 
     `replaces` is the message id of an earlier question that was asked here: the thread continues from its place,
-    without it and what followed. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff,
-    QuotaUsedUp.
+    without that question and the messages after it. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput,
+    TooLarge, SwitchedOff, QuotaUsedUp.
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
     try:
         options = _usable(agent, owner)
-    except ConvMemoryError:  # an unknown conversation is one, whatever else is wrong
+    # An unknown conversation is reported as unknown, whatever other error there is.
+    except ConvMemoryError:
         reading.get_conversation(owner=owner, conversation_id=conversation_id)
         raise
     with transaction.atomic():
@@ -129,7 +130,7 @@ def begin_reply(
 
 
 def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> str:
-    """The text of a question that was asked in this server's chat and is not superseded. Raises: NotFound."""
+    """Return the text of a question that was asked in this server's chat and is not superseded. Raises: NotFound."""
     asked = Message.objects.filter(
         pk=message_id, owner_id=owner.pk, conversation_id=conversation_id, role="user", superseded=False
     ).first()
@@ -141,7 +142,7 @@ def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, messag
 
 
 def _usable(agent: Agent | None, owner: User) -> AgentOptions:
-    """Raises: like `begin_reply`, if the agent cannot answer now."""
+    """Return the agent's configuration, if it can answer now. Raises: like `begin_reply`."""
     options = options_of(agent, owner=owner)
     if options.is_metered:
         require_quota(owner_id=owner.pk)
@@ -149,7 +150,7 @@ def _usable(agent: Agent | None, owner: User) -> AgentOptions:
 
 
 def _clean(text: str) -> str:
-    """Raises: InvalidInput, TooLarge."""
+    """Return the stripped text. Raises: InvalidInput, TooLarge."""
     if len(text) > MAX_MESSAGE_CHARS:
         raise TooLarge(
             f"The message has {len(text):,} characters, {MAX_MESSAGE_CHARS:,} are possible: shorten it, or store the "
@@ -164,7 +165,7 @@ def _clean(text: str) -> str:
 
 
 def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
-    """Prolong the lease and store what was received (None: nothing new); returns what the writer should do."""
+    """Prolong the lease and store the received messages (None: no new ones); return what the writer should do."""
     with transaction.atomic():
         if not responses.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
             return Pulse.LOST
@@ -184,8 +185,10 @@ def store_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
 
 
 def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
-    """Ask the writer, in whichever process, to stop; returns the reply's id. Raises: NotFound if nothing is being
-    written."""
+    """Ask the writer, in whichever process, to stop; return the reply's id.
+
+    Raises: NotFound if no reply is being written.
+    """
     reading.get_conversation(owner=owner, conversation_id=conversation_id)
     running = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, status=Reply.Status.RUNNING)
     found = running.values_list("pk", flat=True).first()
@@ -196,7 +199,7 @@ def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 
 def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> list[Reply]:
-    """The newest replies first. Raises: NotFound."""
+    """Return the newest replies first. Raises: NotFound."""
     conversation = reading.get_conversation(owner=owner, conversation_id=conversation_id)
     return list(Reply.objects.filter(owner_id=owner.pk, conversation=conversation).order_by("-pk")[:limit])
 
@@ -240,7 +243,7 @@ def _end(owner_id: int, reply_id: int, ending: Ending, *, keeps_partial: bool = 
 
 
 def take_over(conversation: Conversation) -> list[MessageDraft]:
-    """End the reply that a dead process was writing here; returns what had been received of it.
+    """End the reply that a dead process was writing here; return its received messages.
 
     The caller has locked the conversation's row and stores the messages. Unreadable messages are left out, and stay in
     the reply's row.

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def chat_is_running() -> AsyncIterator[None]:
-    """Runs while the server serves; at the end, replies in progress are stored as interrupted."""
+    """Run while the server serves; at the end, store replies in progress as interrupted."""
     watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
     warming = asyncio.create_task(asyncio.to_thread(_warm_up))
     try:
@@ -37,13 +37,13 @@ async def chat_is_running() -> AsyncIterator[None]:
 
 
 def _warm_up() -> None:
-    """Import the client, which takes a second, before somebody waits for the first reply."""
+    """Import the client before the first reply needs it: the import takes a second."""
     if endpoint_from_settings() is not None:
         import openai  # noqa: F401
 
 
 async def _release_abandoned() -> None:
-    """Every few seconds, so that a conversation is idle soon after its lease has expired.
+    """Release abandoned replies every few seconds, so that a conversation is idle soon after its lease has expired.
 
     The worker's sweep does the same every minute, if no web process runs.
     """

@@ -1,7 +1,7 @@
-"""The reply to a message as a stream of server-sent events, for the API and the page alike.
+"""Streams the reply to a message as server-sent events, for the API and the page.
 
-The caller must be authenticated outside the request's own thread, which would otherwise hold its database connection
-for as long as the stream lasts; as many streams as the pool has connections would lock everybody out.
+The caller must be authenticated outside the request's own thread: otherwise that thread would hold its database
+connection as long as the stream lasts, and as many streams as the pool has connections would block all other requests.
 """
 
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def stream_reply(asked: Request) -> StreamingHttpResponse:
 
 
 async def wait_for_reply(asked: Request) -> str:
-    """The same without a stream: the address of the finished reply. Raises: like `stream_reply`."""
+    """Begin a reply, wait for its end, and return its URL. Raises: like `stream_reply`."""
     job = await first_in_thread(_begin, asked)
     url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():

@@ -1,6 +1,6 @@
-"""The title of a chat: its first question, until the model chooses one after the first turn.
+"""Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
 
-A title that its owner has set is kept.
+A title that the owner has set is kept.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ INSTRUCTION = (
     "quotation marks and without a full stop. Answer with the title alone."
 )
 TIMEOUT_S = 20.0
-TITLE_TOKENS = 400  # of which a model that thinks first takes most
+# A model that thinks first uses most of these.
+TITLE_TOKENS = 400
 READ_CHARS = 2_000
 AROUND = " \t*_#`\"'“”„«»."
 
@@ -46,7 +47,7 @@ class FirstTurn:
 
 
 def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | None:
-    """The basis for a title of the reply's chat; None if its owner has set one."""
+    """Return the first turn for a title of the reply's chat; None if its owner has set a title."""
     chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
     if chat is None:
         return None
@@ -60,7 +61,7 @@ def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | 
 
 
 async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
-    """Ask the reply's model for a title and store it; "" if there is none, for whatever reason."""
+    """Ask the reply's model for a title and store it; return "" if that fails for any reason."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             title = clean_title(await _ask(job, turn))
@@ -72,7 +73,7 @@ async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
 
 
 async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
-    """Raises: EndpointError, QuotaUsedUp."""
+    """Ask the model for a title. Raises: EndpointError, QuotaUsedUp."""
     recipe = replace(job.agent.recipe, tool_definitions=())
     brief = replace(job, agent=replace(job.agent, reply_tokens=TITLE_TOKENS, recipe=recipe))
     asked = f"Question: {cut(turn.question, READ_CHARS)}\n\nAnswer: {cut(turn.answer, READ_CHARS)}"
@@ -88,14 +89,14 @@ async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
 
 
 def clean_title(text: str) -> str:
-    """The first line of a model's answer, without the quotes and other marks that models put around titles."""
+    """Return the first line of a model's answer, without the quotes and other marks that models put around titles."""
     lines = [line for line in storable(text[: READ_CHARS * 2]).splitlines() if line.strip(AROUND)]
     first = lines[0].strip(AROUND).removeprefix("Title:").strip(AROUND) if lines else ""
     return one_line(text_without_keys(first), TITLE_CHARS)
 
 
 def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
-    """Store the title, unless the previous one was changed meanwhile; returns whether it was stored."""
+    """Store the title, unless the previous one was changed meanwhile; return whether it was stored."""
     with transaction.atomic():
         try:
             chat = responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)

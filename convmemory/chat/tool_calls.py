@@ -1,4 +1,4 @@
-"""Runs the tools that a model calls, as the conversation's owner. Every failure becomes a result that describes it.
+"""Runs the tools that a model calls, as the conversation's owner. Each failure becomes a result that describes it.
 
 Results share the space left in the model's window: a long one is cut, with a note that says so.
 """
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ResultBudget:
-    """The tokens left for results. No single result takes more than half, so that a further one fits."""
+    """The tokens left for results. A single result takes half of them at most, so that a further one fits."""
 
     tokens: int
     encoding: str
@@ -37,7 +37,7 @@ class ResultBudget:
         return self.tokens < MIN_ROOM
 
     def fit(self, text: str) -> str:
-        """The text, cut to what is left for it, which is then taken."""
+        """Cut the text to its share of the remaining tokens, and use those up."""
         fitting = cut_to_tokens(text, max(self.tokens // 2, 0), encoding=self.encoding)
         if len(fitting) < len(text):
             fitting += CUT
@@ -54,9 +54,10 @@ async def answer_call(
     seen: Seen = NOTHING_SEEN,
     first_citation: int = 1,
 ) -> ToolResultPart:
-    """The result of one call; `seen` is what the conversation already has in its context, and which documents it sees.
+    """Return the result of one call; `seen` are the messages in the model's context and the documents that it may
+    search.
 
-    What it found can be cited by numbers from `first_citation` on.
+    Its results can be cited by numbers from `first_citation` on.
     """
     text, is_error = await _run(call, caller, allowed, seen, first_citation)
     fitting = await asyncio.to_thread(budget.fit, text)
@@ -78,7 +79,7 @@ async def _run(
         return str(error), True
     except TimeoutError:
         return f"{name} gave no answer within {TIMEOUT_S:g} s.", True
-    except Exception:  # a tool's boundary: the model is told, the log has the rest
+    except Exception:  # a tool's boundary: the model gets a short text, the log the details
         logger.exception("The tool %s failed", name)
         return f"{name} failed: an error inside the server.", True
     return json.dumps(with_citations(answer, first=first_citation), ensure_ascii=False), False

@@ -1,4 +1,4 @@
-"""Addresses of the chat pages and of the capture proxy."""
+"""URLs of the chat pages and of the capture proxy."""
 
 from django.urls import path
 

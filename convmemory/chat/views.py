@@ -1,7 +1,7 @@
 """Pages of the chat: the composer's target, a new chat, a reply in progress, and agents.
 
-The composer's form works without JavaScript: it waits for the reply and redirects to its turn. To clients that accept
-an event stream, the same address answers with one.
+The composer's form works without JavaScript: it waits for the reply and redirects to its turn. The same URL answers
+with an event stream to clients that accept one.
 """
 
 from http import HTTPStatus
@@ -32,7 +32,8 @@ from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 
 EVENTS = "text/event-stream"
-OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}  # an agent of this archive can look things up in it
+# A new agent can search the archive.
+OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}
 KEY_DROPPED = (
     "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
 )
@@ -43,7 +44,9 @@ KEY_DROPPED = (
 
 @require_POST
 async def send(request: HttpRequest, conversation_id: int | None = None) -> HttpResponseBase:
-    """Answer the composer's message: as a stream if the client accepts one, else as a redirect to the finished turn."""
+    """Answer the composer's message: as a stream if the client accepts one, otherwise as a redirect to the finished
+    turn.
+    """
     wants_events = EVENTS in request.headers.get("Accept", "")
     caller = await user_of_session(request)
     if caller is None:
@@ -69,7 +72,7 @@ def _number(request: HttpRequest, name: str) -> int | None:
 
 
 def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> HttpResponse:
-    """The composer again, with the text and why it was refused."""
+    """Show the composer again, with the text and the reason of the refusal."""
     conversation = None
     if asked.conversation_id is not None and not isinstance(error, NotFound):
         conversation = reading.get_conversation(owner=asked.owner, conversation_id=asked.conversation_id)
@@ -87,7 +90,7 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
 @require_safe
 @signed_in
 def new_chat(request: PageRequest) -> HttpResponse:
-    """The composer of a conversation that does not exist yet."""
+    """Show the composer of a conversation that does not exist yet."""
     composer = composer_for(owner=request.user, conversation=None)
     context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP, "box": SearchBox()}
     return render(request, "chat/new.html", context)
@@ -96,7 +99,7 @@ def new_chat(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def edit_question(request: PageRequest, conversation_id: int, message_id: int) -> HttpResponse:
-    """A page to rewrite a question; with scripts that is done in the conversation."""
+    """Show a page to rewrite a question; with scripts, the conversation's page does that."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     text = replies.question_asked_here(owner=request.user, conversation_id=conversation_id, message_id=message_id)
     composer = composer_for(owner=request.user, conversation=conversation, written=Written(text, message_id))
@@ -112,7 +115,7 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
 @require_POST
 @signed_in
 def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Stop the reply in progress; succeeds as well if there is none."""
+    """Stop the reply in progress; succeeds without one too."""
     reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     try:
         live.stop_here(replies.request_stop(owner=request.user, conversation_id=conversation_id))
@@ -124,7 +127,7 @@ def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def running(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """What the running reply contains so far, for a page opened meanwhile, which reloads at its end."""
+    """Show the running reply so far, for a page that is opened meanwhile; the page reloads at the reply's end."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     reply = Reply.objects.filter(
         owner_id=request.user.pk, conversation=conversation, status=Reply.Status.RUNNING
@@ -138,7 +141,7 @@ def running(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> HttpResponse:
-    """The effect of the context pipeline on one reply."""
+    """Show the effect of the context pipeline on one reply."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     reply = Reply.objects.filter(owner_id=request.user.pk, conversation=conversation, pk=reply_id).first()
     if reply is None:
@@ -166,7 +169,7 @@ def list_agents(request: PageRequest) -> HttpResponse:
 
 @require_POST
 async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
-    """Which models the form's endpoint offers, or what is wrong with it; a part of the agent's page."""
+    """Show the models of the form's endpoint, or its error; a part of the agent's page."""
     caller = await user_of_session(request)
     if caller is None:
         return redirect_to_login("/agents")
@@ -183,7 +186,7 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
-    """The form of a new or an existing agent."""
+    """Show the form of a new or an existing agent, or save it."""
     agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
     form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
@@ -211,7 +214,7 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
-    """The documents that the agent searches in every conversation; a POST attaches or detaches some."""
+    """Show the documents that the agent searches in its conversations; a POST attaches or detaches some."""
     of: dict[str, Any] = {"owner": request.user, "agent_id": agent_id}
     attachments = Attachments(
         heading=f"Documents of the agent “{agents.get_agent(**of).name}”",
