@@ -1,4 +1,4 @@
-"""Documents in the admin: their states; the content is on a page of its own."""
+"""Documents in the admin: the list shows states, a separate page the content."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,13 @@ from convmemory.documents.library import delete_document
 from convmemory.documents.models import Document
 
 CONTENT_CHARS = 20_000
-UNREAD = ("name", "title", "error", "notes", "next_name")  # people name files after what is in them
+# Not read for lists: file names often describe the content.
+UNREAD = ("name", "title", "error", "notes", "next_name")
 
 
 @admin.register(Document)
 class DocumentAdmin(ContentAdmin, DeletableAdmin):
-    """Shows no names or titles. Documents share the active embedding space with turns."""
+    """The documents, without names and titles. They share the active embedding space with turns."""
 
     list_display = ("id", "owner", "status", "failure", "format", "size", "section_count", "updated_at")
     list_select_related = ("owner",)

@@ -1,6 +1,6 @@
 """Converts a stored file to sections as JSON lines, in the child process. Uses neither Django nor a database.
 
-The first line of the output describes the document, or says why it cannot be read; every other line is a section.
+The first line of the output describes the document or the reason why it cannot be read; each other line is a section.
 """
 
 import json
@@ -61,7 +61,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     except RecursionError:
         yield _as_json(Heading(failure="too_large", error=NESTED))
         return
-    except Exception as error:  # the boundary of foreign libraries: what they raise for a file is a reason to refuse it
+    except Exception as error:  # the boundary of foreign libraries: any error for a file is a reason to refuse it
         yield _as_json(Heading(failure="broken", error=f"{DAMAGED} ({type(error).__name__})"))
         return
     title = " ".join(storable(converted.title).split()) or storable(file.stem) or "Document"
@@ -79,7 +79,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
 
 
 def _storable(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The blocks in a form that PostgreSQL can store, without a change of length."""
+    """Yield the blocks in a form that PostgreSQL can store, with unchanged lengths."""
     for block in blocks:
         yield Block(storable(block.text.replace("\x00", "\ufffd")), block.level, block.page, storable(block.title))
 
@@ -89,11 +89,11 @@ def _as_json(heading: Heading) -> dict[str, Any]:
 
 
 def read_heading(line: str) -> Heading:
-    """The first line. Raises: ValueError, KeyError, TypeError if it is malformed."""
+    """Parse the first line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     return Heading(**json.loads(line))
 
 
 def read_section(line: str) -> SectionDraft:
-    """Another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
+    """Parse another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     found = json.loads(line)
     return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])

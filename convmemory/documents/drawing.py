@@ -1,7 +1,8 @@
-"""Pictures of a PDF's pages: drawn by a worker's child process when somebody opens them, and kept.
+"""Pictures of a PDF's pages: a worker's child process draws them when a user opens them, and they are kept.
 
-They are stored under `MEDIA_ROOT` beside the file, by owner and digest, and are deleted with it or to make room for
-others (`picture_room.py`). A page that cannot be drawn gets a file with the reason, and is not tried again.
+They are stored under `MEDIA_ROOT`, by owner and digest, and are deleted with the file or to make room for others
+(`picture_room.py`). A page that cannot be drawn gets a file with the reason, and is not tried again. See
+docs/adr/0030-converters-in-a-child-process.md.
 """
 
 import json
@@ -19,15 +20,18 @@ from convmemory.documents.models import Document
 from convmemory.documents.picture_room import prune_pictures, record_view
 from convmemory.documents.storage import pictures_folder
 
-AT_ONCE = 8  # pages that one task draws
+# The number of pages that one task draws.
+AT_ONCE = 8
 TIMEOUT_S = 60
 NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A page: its size in pixels, and its lines of words as `page_pictures.py` writes them; without a size it was
-    not drawn."""
+    """A page: its size in pixels, and its lines of words in the format of `page_pictures.py`.
+
+    A page without a size was not drawn.
+    """
 
     width: int
     height: int
@@ -39,12 +43,12 @@ class Picture:
 
 
 def first_of_batch(page: int) -> int:
-    """The first of the pages that are drawn together with this one."""
+    """Return the first of the pages that are drawn together with this one."""
     return (page - 1) // AT_ONCE * AT_ONCE + 1
 
 
 def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
-    """Draw a batch of pages of the owner's PDF, from `first` on; returns how many were drawn."""
+    """Draw a batch of pages of the owner's PDF, from `first` on; return how many were drawn."""
     own = Document.objects.filter(owner_id=owner_id, pk=document_id)
     document = own.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
@@ -62,7 +66,7 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
             progress=lambda: child_process.touched_at(folder),
         )
         if ending is Ending.DISK_FULL:
-            return 0  # and not recorded as pages that cannot be drawn
+            return 0  # not recorded as pages that cannot be drawn
         drawn = [_keep(document, folder, number) for number in range(first, last + 1)]
     if not own.filter(digest=document.digest).exists():
         drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
@@ -84,17 +88,20 @@ def _keep(document: Document, folder: Path, number: int) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move the file in one step, readable by the server's user alone; the two places may be on different disks."""
+    """Move the file in one step, readable by the server's user alone.
+
+    A plain rename fails if the two places are on different disks.
+    """
     with source.open("rb") as file, written_whole(target) as copy:
         shutil.copyfileobj(file, copy)
 
 
 def picture_of(document: Document, page: int) -> Picture | None:
-    """The page as drawn, or the reason why it cannot be; None if nobody has tried yet."""
+    """Return the page as drawn, or without a size if it cannot be drawn; None if no worker has tried yet."""
     place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
     try:
         said = json.loads(place.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # or half of one, which an earlier version left on a full disk
+    except (FileNotFoundError, ValueError):  # an earlier version left half a file on a full disk
         return None
     record_view(place)
     lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
@@ -102,7 +109,7 @@ def picture_of(document: Document, page: int) -> Picture | None:
 
 
 def picture_file(document: Document, page: int) -> Path | None:
-    """The file of the page's picture, if it has been drawn."""
+    """Return the file of the page's picture, if it has been drawn."""
     place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.webp"
     return place if place.is_file() else None
 

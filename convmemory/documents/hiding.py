@@ -1,4 +1,4 @@
-"""Takes keys, tokens and passwords out of a document's text before it is stored or indexed. Pure.
+"""Hides keys, tokens and passwords in a document's text before it is stored or indexed. Pure.
 
 Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
 itself stays as it was uploaded, for its owner alone.
@@ -15,14 +15,14 @@ FILLER = "•"
 
 @dataclass(frozen=True, slots=True)
 class KeysHidden:
-    """The sections of a document without its keys, and how many there were."""
+    """The sections of a document without its keys, and the number of keys."""
 
     sections: Sequence[SectionDraft]
     count: int = 0
 
     @classmethod
     def of(cls, sections: Sequence[SectionDraft]) -> "KeysHidden":
-        """A key that spans two sections is found too. Linear in the length of the text."""
+        """Hide the keys; a key that spans two sections is found too. Linear in the length of the text."""
         text, count = masked_keys("".join(section.text for section in sections))
         if not count:
             return cls(sections)
@@ -39,7 +39,7 @@ class KeysHidden:
 
     @property
     def notes(self) -> list[str]:
-        """What the document's card says about it."""
+        """Return the notes for the document's card."""
         if not self.count:
             return []
         what = "One key, token or password is" if self.count == 1 else f"{self.count} keys, tokens or passwords are"
@@ -47,7 +47,7 @@ class KeysHidden:
 
 
 def masked_keys(text: str) -> tuple[str, int]:
-    """The text with each key replaced by a mark of the same length, and the number of keys."""
+    """Return the text with each key replaced by a mark of the same length, and the number of keys."""
     pieces: list[str] = []
     found, end = find_keys(text), 0
     for key in found:
@@ -57,6 +57,6 @@ def masked_keys(text: str) -> tuple[str, int]:
 
 
 def mark_of(kind: str, length: int) -> str:
-    """`length` characters that name the hidden key, as far as there is room."""
+    """Return `length` characters that name the hidden key, as far as there is room."""
     name = f"[hidden {kind}]"
     return name.ljust(length, FILLER) if len(name) <= length else FILLER * length

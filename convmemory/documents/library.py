@@ -1,4 +1,4 @@
-"""Documents as their owners see them: add, replace, list, attach, delete. Every function takes the owner.
+"""Adds, replaces, lists, attaches and deletes documents for their owners. Each function takes the owner.
 
 A file is stored under its digest before its row is created, and deleted after the row is gone.
 """
@@ -48,13 +48,13 @@ class StoredFile:
     was_written: bool = True
 
     def place_for(self, owner_id: int) -> str:
-        """Its name below `MEDIA_ROOT`."""
+        """Return its name below `MEDIA_ROOT`."""
         return place_of(owner_id=owner_id, digest=self.digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The document of an upload. `is_new` is False if the owner already had this very file."""
+    """The document of an upload. `is_new` is False if the owner already had this file."""
 
     document: Document
     is_new: bool
@@ -82,7 +82,10 @@ def require_upload(*, owner: AbstractBaseUser, size: int, replaces: int | None) 
 
 
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce, TooLarge if the library would exceed what a person may have, StorageFull if all would."""
+    """Check that the owner may add a file of this size.
+
+    Raises: TooManyAtOnce; TooLarge if the library would exceed the owner's limit; StorageFull if all stored data would.
+    """
     require_room(owner_id=owner.pk, size=size)
     own = Document.objects.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
@@ -99,7 +102,7 @@ def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
     place, storage = place_of(owner_id=owner_id, digest=digest), document_storage()
     path = Path(storage.path(place))
     with suppress(FileNotFoundError):
-        os.utime(path)  # the sweep deletes only old files that no document names
+        os.utime(path)  # keeps the sweep from deleting it: that only deletes old files without a document
     was_written = not has_digest(path, digest)
     if was_written:
         storage.save(place, File(file))
@@ -107,7 +110,7 @@ def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
 
 
 def clean_name(name: str) -> str:
-    """The last component of a file's name in a displayable form; never used in a path."""
+    """Return the last component of a file's name in a displayable form; it is never used in a path."""
     last = PurePosixPath(storable(name).replace("\\", "/")).name
     shown = "".join(char for char in last if char.isprintable()).strip()
     suffix = PurePosixPath(shown).suffix[:20]
@@ -129,7 +132,7 @@ def add_upload(*, owner: AbstractBaseUser, stored: StoredFile, replaces: int | N
 
 
 def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
-    """The document for a stored file, which may be one that the owner already has. The caller enqueues it.
+    """Return the document for a stored file, which the owner may already have. The caller enqueues it.
 
     Raises: StorageFull.
     """
@@ -149,9 +152,9 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
 
 
 def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
-    """Make the stored file the document's next version, which is shown once it has been read. The caller enqueues it.
+    """Make the stored file the document's next version, which replaces it once it has been read.
 
-    Raises: NotFound; InvalidInput if the file is another document of the owner.
+    The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner.
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
@@ -188,7 +191,7 @@ def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
 
 
 def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
-    """The caller's document. Raises: NotFound, for an unknown and for a foreign one alike."""
+    """Return the caller's document. Raises: NotFound, the same for unknown and for foreign documents."""
     found = None
     if document_id <= MAX_KEY:
         found = Document.objects.filter(owner_id=owner.pk, pk=document_id).first()
@@ -200,7 +203,7 @@ def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
 def page_of_documents(
     *, owner: AbstractBaseUser, limit: int, before: int | None = None
 ) -> tuple[list[Document], int | None]:
-    """The caller's documents, newest first, and where the next page begins, if there is one."""
+    """Return the caller's documents, newest first, and where the next page begins, if there is one."""
     rows = Document.objects.filter(owner_id=owner.pk).order_by("-pk")
     if before is not None:
         rows = rows.filter(pk__lt=min(before, MAX_KEY))
@@ -212,20 +215,20 @@ def page_of_documents(
 
 
 def attached_documents(*, owner: AbstractBaseUser, conversation_id: int) -> list[Document]:
-    """The documents of the caller's conversation. Raises: NotFound."""
+    """Return the documents of the caller's conversation. Raises: NotFound."""
     get_conversation(owner=owner, conversation_id=conversation_id)
     chosen = ConversationDocument.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
     return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
 
 
 def attached_ids(*, owner_id: int, conversation_id: int) -> frozenset[int]:
-    """The ids of the documents attached to a conversation of this owner."""
+    """Return the ids of the documents attached to a conversation of this owner."""
     chosen = ConversationDocument.objects.filter(owner_id=owner_id, conversation_id=conversation_id)
     return frozenset(chosen.values_list("document_id", flat=True))
 
 
 def attach(*, owner: AbstractBaseUser, conversation_id: int, document_ids: Collection[int]) -> list[Document]:
-    """Attach these documents in addition; returns all that are attached then. Raises: NotFound, InvalidInput."""
+    """Attach more documents; return all that are attached afterwards. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     documents = own_documents(owner=owner, document_ids=document_ids)
     rows = [
@@ -239,7 +242,7 @@ def attach(*, owner: AbstractBaseUser, conversation_id: int, document_ids: Colle
 
 
 def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -> None:
-    """Raises: NotFound."""
+    """Detach a document. Raises: NotFound."""
     get_conversation(owner=owner, conversation_id=conversation_id)
     get_document(owner=owner, document_id=document_id)
     ConversationDocument.objects.filter(
@@ -248,7 +251,7 @@ def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -
 
 
 def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
-    """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
+    """Return the caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
     wanted = {number for number in document_ids if number <= MAX_KEY}
     found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
     if missing := set(document_ids) - {document.pk for document in found}:
@@ -269,7 +272,7 @@ def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
-    """Its files go once the row is gone for good."""
+    """Delete the document's files once the transaction that deletes its row has committed."""
     owner_id, places = instance.owner_id, {str(instance.file), str(instance.next_file)} - {""}
 
     def drop() -> None:
@@ -287,7 +290,7 @@ def drop_file(*, owner_id: int, place: str) -> None:
 
 
 def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
-    """Have a document that failed read again. The caller enqueues it. Raises: NotFound."""
+    """Mark a failed document to be read again. The caller enqueues it. Raises: NotFound."""
     document = get_document(owner=owner, document_id=document_id)
     Document.objects.filter(pk=document.pk, owner_id=owner.pk, status=Status.FAILED).update(
         status=Status.UPLOADED, failure="", error="", attempts=0

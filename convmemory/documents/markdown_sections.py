@@ -1,8 +1,8 @@
-"""The sections of a Markdown document as safe HTML, each by itself.
+"""Renders the sections of a Markdown document as safe HTML, each by itself.
 
-Sections end where their length says so, in the middle of a code block or a table, too. What such a section was cut
-within is put before it again: the line that opens the code, or the head of the table. All sections of a page share the
-work that its rendering may take; beyond it, a section stays text.
+Sections end by length, also in the middle of a code block or a table. A section that begins inside one gets its opening
+again: the line that opens the code, or the head of the table. All sections of a page share one budget of rendering
+work; beyond it, a section stays text. See docs/adr/0071-markdown-documents-laid-out-by-section.md.
 """
 
 import re
@@ -26,7 +26,7 @@ _RULE, _FENCE_OF_FIELDS = "---", "~~~"
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A section as HTML. `is_marked` says that what stands in it of the passage is marked."""
+    """A section as HTML. `is_marked` says that its part of the passage is marked."""
 
     html: SafeString
     is_marked: bool
@@ -35,15 +35,15 @@ class LaidOut:
 def lay_out(
     sections: Iterable[Section], *, opening: str = "", passage: MarkedSpan | None = None, target: int | None = None
 ) -> Iterator[LaidOut | None]:
-    """Each section in order, with a passage of the document marked; None for a section that stays text.
+    """Yield each section in order, with a passage of the document marked; None for a section that stays text.
 
-    `opening` is what the first one was cut within. The mark in section `target` is the one that links lead to.
+    `opening` is the opening of the block in which the first section begins. Links lead to the mark in section `target`.
     """
     work = Work()
     path: object = None
     for section in sections:
         if path is not None and section.path != path:
-            opening = ""  # a heading stands in no code and in no table
+            opening = ""  # a heading ends code blocks and tables
         try:
             yield _lay_out_one(section, opening, passage, work, is_target=section.number == target)
         except TooMuchWork:
@@ -52,7 +52,7 @@ def lay_out(
 
 
 def opening_of(before: Iterable[str]) -> str:
-    """What a section was cut within, by the texts before it under the same heading."""
+    """Return the opening of the block in which a section begins, from the texts before it under the same heading."""
     opening = ""
     for text in before:
         opening = opening_after(text, opening)
@@ -60,7 +60,10 @@ def opening_of(before: Iterable[str]) -> str:
 
 
 def opening_after(text: str, opening: str = "") -> str:
-    """What the text, which itself begins within `opening`, leaves open: a fence's first line, a table's head, or ""."""
+    """Return the opening of the block at the end of the text: a fence's first line, a table's head, or "".
+
+    The text itself begins within `opening`.
+    """
     fence = fence_mark = table = before = ""
     for line in (opening + text).splitlines(keepends=True):
         said = line.strip()
@@ -80,7 +83,7 @@ def opening_after(text: str, opening: str = "") -> str:
 
 
 def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, work: Work, *, is_target: bool) -> LaidOut:
-    """Raises: TooMuchWork."""
+    """Render one section. Raises: TooMuchWork."""
     text = _with_fenced_fields(section.text) if section.number == 0 else section.text
     if not _goes_on(opening, text):
         opening = ""
@@ -95,18 +98,20 @@ def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, wor
 
 
 def _goes_on(opening: str, text: str) -> bool:
-    """Whether the text goes on within `opening`: code does until it is closed, a table does with a row."""
+    """Return whether the text continues `opening`: code continues until it is closed, a table with a row."""
     return bool(_FENCE.match(opening)) or "|" in text.partition("\n")[0]
 
 
 def _span_in(section: Section, passage: MarkedSpan, before: int) -> MarkedSpan | None:
-    """What of the passage stands in the section, in characters of its text behind `before` others."""
+    """Return the part of the passage in the section, in characters of its text after `before` others."""
     start, end = max(passage.start, section.start), min(passage.end, section.end)
     return MarkedSpan(start, end).shifted(before - section.start) if start < end else None
 
 
 def _with_fenced_fields(text: str) -> str:
-    """The beginning of a document, its fields between fences instead of rules: as code, with every place as it was."""
+    """Return the beginning of a document with its fields between fences instead of rules: as code, at the same
+    offsets.
+    """
     end = end_of_fields(text)
     if not end:
         return text

@@ -1,6 +1,6 @@
 """Documents, their sections, and the conversations that they are attached to.
 
-Rows are written by `library.py` (for owners) and `processing.py` (for workers).
+`library.py` (for owners) and `processing.py` (for workers) write the rows.
 """
 
 from django.conf import settings
@@ -15,8 +15,8 @@ from convmemory.documents.storage import document_storage
 class Document(models.Model):
     """An uploaded file and the text read from it.
 
-    While a new version is being read, `next_file` and `next_name` belong to it, and everything else to the version that
-    is shown and searched. `version` grows whenever any section changes.
+    While a new version is being read, `next_file` and `next_name` belong to it, and all other fields to the version
+    that is shown and searched. `version` grows whenever a section changes.
     """
 
     class Status(models.TextChoices):
@@ -77,7 +77,7 @@ class Document(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"document {self.pk}"  # no name: the admin prints this for staff, who may not read it
+        return f"document {self.pk}"  # without the name: the admin prints this for staff, who may not read names
 
     def get_absolute_url(self) -> str:
         return f"/documents/{self.pk}"
@@ -88,12 +88,15 @@ class Document(models.Model):
 
     @property
     def sections(self) -> "models.QuerySet[Section]":
-        """Its sections, looked up by owner and document."""
+        """Return its sections, looked up by owner and document."""
         return Section.objects.filter(owner_id=self.owner_id, document_id=self.pk)
 
 
 class Section(models.Model):
-    """A part of a document's text. `start` counts characters of that text, `path` are the headings down to its own."""
+    """A part of a document's text.
+
+    `start` counts characters of that text, `path` lists the headings down to its own.
+    """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -119,7 +122,7 @@ class Section(models.Model):
 
     @property
     def heading(self) -> str:
-        """Its own heading; "" above the first one."""
+        """Return its own heading; "" above the first one."""
         return str(self.path[-1]) if self.path else ""
 
 

@@ -1,4 +1,4 @@
-"""A PDF as its page shows it: the pages around a position as pictures, or as text until they have been drawn."""
+"""The pages of a PDF around a position, as pictures, or as text until they have been drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ BEFORE, SHOWN = 1, 6  # pages
 MAX_SECTIONS = 300
 
 AskForDrawing = Callable[[int], None]
-"""Called with a page that nobody has drawn yet."""
+"""Called with a page that has not been drawn yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One page. `lines` and `marks` are laid over the picture; without a picture the sections are shown as text."""
+    """One page. `lines` and `marks` are laid over the picture; without a picture, the sections are shown as text."""
 
     page: int
     sections: tuple[SectionView, ...]
@@ -33,14 +33,16 @@ class Sheet:
 
     @property
     def heading(self) -> str:
-        """The headings in force where the page begins."""
+        """Return the headings in force where the page begins."""
         return next((view.heading for view in self.sections if view.heading), "")
 
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """Pages in order; `earlier` and `later` are the pages at which the previous and next windows open, if there are
-    any."""
+    """Pages in order; `earlier` and `later` are the pages at which the previous and next windows open.
+
+    They are None at the ends of the document.
+    """
 
     sheets: tuple[Sheet, ...]
     target: int
@@ -49,7 +51,7 @@ class PageWindow:
 
 
 def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWindow:
-    """The pages around the place. At most two queries."""
+    """Return the pages around the place. At most two queries."""
     count = document.page_count or 1
     target = min(max(_page_of(document, place), 1), count)
     first = max(1, target - BEFORE)
@@ -63,7 +65,7 @@ def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWind
 
 
 def view_page(document: Document, page: int, place: Place, ask: AskForDrawing) -> Sheet | None:
-    """One page; None if there is none with this number. One query."""
+    """Return one page; None if there is no page with this number. One query."""
     if not 1 <= page <= (document.page_count or 0):
         return None
     return _sheets(document, page, page, place, ask)[0]
@@ -96,7 +98,7 @@ def _sheet(document: Document, page: int, rows: Sequence[Section], place: Place,
 
 
 def _passage(views: Sequence[SectionView]) -> tuple[str, str]:
-    """The page's text before the mark, and the marked text."""
+    """Return the page's text before the mark, and the marked text."""
     pieces = [piece for view in views for piece in view.pieces]
     first = next((number for number, piece in enumerate(pieces) if piece.is_marked), len(pieces))
     before = "".join(piece.text for piece in pieces[:first])

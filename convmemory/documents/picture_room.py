@@ -1,7 +1,8 @@
-"""Limits the space for pictures of a person's pages: those not opened for longest are deleted first.
+"""Limits the space for pictures of a user's pages: those not opened for longest are deleted first.
 
 The modification time of a picture's file records when its page was last opened, to the hour. A page whose picture was
-deleted is drawn again when somebody opens it.
+deleted is drawn again when a user opens it. The limit is per user, so that no user's reading deletes another's
+pictures.
 """
 
 import os
@@ -21,7 +22,7 @@ TOUCHED_EVERY_S = 3_600
 
 @dataclass(frozen=True, slots=True)
 class _KeptPage:
-    """The files of one page, its words before its picture; their bytes, and when it was last opened."""
+    """The files of one page, its words before its picture; their size in bytes, and when it was last opened."""
 
     files: tuple[Path, ...]
     size: int
@@ -30,20 +31,20 @@ class _KeptPage:
 
 def record_view(words: Path) -> None:
     """Record that the page with this file of words was opened. Writes at most once an hour."""
-    with suppress(OSError):  # gone meanwhile, or on a disk that this process may only read
+    with suppress(OSError):  # deleted meanwhile, or on a read-only disk
         if time.time() - words.stat().st_mtime > TOUCHED_EVERY_S:
             os.utime(words)
 
 
 def prune_all_pictures() -> int:
-    """Make room in everybody's folder; returns how many pages were deleted."""
+    """Delete pictures over the limit for all owners; return the number of deleted pages."""
     folder = pictures_of_everybody()
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return sum(prune_pictures(owner_id=int(name)) for name in names if name.isascii() and name.isdigit())
 
 
 def prune_pictures(*, owner_id: int) -> int:
-    """Delete pictures of this person's pages until they fit the limit; returns how many pages were deleted.
+    """Delete pictures of this owner's pages until they fit the limit; return the number of deleted pages.
 
     The words of a page are deleted first: without them it counts as not drawn.
     """
@@ -65,6 +66,6 @@ def _kept_pages(folder: Path) -> Iterator[_KeptPage]:
     for file in sorted(folder.glob("*/*/*")):
         files_of[file.with_suffix("")].append(file)
     for files in files_of.values():
-        with suppress(FileNotFoundError):  # gone meanwhile
+        with suppress(FileNotFoundError):  # deleted meanwhile
             found = [file.stat() for file in files]
             yield _KeptPage(tuple(files), sum(each.st_size for each in found), max(each.st_mtime for each in found))

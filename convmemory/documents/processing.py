@@ -1,7 +1,7 @@
-"""How workers process an uploaded file: a child process converts it, and its sections are stored.
+"""Processes an uploaded file in a worker: a child process converts it, and the worker stores its sections.
 
 The state goes from uploaded through processing to ready, or to failed with the reason and a remedy. If a new version
-cannot be read, the document says so and keeps the old one. Every step can safely be repeated.
+cannot be read, the document says so and keeps the old one. Each step can safely be repeated.
 """
 
 import json
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def process_document(*, owner_id: int, document_id: int) -> str:
-    """Read the document's file, or the next version's; returns its status afterwards, or "gone"."""
+    """Read the document's file, or the next version's; return its status afterwards, or "gone"."""
     document = _begin(owner_id, document_id)
     if document is None:
         statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
@@ -59,7 +59,7 @@ def process_document(*, owner_id: int, document_id: int) -> str:
 
 
 def run_child(document: Document, target: Path) -> Ending:
-    """Convert the file in a separate process, without this one's settings and secrets."""
+    """Convert the file in a separate process, without this process's settings and secrets."""
     file = document.next_file or document.file
     limits = ConvertLimits(
         max_pages=config.max_document_pages,
@@ -81,7 +81,7 @@ def run_child(document: Document, target: Path) -> Ending:
 
 
 def _timeout_s() -> int:
-    """Less than a task may take, so that the worker survives to report the outcome."""
+    """Return the time limit: less than a task may take, so that the worker survives to report the outcome."""
     return int(
         min(
             config.document_timeout_s,
@@ -91,13 +91,13 @@ def _timeout_s() -> int:
 
 
 def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
-    """Owner and id of documents waiting to be read, oldest first."""
+    """Return owner and id of documents waiting to be read, oldest first."""
     rows = Document.objects.filter(status__in=(Status.UPLOADED, Status.PROCESSING)).order_by("updated_at")
     return list(rows.values_list("owner_id", "pk")[:limit])
 
 
 def _begin(owner_id: int, document_id: int) -> Document | None:
-    """The document, now processing; None if there is nothing to do, or if it has killed its workers too often."""
+    """Return the document, now processing; None if it needs no work, or has killed its workers too often."""
     own = Document.objects.filter(pk=document_id, owner_id=owner_id)
     waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
@@ -154,7 +154,7 @@ def _conclude(document: Document, ending: Ending) -> None:
 
 
 def _fail(document: Document, failure: Document.Failure, error: str) -> None:
-    """Store the reason; a document that was readable before stays as it was, without its new version."""
+    """Store the reason; a document that was readable before keeps its old version."""
     gone = str(document.next_file)
     status = Status.READY if gone and document.version else Status.FAILED
     said = f"The new version {document.next_name} was not taken. {error}" if gone else error
@@ -173,7 +173,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
     with transaction.atomic():
         held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
         if held is None or str(held.next_file) != str(document.next_file):
-            return  # deleted, or replaced again, meanwhile
+            return  # deleted or replaced again meanwhile
         _replace_sections(held, sections)
         gone = _take_over(held, heading)
         before = held.stored_bytes
@@ -185,7 +185,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
 
 
 def _take_over(document: Document, heading: Heading) -> str:
-    """Write what was read into the row; returns the file that it no longer names, or ""."""
+    """Write the heading into the row; return the file that the row no longer names, or ""."""
     gone = ""
     if document.next_file:
         gone, document.file.name = str(document.file), str(document.next_file)
@@ -226,7 +226,7 @@ def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:
 
 
 def _kept_sections(document: Document, drafts: list[SectionDraft]) -> Mapping[int, Section]:
-    """The stored sections that are unchanged, by new number, each used once, in order among equal texts."""
+    """Return the stored sections that are unchanged, by new number, each used once, in order among equal texts."""
     stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
     for row in document.sections.order_by("number"):
         stored[tuple(row.path), row.page, row.text].append(row)
@@ -238,7 +238,7 @@ def _kept_sections(document: Document, drafts: list[SectionDraft]) -> Mapping[in
 
 
 def batches(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """`rows` in lists of at most `size`."""
+    """Yield `rows` in lists of at most `size`."""
     held: list[Any] = []
     for row in rows:
         held.append(row)

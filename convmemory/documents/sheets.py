@@ -1,4 +1,4 @@
-"""Pages of a PDF as the viewer shows them: the picture, its text over it, and the passage marked. Pure.
+"""Lays out pages of a PDF for the viewer: the picture, its text over it, and the passage marked. Pure.
 
 The words of a picture and the text of a section come from the same page but differ in spacing and hyphenation, so they
 are compared without white space and hyphens.
@@ -11,13 +11,16 @@ from itertools import accumulate
 Word = tuple[str, int, int, int, int]
 """The text, and its left, top, right and bottom edge in pixels."""
 
-BASELINE = 0.8  # of a line's height: where letters stand
+# The baseline of the letters, as a share of a line's height.
+BASELINE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:
-    """A line of text. `x` and `y` locate its start and its baseline, `size` is its height, `width` its width, all in
-    pixels."""
+    """A line of text in pixels.
+
+    `x` and `y` locate its start and its baseline, `size` is its height, `width` its width.
+    """
 
     text: str
     x: int
@@ -37,7 +40,7 @@ class Mark:
 
 
 def text_lines(lines: Sequence[Sequence[Word]]) -> list[SheetLine]:
-    """The lines, each as one text that can be selected over the picture."""
+    """Return the lines, each as one text that can be selected over the picture."""
     shown = []
     for line in lines:
         left, top, right, bottom = _box(line)
@@ -47,8 +50,10 @@ def text_lines(lines: Sequence[Sequence[Word]]) -> list[SheetLine]:
 
 
 def marks_of(lines: Sequence[Sequence[Word]], *, passage: str, before: str) -> list[Mark]:
-    """The marks of the passage; if it occurs more than once, those of the occurrence nearest to the end of the text
-    `before`."""
+    """Return the marks of the passage.
+
+    If it occurs more than once, the occurrence nearest to the end of the text `before` is marked.
+    """
     words = [word for line in lines for word in line]
     squeezed_words = [squeezed(word[0]) for word in words]
     text, wanted = "".join(squeezed_words), squeezed(passage)
@@ -80,7 +85,7 @@ def _box(words: Sequence[Word]) -> tuple[int, int, int, int]:
 
 
 def _nearest(text: str, wanted: str, expected: int) -> int:
-    """The occurrence of `wanted` in `text` nearest to `expected`; -1 if there is none."""
+    """Return the occurrence of `wanted` in `text` nearest to `expected`; -1 if there is none."""
     before = text.rfind(wanted, 0, expected + len(wanted))
     after = text.find(wanted, expected)
     found = [place for place in (before, after) if place >= 0]
@@ -88,5 +93,5 @@ def _nearest(text: str, wanted: str, expected: int) -> int:
 
 
 def squeezed(text: str) -> str:
-    """`text` without white space, soft hyphens and invisible characters."""
+    """Return `text` without white space, soft hyphens and invisible characters."""
     return "".join(char for char in text if char.isprintable() and not char.isspace())

@@ -1,9 +1,9 @@
-"""The signals of this app; apps above it subscribe in their `apps.py`."""
+"""The signals of this app; layers above subscribe in their `apps.py`."""
 
 from django.dispatch import Signal
 
 # Sent inside the transaction that makes a document's sections, before they are stored.
-# Arguments: document, moved: Mapping[int, int] (old numbers of sections that stay as they are, with their new ones).
+# Arguments: document, moved: Mapping[int, int] (old numbers of unchanged sections, with their new ones).
 sections_moved = Signal()
 
 # Sent inside the transaction that creates or changes a document.

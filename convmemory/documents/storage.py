@@ -1,6 +1,6 @@
-"""Where the files of documents are stored: under `MEDIA_ROOT`, in a folder for each owner, named by digest.
+"""Stores the files of documents under `MEDIA_ROOT`, in a folder for each owner, named by digest.
 
-File names given by people never become part of a path.
+File names given by users never become part of a path.
 """
 
 import hashlib
@@ -22,27 +22,27 @@ class DocumentStorage(PrivateStorage):
 
 
 def document_storage() -> DocumentStorage:
-    """The storage of documents' files."""
+    """Return the storage of documents' files."""
     return DocumentStorage()
 
 
 def pictures_folder(*, owner_id: int, digest: str) -> Path:
-    """The folder for the pictures of a file's pages."""
+    """Return the folder for the pictures of a file's pages."""
     return pictures_of_owner(owner_id) / digest[:2] / digest
 
 
 def pictures_of_owner(owner_id: int) -> Path:
-    """The folder for the pictures of all of a person's documents."""
+    """Return the folder for the pictures of all of an owner's documents."""
     return pictures_of_everybody() / str(owner_id)
 
 
 def pictures_of_everybody() -> Path:
-    """The folder for the pictures of all documents, with a subfolder for each owner."""
+    """Return the folder for the pictures of all documents, with a subfolder for each owner."""
     return Path(document_storage().location) / "pictures"
 
 
 def digest_of(file: IO[bytes]) -> str:
-    """SHA-256 of the whole file, in hexadecimal; rewinds the file to its start."""
+    """Return SHA-256 of the whole file, in hexadecimal; rewinds the file to its start."""
     digest = hashlib.sha256()
     file.seek(0)
     while chunk := file.read(CHUNK_BYTES):
@@ -52,5 +52,5 @@ def digest_of(file: IO[bytes]) -> str:
 
 
 def place_of(*, owner_id: int, digest: str) -> str:
-    """The stored file's name below `MEDIA_ROOT`."""
+    """Return the stored file's name below `MEDIA_ROOT`."""
     return f"documents/{owner_id}/{digest[:2]}/{digest}"

@@ -1,25 +1,27 @@
 """Splits a document's text into sections by its structure. Pure.
 
-A converter yields blocks in order: headings, paragraphs, rows. The document's text is all of them joined, so that
-offsets mean the same everywhere; of Markdown, plain text and code it is the file itself. A section begins at each
-heading and on each page. One that would be longer than `SECTION_CHARS` is split into parts of about equal length, and
-one of a few words is joined to the next.
+A converter yields blocks in order: headings, paragraphs, rows. The document's text joins all of them, so that offsets
+mean the same everywhere; for Markdown, plain text and code it is the file itself. A section begins at each heading and
+on each page. A section longer than `SECTION_CHARS` is split into parts of about equal length, and one of a few words is
+joined to the next.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+# Sections of 1,500 characters had a recall of .936 at 5, chunks of 400 tokens that overlap by half .938 (ADR 32).
 SECTION_CHARS = 1_750  # at most about 400 tokens
-TINY_CHARS = 200  # a shorter section joins the next one on its page that does not stand above it
+# A shorter section joins the next one on its page, unless that has a higher heading.
+TINY_CHARS = 200
 HEADING_CHARS = 200
 MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of the text. `level` is a heading's, from 1; `page` counts pages, slides or sheets from 1.
+    """A span of the text. `level` is a heading's, from 1; `page` counts pages, slides or sheets from 1.
 
-    `title` is the heading as people read it, if its text differs (`## Plan` in Markdown).
+    `title` is the heading for display, if its text differs (`## Plan` in Markdown).
     """
 
     text: str
@@ -30,7 +32,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SectionDraft:
-    """A section before it is stored. `path` are the headings down to its own, `start` counts characters."""
+    """A section before it is stored. `path` lists the headings down to its own, `start` counts characters."""
 
     path: tuple[str, ...]
     page: int | None
@@ -58,8 +60,10 @@ class _Open:
 
 
 def cut_sections(blocks: Iterable[Block], *, max_chars: int = SECTION_CHARS) -> list[SectionDraft]:
-    """The sections of a document, in order; together they are its whole text. Blank ones are merged with a
-    neighbour."""
+    """Return the sections of a document in order; together they are its whole text.
+
+    Blank ones are merged with a neighbour.
+    """
     cut: list[SectionDraft] = []
     for section in _merge_tiny(_by_structure(blocks)):
         cut += _cut_long(section, max_chars)
@@ -67,7 +71,7 @@ def cut_sections(blocks: Iterable[Block], *, max_chars: int = SECTION_CHARS) -> 
 
 
 def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
-    """A section for each heading and page."""
+    """Yield a section for each heading and page."""
     above: list[tuple[int, str]] = []
     current: _Open | None = None
     position = 0
@@ -88,7 +92,7 @@ def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
 
 
 def _merge_tiny(sections: Iterable[_Open]) -> Iterator[_Open]:
-    """Merges a section of a few words, for example a heading above another, with the next one."""
+    """Merge a section of a few words, for example a heading above another, with the next one."""
     held: _Open | None = None
     for section in sections:
         if held is not None and _joins(held, section):
@@ -112,7 +116,7 @@ def _joins(held: _Open, following: _Open) -> bool:
 
 
 def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
-    """The section whole, or in parts of about equal length, cut where a block, a line, a sentence or a word ends."""
+    """Yield the section whole, or in parts of about equal length, cut at the end of a block, line, sentence or word."""
     text = "".join(section.blocks)
     count = -(-len(text) // max_chars)
     start = 0
@@ -124,7 +128,7 @@ def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
 
 
 def _place_to_cut(text: str, start: int, target: int, max_chars: int) -> int:
-    """The best end for a part that begins at `start` and should have about `target` characters."""
+    """Return the best end for a part that begins at `start` and should have about `target` characters."""
     least, most = start + target * 2 // 3, min(start + max_chars, start + target * 4 // 3, len(text))
     for mark in ("\n\n", "\n", ". ", " "):
         before = text.rfind(mark, least, min(start + target, most))

@@ -1,4 +1,4 @@
-"""Background tasks of documents: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of documents: each loads a row by id, calls one function and returns a small dict."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ SWEPT = 200
 
 
 def enqueue_document(*, owner_id: int, document_id: int) -> None:
-    """Ask a worker to read one document."""
+    """Enqueue the reading of one document."""
     enqueue_for(owner_id, PROCESS, document_id, group="document")
 
 
 def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
-    """Ask a worker to draw a page of a PDF, and those beside it."""
+    """Enqueue the drawing of a page of a PDF and of the pages in its batch."""
     enqueue_for(owner_id, DRAW, document_id, first_of_batch(page), group="pictures")
 
 
@@ -34,7 +34,7 @@ def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
 
 
 def sweep() -> dict[str, Any]:
-    """Find waiting documents without a task in the queue; scheduled every minute."""
+    """Enqueue waiting documents that are not in the queue; scheduled every minute."""
     in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}
     missed = [(owner_id, pk) for owner_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
     for owner_id, document_id in missed:

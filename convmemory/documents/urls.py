@@ -1,4 +1,4 @@
-"""Addresses of the library, of the viewer, and of a conversation's documents."""
+"""URLs of the library, of the viewer, and of a conversation's documents."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""A document as its page shows it: the sections around a position, with the passage marked, and the outline."""
+"""Shows a document's page: the sections around a position, with the passage marked, and the outline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,15 @@ from convmemory.documents.markdown_sections import lay_out, opening_of
 from convmemory.documents.models import Document, Section
 
 BEFORE, SHOWN = 4, 24  # sections on a page
-LOOKED_BACK = 40  # sections before a page, for the code block or the table that it begins within
+# Sections before a page that are read to find the code block or table in which it begins.
+LOOKED_BACK = 40
 OUTLINE_SECTIONS = 5_000
 OUTLINE_ENTRIES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The target of the address: a section or a page, and the characters of the document's text to mark."""
+    """The target of the URL: a section or a page, and the characters of the document's text to mark."""
 
     section: int | None = None
     start: int | None = None
@@ -27,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of text; `is_marked` if it belongs to the passage."""
+    """A span of text; `is_marked` if it belongs to the passage."""
 
     text: str
     is_marked: bool = False
@@ -35,10 +36,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SectionView:
-    """A section with its text in pieces, and as HTML if it can be laid out.
+    """A section with its text in pieces, and as HTML if it can be rendered.
 
-    `heading` and `page` are set where they differ from those before; `is_passage` is set if the HTML contains the
-    passage without a mark of its own.
+    `heading` and `page` are set if they differ from those before; `is_passage` is set if the HTML contains the passage
+    without a mark of its own.
     """
 
     number: int
@@ -56,7 +57,7 @@ class SectionView:
 
 @dataclass(frozen=True, slots=True)
 class DocumentWindow:
-    """Sections in order; `earlier` and `later` are where the previous and next pages begin, if there are any."""
+    """Sections in order; `earlier` and `later` are where the previous and next pages begin, None at the ends."""
 
     views: tuple[SectionView, ...]
     target: int | None
@@ -75,7 +76,7 @@ class OutlineEntry:
 
 
 def view_sections(document: Document, place: Place, *, before: int = BEFORE, shown: int = SHOWN) -> DocumentWindow:
-    """The sections around the place, `before` of them in front of it. One query, two for Markdown."""
+    """Return the sections around the place, `before` of them in front of it. One query, two for Markdown."""
     count = document.section_count
     target = place.section if place.section is not None and place.section < count else None
     first = max(0, (target or 0) - before)
@@ -90,12 +91,12 @@ def view_sections(document: Document, place: Place, *, before: int = BEFORE, sho
 
 
 def is_laid_out(document: Document) -> bool:
-    """Whether the document is shown according to its markup; reStructuredText, which is read as Markdown, is not."""
+    """Return whether the document is rendered by its markup; reStructuredText, which is read as Markdown, is not."""
     return document.format == "markdown" and not document.name.lower().endswith(".rst")
 
 
 def section_views(rows: Sequence[Section], target: int | None, place: Place) -> list[SectionView]:
-    """The sections in order, with the passage marked in each."""
+    """Return the sections in order, with the passage marked in each."""
     views, path, page = [], None, None
     for row in rows:
         heading = " > ".join(row.path) if row.path != path else ""
@@ -106,7 +107,7 @@ def section_views(rows: Sequence[Section], target: int | None, place: Place) -> 
 
 
 def _laid_out(document: Document, rows: Sequence[Section], place: Place, target: int | None) -> list[SectionView]:
-    """The sections of a Markdown document, which have their headings in their text; the first shows its place."""
+    """Return the sections of a Markdown document, which have their headings in their text; the first shows its path."""
     opening = _opening_before(document, rows[0]) if rows else ""
     has_passage = place.start is not None and place.end is not None
     passage = MarkedSpan(place.start or 0, place.end or 0) if has_passage else None
@@ -124,7 +125,10 @@ def _laid_out(document: Document, rows: Sequence[Section], place: Place, target:
 
 
 def _opening_before(document: Document, first: Section) -> str:
-    """The code block or table in which a page's first section begins. One query, or none for the first section."""
+    """Return the opening of the code block or table in which a page's first section begins.
+
+    One query, or none for the first section.
+    """
     if not first.number:
         return ""
     before = document.sections.filter(number__lt=first.number, number__gte=first.number - LOOKED_BACK, path=first.path)
@@ -132,7 +136,7 @@ def _opening_before(document: Document, first: Section) -> str:
 
 
 def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
-    """The section's text, with its part of the passage marked."""
+    """Return the section's text, with its part of the passage marked."""
     text = section.text
     if place.start is None or place.end is None:
         return (Piece(text),)
@@ -143,7 +147,7 @@ def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
 
 
 def outline_of(document: Document) -> list[OutlineEntry]:
-    """The headings in order, equal ones once; for a document without headings its pages. One query."""
+    """Return the headings in order, repeated ones once; for a document without headings its pages. One query."""
     rows = document.sections.order_by("number").values_list("number", "path", "page")[:OUTLINE_SECTIONS]
     entries: list[OutlineEntry] = []
     above: list[str] = []

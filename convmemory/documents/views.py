@@ -1,6 +1,6 @@
 """The library with the state of each upload, the viewer of a document, and a conversation's attached documents.
 
-Everything works with plain links and forms; a card polls every two seconds until its document has been processed.
+All of it works with plain links and forms; a card polls every two seconds until its document has been processed.
 """
 
 from collections.abc import Callable, Collection
@@ -39,7 +39,7 @@ MAX_NUMBER = 2**31 - 1
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def library_page(request: PageRequest) -> HttpResponse:
-    """The caller's documents, newest first; a POST takes uploads, or with `replaces` one new version."""
+    """Show the caller's documents, newest first; a POST adds uploads, or with `replaces` one new version."""
     files = request.FILES.getlist("file")
     replaces = _number(request.POST.get("replaces", ""))
     refusals = [refusal for file in files if (refusal := _take(request, file, replaces))]
@@ -63,7 +63,7 @@ def library_page(request: PageRequest) -> HttpResponse:
 
 
 def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
-    """Store one upload; returns its name and the reason if it was refused."""
+    """Store one upload; return its name and the reason if it was refused."""
     owner, size = request.user, file.size or 0
     try:
         library.require_upload(owner=owner, size=size, replaces=replaces)
@@ -85,7 +85,7 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
 @signed_in
 @may_use_replica
 def document(request: PageRequest, document_id: int) -> HttpResponse:
-    """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
+    """Show the document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
 
     A PDF is shown as pictures of its pages, or with `view=text` as text.
     """
@@ -120,7 +120,7 @@ def _request_drawing(document: Document) -> Callable[[int], None]:
 @require_safe
 @signed_in
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
-    """One page of a PDF; a viewer that only has its text polls until it has been drawn."""
+    """Show one page of a PDF; a viewer that only has its text polls until it has been drawn."""
     found = library.get_document(owner=request.user, document_id=document_id)
     shown = view_page(found, page, _place(request), _request_drawing(found))
     if shown is None:
@@ -131,21 +131,21 @@ def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @require_safe
 @signed_in
 def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
-    """The picture of one page, as drawn by a worker."""
+    """Send the picture of one page, drawn by a worker."""
     found = library.get_document(owner=request.user, document_id=document_id)
     file = picture_file(found, page)
     if file is None:
         raise NotFound(f"There is no picture of page {page}.")
     answer = FileResponse(file.open("rb"), content_type="image/webp")
     answer.headers["X-Content-Type-Options"] = "nosniff"
-    answer.headers["Cache-Control"] = "private, max-age=86400, immutable"  # its address names the file's digest
+    answer.headers["Cache-Control"] = "private, max-age=86400, immutable"  # its URL contains the file's digest
     return cast("HttpResponse", answer)
 
 
 @require_safe
 @signed_in
 def card(request: PageRequest, document_id: int) -> HttpResponse:
-    """The progress of one document."""
+    """Show the progress of one document."""
     row = library.get_document(owner=request.user, document_id=document_id)
     return render(request, "documents/card.html", {"row": row})
 
@@ -153,7 +153,7 @@ def card(request: PageRequest, document_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def download(request: PageRequest, document_id: int) -> HttpResponse:
-    """The file as it was uploaded; never displayed by the browser itself, whatever it contains."""
+    """Send the file as it was uploaded; the browser never displays it, whatever it contains."""
     row = library.get_document(owner=request.user, document_id=document_id)
     if not row.file.storage.exists(str(row.file)):
         raise NotFound("The file is not on this server.")
@@ -161,13 +161,13 @@ def download(request: PageRequest, document_id: int) -> HttpResponse:
         row.file.open(), as_attachment=True, filename=row.name, content_type="application/octet-stream"
     )
     answer.headers["X-Content-Type-Options"] = "nosniff"
-    return cast("HttpResponse", answer)  # it streams, and is answered like any other
+    return cast("HttpResponse", answer)  # a stream is returned like any other response
 
 
 @require_POST
 @signed_in
 def retry(request: PageRequest, document_id: int) -> HttpResponse:
-    """Have a document that failed read again."""
+    """Read a failed document again."""
     row = library.retry_document(owner=request.user, document_id=document_id)
     enqueue_document(owner_id=request.user.pk, document_id=row.pk)
     return redirect("documents")
@@ -187,7 +187,7 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The documents of a conversation or an agent, as a page shows and changes them. `said` explains their purpose."""
+    """The documents of a conversation or an agent, for a page that changes them. `said` explains their purpose."""
 
     heading: str
     said: str
@@ -201,7 +201,7 @@ class Attachments:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The documents that a conversation sees, and those that can be attached; a POST attaches or detaches some."""
+    """Show the documents of a conversation, and those that can be attached; a POST attaches or detaches some."""
     of: dict[str, Any] = {"owner": request.user, "conversation_id": conversation_id}
     conversation = get_conversation(**of)
     attachments = Attachments(
@@ -217,7 +217,7 @@ def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResponse:
-    """The page of these attachments; after a POST, which attaches or detaches some, the page again."""
+    """Show the page of these attachments; a POST attaches or detaches some and redirects."""
     if request.method == "POST":
         if (gone := _number(request.POST.get("detach", ""))) is not None:
             attachments.detach(gone)
@@ -233,7 +233,7 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
 
 
 def _number(text: str) -> int | None:
-    """A whole number from a form or an address. Raises: InvalidInput."""
+    """Return a whole number from a form or a URL. Raises: InvalidInput."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_NUMBER):

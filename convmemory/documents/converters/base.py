@@ -1,14 +1,14 @@
-"""What a converter is: it reads one kind of file and gives its text as blocks. Runs in a child process under limits.
+"""Defines a converter: it reads one kind of file and returns its text as blocks, in a child process under limits.
 
     def convert(file: SourceFile) -> Converted:
         text = file.text()
         return Converted([Block(text)], title=first_line_of(text))
 
 To add one, write a module with such a function and name it in `converters/detect.py`. It must be linear in the file's
-size, collects its blocks with `collected`, reads each part of a file once however often it is referenced, and may raise
-`Unreadable` with what the owner can do about it. Any other error of a library is a refusal, too (`converting.py`).
-Loops over pages and the like go over `file.watched(...)`: a converter that works for DOCUMENT_STALL_S without progress
-is ended.
+size, collect its blocks with `collected`, and read each part of a file once however often it is referenced; it may
+raise `Unreadable` with a remedy for the owner. Any other error of a library is a refusal too (`converting.py`). Loops
+over pages and other units use `file.watched(...)`: a converter that uses DOCUMENT_STALL_S of processor time without
+progress is ended.
 """
 
 import os
@@ -23,13 +23,13 @@ from convmemory.documents.structure import Block
 
 REPORT_S = 0.5
 MAX_BLOCKS = 500_000
-"""Headings, paragraphs, rows: with as many as this a document takes seconds to cut into sections."""
+"""Headings, paragraphs, rows: a document with this many takes seconds to split into sections."""
 
 T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """The file cannot be read as a document. `failure` names the reason, the message says what to do."""
+    """The file cannot be read as a document. `failure` names the reason, the message the remedy."""
 
     def __init__(self, failure: str, message: str) -> None:
         self.failure = failure
@@ -38,9 +38,9 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConvertLimits(DecodeLimits):
-    """How much of a document is converted, whether scanned text is recognised (OCR), and whether keys are hidden."""
+    """Limits of a conversion, and whether scanned text is recognised (OCR) and keys are hidden."""
 
-    max_bytes: int = 512 * 1024**2  # unpacked: libraries hold it in memory
+    max_bytes: int = 512 * 1024**2  # unpacked, because libraries hold it in memory
     max_pages: int = 10_000
     max_chars: int = 20_000_000
     ocr: bool = False
@@ -49,7 +49,7 @@ class ConvertLimits(DecodeLimits):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The stored file, and its original name. The worker watches when the file `progress` was last touched."""
+    """The stored file, and its original name. The worker checks when the file `progress` was last touched."""
 
     path: Path
     name: str
@@ -58,12 +58,12 @@ class SourceFile:
 
     @property
     def suffix(self) -> str:
-        """The suffix of its name in lower case, with the dot."""
+        """Return the suffix of its name in lower case, with the dot."""
         return Path(self.name).suffix.lower()
 
     @property
     def stem(self) -> str:
-        """The name without its suffix, which serves as the title of a document without one."""
+        """Return the name without its suffix, the title of a document without one."""
         return Path(self.name).stem
 
     def watched(self, items: Iterable[T]) -> Iterator[T]:
@@ -76,13 +76,13 @@ class SourceFile:
             yield item
 
     def text(self) -> str:
-        """The file as text, whatever its encoding; line endings are unchanged."""
+        """Return the file as text, whatever its encoding; line endings are unchanged."""
         return decode(self.path.read_bytes())
 
 
 @dataclass(slots=True)
 class Converted:
-    """A converter's result. `pages` is None for formats without pages; `notes` say what was left out."""
+    """A converter's result. `pages` is None for formats without pages; `notes` say which parts were left out."""
 
     blocks: Iterable[Block]
     title: str = ""
@@ -94,7 +94,7 @@ Converter = Callable[[SourceFile], Converted]
 
 
 def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
-    """Return the blocks, and report progress; stop at the first that exceeds what a document may have.
+    """Return the blocks, and report progress; stop at the first block over the limits of a document.
 
     Raises: Unreadable.
     """
@@ -116,7 +116,7 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
 
 
 def decode(data: bytes) -> str:
-    """Text of unknown encoding: by its byte order mark, as UTF-8, else as Windows-1252."""
+    """Decode text of unknown encoding: by its byte order mark, as UTF-8, or as Windows-1252."""
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if data.startswith(mark):
             return data.decode(encoding, "replace")

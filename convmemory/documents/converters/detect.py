@@ -23,17 +23,18 @@ CONVERTERS: dict[str, Converter] = {
     "csv": plain.convert_csv,
     "text": plain.convert_text,
 }
-"""By the name of the format, as it is stored and shown."""
+"""The converters by the stored name of the format."""
 
 SUFFIXES = {".html": "html", ".htm": "html", ".xhtml": "html", ".eml": "email", ".csv": "csv", ".tsv": "csv"}
 
 
 def format_of(file: SourceFile) -> str:
-    """The format's name. Raises: Unreadable, with what to do, if no converter reads it."""
+    """Return the format's name. Raises: Unreadable, with a remedy, if no converter reads it."""
     with file.path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:
         raise Unreadable("empty", "The file is empty: choose another one.")
+    # Viewers accept a PDF whose header follows within the first 1,024 bytes.
     if b"%PDF-" in head[:1024]:
         return "pdf"
     if head.startswith(b"PK\x03\x04"):

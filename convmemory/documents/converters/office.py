@@ -1,6 +1,6 @@
 """Office files: paragraphs and tables of DOCX, slides of PPTX, sheets of workbooks. Macros are never read.
 
-Read by python-docx, python-pptx and calamine.
+python-docx, python-pptx and calamine read them.
 """
 
 import re
@@ -19,11 +19,12 @@ from convmemory.documents.structure import Block
 MAX_CELLS = 2_000_000
 MAX_COLUMNS = 200
 MAX_SHEETS = 1_000
-MAX_SHAPES = 20_000  # of all slides: each takes half a millisecond
+# The limit over all slides: each shape takes half a millisecond.
+MAX_SHAPES = 20_000
 _SHAPES = ("{*}sp", "{*}pic", "{*}cxnSp", "{*}grpSp", "{*}graphicFrame")
 CELL_CHARS = 2_000
 HEADER_CHARS = 160
-CELL = re.compile(  # of SpreadsheetML, with content: formats alone may reach to the last column
+CELL = re.compile(  # cells of SpreadsheetML with content: formats alone may reach to the last column
     rb"""<(?:\w{1,20}:)?c\s[^<>]{0,200}?\br=["']([A-Z]{1,3})([0-9]{1,7})["'][^<>]{0,200}(?<!/)>(?!</)"""
 )
 SCANNED_BYTES, LONGEST_CELL_BYTES = 1024**2, 512
@@ -32,13 +33,14 @@ _DAMAGED = "The file is damaged and cannot be read: save it again from the progr
 
 
 def convert_docx(file: SourceFile) -> Converted:
-    """Headings by their styles; a row of a table is a line. Raises: Unreadable."""
+    """Convert a Word file: headings by their styles, a row of a table as a line. Raises: Unreadable."""
     open_packed(file).close()
     from docx.opc.part import PartFactory
     from docx.package import Package
     from docx.parts.document import DocumentPart
 
-    PartFactory.part_type_for[WORD_WITH_MACROS] = DocumentPart  # else it would be opened as nothing in particular
+    # Without this, python-docx opens a file with macros as a part without a document.
+    PartFactory.part_type_for[WORD_WITH_MACROS] = DocumentPart
     try:
         with file.path.open("rb") as stream:
             document = Package.open(stream).main_document_part.document
@@ -48,7 +50,7 @@ def convert_docx(file: SourceFile) -> Converted:
 
 
 def _title_of(file: Any) -> str:
-    """The title of an Office file; "" if its properties are not declared as such."""
+    """Return the title of an Office file; "" if its properties are not declared as such."""
     try:
         return str(file.core_properties.title or "")
     except (AttributeError, KeyError):
@@ -56,7 +58,7 @@ def _title_of(file: Any) -> str:
 
 
 def _docx_levels(document: Any) -> dict[str, int]:
-    """The level of each style of headings, by its id; none if the styles are not declared as such."""
+    """Return the level of each heading style by its id; none if the styles are not declared as such."""
     try:
         return {style.style_id: level for style in document.styles if (level := _heading_level(style.name or ""))}
     except (AttributeError, KeyError):
@@ -77,7 +79,7 @@ def _docx_blocks(document: Any) -> Iterator[Block]:
 
 
 def _docx_rows(table: Any) -> Iterator[str]:
-    """The rows, without asking python-docx for each cell: its grid takes quadratic time in a table's size."""
+    """Yield the rows, without asking python-docx for each cell: its grid takes quadratic time in a table's size."""
     for row in table._tbl.tr_lst:
         yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
@@ -90,7 +92,7 @@ def _heading_level(style: str) -> int:
 
 
 def convert_pptx(file: SourceFile) -> Converted:
-    """A slide is a page; its notes follow it. Raises: Unreadable."""
+    """Convert slides: each is a page, followed by its notes. Raises: Unreadable."""
     open_packed(file).close()
     from pptx import Presentation
 
@@ -127,13 +129,13 @@ def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
 
 
 def _pptx_rows(shape: Any) -> Iterator[str]:
-    """The rows, without asking python-pptx for each cell: its grid takes quadratic time in a table's size."""
+    """Yield the rows, without asking python-pptx for each cell: its grid takes quadratic time in a table's size."""
     for row in shape.table._tbl.tr_lst:
         yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
-    """The shapes, including those in groups."""
+    """Yield the shapes, including those in groups."""
     waiting = list(reversed(list(shapes)))
     while waiting:
         shape = waiting.pop()
@@ -144,12 +146,15 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
 
 
 def convert_sheets(file: SourceFile) -> Converted:
-    """A sheet is a page; its first row, the names of the columns, is part of the heading of all sections. Raises:
-    Unreadable."""
+    """Convert a workbook: each sheet is a page.
+
+    The first row, the names of the columns, is part of the heading of all sections. Raises: Unreadable.
+    """
     import python_calamine
 
     if zipfile.is_zipfile(file.path):
-        _require_few_cells(sum(_cells_of_parts(file)))  # calamine allocates the whole range of a sheet at once
+        # Counted before calamine opens the file, which allocates the whole range of a sheet at once.
+        _require_few_cells(sum(_cells_of_parts(file)))
         with open_packed(file) as archive:
             require_declared_sizes(archive)
             _require_own_sheets(archive)
@@ -174,7 +179,8 @@ def convert_sheets(file: SourceFile) -> Converted:
             notes.append(f"The sheet {name!r} cannot be read: save it again from the program that made it.")
             continue
         last_row, last_column = sheet.end or (0, 0)
-        cells += (last_row + 1) * (last_column + 1)  # rows are read from the first on, however far the range is from it
+        # Rows are read from the first on, even if the range begins far below.
+        cells += (last_row + 1) * (last_column + 1)
         _require_few_cells(cells)
         sheets.append((name, sheet))
     if not sheets:
@@ -184,13 +190,13 @@ def convert_sheets(file: SourceFile) -> Converted:
 
 
 def _require_own_sheets(archive: zipfile.ZipFile) -> None:
-    """Refuse a workbook that names one part as several sheets: each would be read by itself. Raises: Unreadable."""
+    """Refuse a workbook that names one part as several sheets, each of which would be read. Raises: Unreadable."""
     try:
         sheets = list(parsed_xml(archive.read("xl/workbook.xml")).iter("{*}sheet"))
         relations = parsed_xml(archive.read("xl/_rels/workbook.xml.rels")).iter("{*}Relationship")
         target_of = {each.get("Id"): each.get("Target") for each in relations}
     except (KeyError, SyntaxError, zipfile.BadZipFile):
-        return  # another kind of workbook, or a damaged one: its reader says so
+        return  # another kind of workbook, or a damaged one, which its reader reports
     names = [value for sheet in sheets for name, value in sheet.items() if name.endswith("}id")]
     targets = [target_of.get(name) for name in names]
     if len(set(targets)) < len(targets):
@@ -207,12 +213,12 @@ def _require_few_cells(count: int) -> None:
 
 
 def _cells_of_parts(file: SourceFile) -> Iterator[int]:
-    """For each part of a workbook in XML, the cells from the first to the last row and column with content."""
+    """Yield, for each XML part of a workbook, the cells from the first to the last row and column with content."""
     with open_packed(file) as archive:
         for entry in file.watched(archive.infolist()):
             last_row = last_column = 0
             with suppress(zipfile.BadZipFile, zlib.error, EOFError, OSError), archive.open(entry) as part:
-                held = b""  # calamine says what is wrong with a damaged part
+                held = b""  # calamine reports the error of a damaged part
                 while chunk := part.read(SCANNED_BYTES):
                     found = CELL.findall(held + chunk)
                     last_row = max([last_row, *(int(row) for _, row in found)])
@@ -222,7 +228,7 @@ def _cells_of_parts(file: SourceFile) -> Iterator[int]:
 
 
 def _column_number(name: bytes) -> int:
-    """1 for A, 27 for AA."""
+    """Return the number of a column: 1 for A, 27 for AA."""
     number = 0
     for letter in name:
         number = number * 26 + letter - 64
@@ -244,7 +250,7 @@ def _sheet_blocks(name: str, sheet: Any, number: int) -> Iterator[Block]:
 
 
 def joined_row(cells: Iterable[str]) -> str:
-    """A row as one line, without empty cells at the end."""
+    """Return a row as one line, without empty cells at the end."""
     kept = [" ".join(cell[:CELL_CHARS].split()) for cell in cells]
     while kept and not kept[-1]:
         kept.pop()
@@ -252,7 +258,7 @@ def joined_row(cells: Iterable[str]) -> str:
 
 
 def shown_cell(value: Any) -> str:
-    """A cell's value as a person reads it."""
+    """Return a cell's value in a readable form."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

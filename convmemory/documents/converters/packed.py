@@ -1,4 +1,4 @@
-"""Examines zip files before anything unpacks them: their unpacked size, and which kind of document they are."""
+"""Checks zip files before a library unpacks them: their unpacked size, and the kind of document they contain."""
 
 import zipfile
 import zlib
@@ -16,10 +16,10 @@ _BROKEN = "The file is damaged and cannot be unpacked: save it again from the pr
 
 
 def open_packed(file: SourceFile) -> zipfile.ZipFile:
-    """The archive, whose unpacked size is within the limits. Raises: Unreadable.
+    """Open the archive, whose unpacked size is within the limits. Raises: Unreadable.
 
-    `zipfile` reads no more of an entry than the archive declares, so the declared sizes can be trusted. Other readers
-    go on: see `require_declared_sizes`.
+    `zipfile` reads no more of an entry than the archive declares, so the declared sizes can be trusted. Other libraries
+    read on: see `require_declared_sizes`.
     """
     try:
         archive = zipfile.ZipFile(file.path)
@@ -43,7 +43,8 @@ def require_declared_sizes(archive: zipfile.ZipFile) -> None:
     try:
         for entry in archive.infolist():
             longer = copy(entry)
-            longer.file_size += 1  # so much is read of it at most
+            # One byte more than declared: `zipfile` then reads a longer entry beyond its declared size.
+            longer.file_size += 1
             with archive.open(longer) as stream:
                 size = 0
                 while chunk := stream.read(CHUNK_BYTES):
@@ -55,14 +56,14 @@ def require_declared_sizes(archive: zipfile.ZipFile) -> None:
 
 
 def parsed_xml(data: bytes) -> Any:
-    """The root of a part of the archive; entities are not resolved. Raises: SyntaxError."""
+    """Return the root of a part of the archive; entities are not resolved. Raises: SyntaxError."""
     from lxml import etree
 
     return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
 
 
 def kind_of_packed(file: SourceFile) -> str:
-    """docx, pptx, xlsx, epub or "", by the contents of the archive. Raises: Unreadable."""
+    """Return docx, pptx, xlsx, epub or "", by the contents of the archive. Raises: Unreadable."""
     with open_packed(file) as archive:
         names = set(archive.namelist())
         with suppress(KeyError, zipfile.BadZipFile, NotImplementedError):

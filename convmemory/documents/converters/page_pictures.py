@@ -1,8 +1,8 @@
 """Draws pages of a PDF as pictures, with the positions of their words. Runs in a child process under limits.
 
 `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
-left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
-`MAX_HEIGHT`; a page whose sides are absurd is not drawn.
+left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x `MAX_HEIGHT`;
+a page with implausible sides is not drawn.
 """
 
 import json
@@ -15,9 +15,11 @@ from convmemory.documents.converters.pdf import HYPHENS, open_pdf
 
 MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
 MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the largest that Acrobat opens
-MAX_RATIO = 100.0  # of the longer side to the shorter
+# The largest ratio of the longer side to the shorter.
+MAX_RATIO = 100.0
 QUALITY = 80
-MAX_CHARS = 40_000  # of one page, of which the places are told
+# At most this many characters of a page get a position.
+MAX_CHARS = 40_000
 SOFT_HYPHEN = "\u00ad"
 LINE_ENDS = "\r\n"
 
@@ -55,7 +57,7 @@ def _draw(page: Any, number: int, folder: Path) -> None:
 
 
 def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:
-    """The page's words, line by line."""
+    """Yield the page's words, line by line."""
     line: list[Word] = []
     for is_line_end, word in _words(textpage, places):
         if word is not None:
@@ -68,7 +70,7 @@ def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:
 
 
 def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
-    """Words, each with whether its line ends after it; between words there are also bare line ends."""
+    """Yield words with whether their line ends after them, and bare line ends as None."""
     from pypdfium2 import raw
 
     held: list[tuple[str, int]] = []
@@ -87,7 +89,7 @@ def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
 
 
 def _word(textpage: Any, places: Any, chars: list[tuple[str, int]]) -> Word:
-    """The word with the box around its characters, in pixels of the picture."""
+    """Return the word with the box around its characters, in pixels of the picture."""
     boxes = [textpage.get_charbox(index, loose=True) for _, index in chars]
     one = places.to_bitmap(min(box[0] for box in boxes), max(box[3] for box in boxes))
     other = places.to_bitmap(max(box[2] for box in boxes), min(box[1] for box in boxes))

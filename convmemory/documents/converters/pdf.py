@@ -16,28 +16,29 @@ from convmemory.documents.converters.base import Converted, SourceFile, Unreadab
 from convmemory.documents.structure import Block
 
 PASSWORD, BROKEN = 4, 3  # PDFium's error codes
-MIN_CHARS_PER_PAGE = 2  # fewer on average: pages are pictures
-HEADING_SCALE = 1.15  # type that is so much larger than the body's is a heading
+MIN_CHARS_PER_PAGE = 2  # with fewer on average, the pages are pictures
+HEADING_SCALE = 1.15  # type larger than the body's by this factor is a heading
 MAX_HEADING_CHARS = 120
 MAX_LINES = 1_000_000
-FULL_LINE_SHARE = 0.7  # of the widest line; a shorter line ends its paragraph
+FULL_LINE_SHARE = 0.7  # a line shorter than this share of the widest ends its paragraph
 OCR_SCALE = 300 / 72
 OCR_TIMEOUT_S = 60
 
-HYPHENS = ("\ufffe", "\x02")  # as PDFium writes one at which a word is parted
+# PDFium's characters for a hyphen at which a word is split.
+HYPHENS = ("\ufffe", "\x02")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page and its font size, 0 if that is unknown."""
+    """A line of a page and its font size, 0 if unknown."""
 
     text: str
     height: float
 
 
 def convert(file: SourceFile) -> Converted:
-    """Raises: Unreadable if it is encrypted, broken, too long or without text."""
+    """Convert a PDF. Raises: Unreadable if it is encrypted, broken, too long or without text."""
     import pypdfium2
 
     pdf = open_pdf(pypdfium2, file)
@@ -60,7 +61,7 @@ def convert(file: SourceFile) -> Converted:
 
 
 def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
-    """The file as PDFium reads it. Raises: Unreadable if it is encrypted or broken."""
+    """Open the file with PDFium. Raises: Unreadable if it is encrypted or broken."""
     try:
         return pypdfium2.PdfDocument(file.path)
     except pypdfium2.PdfiumError as error:
@@ -74,7 +75,10 @@ def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
 
 
 def _read_pages(pdf: Any, count: int, file: SourceFile) -> list[list[Line]]:
-    """The lines of each page; a small file can name one page of many lines as all of them. Raises: Unreadable."""
+    """Return the lines of each page. Raises: Unreadable.
+
+    A small file can name one page of many lines as all of its pages.
+    """
     pages: list[list[Line]] = []
     lines = chars = 0
     for index in file.watched(range(count)):
@@ -110,7 +114,7 @@ def _lines_of(page: Any) -> list[Line]:
 
 
 def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
-    """Where each line begins in the page's characters, and its text with hyphenated words joined."""
+    """Yield the start of each line among the page's characters, and its text with hyphenated words joined."""
     begun: tuple[int, str] | None = None
     position = 0
     for raw in text.splitlines(keepends=True):
@@ -127,7 +131,7 @@ def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _height(textpage: Any, index: int) -> float:
-    """The font size at a character, in points, rounded so that equal sizes compare as equal."""
+    """Return the font size at a character, in points, rounded so that equal sizes compare as equal."""
     _, bottom, _, top = textpage.get_charbox(index, loose=True)
     return round(float(top - bottom) * 2) / 2
 
@@ -144,7 +148,7 @@ def _blocks(pages: Sequence[Sequence[Line]], outline: Mapping[int, Sequence[tupl
 def _page_blocks(
     lines: Sequence[Line], number: int, waiting: list[tuple[int, str]], levels: Mapping[float, int]
 ) -> Iterator[Block]:
-    """Headings and paragraphs; a page without text gives a line end, so that it is counted."""
+    """Yield headings and paragraphs; a page without text yields a line end, so that it counts as a page."""
     widest = max((len(line.text) for line in lines), default=0)
     paragraph: list[str] = []
     if not lines:
@@ -169,7 +173,7 @@ def _paragraph(lines: Sequence[str], page: int) -> Block:
 
 
 def _level_in_outline(line: Line, waiting: list[tuple[int, str]]) -> int:
-    """The level of the outline's entry for this line, which is removed from `waiting`."""
+    """Return the level of the outline's entry for this line, and remove the entry from `waiting`."""
     said = _squeezed(line.text)
     for place, (level, title) in enumerate(waiting[:8]):
         wanted = _squeezed(title)
@@ -185,7 +189,7 @@ def _squeezed(text: str) -> str:
 
 
 def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
-    """Levels 1 to 3 for the font sizes larger than the body's, which most characters have."""
+    """Return levels 1 to 3 for the font sizes larger than the body's, which most characters have."""
     chars: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -198,7 +202,7 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
 
 
 def _outline(pdf: Any) -> dict[int, list[tuple[int, str]]]:
-    """Level and title of the outline's entries by page, from 1."""
+    """Return level and title of the outline's entries by page, from 1."""
     found: dict[int, list[tuple[int, str]]] = {}
     try:
         for number, entry in enumerate(pdf.get_toc(max_depth=6)):

@@ -1,6 +1,6 @@
 """Formats whose text is used unchanged: Markdown, plain text, code, comma-separated values.
 
-The document's text is the file's own, so that offsets into it are offsets into the file. Every line is read once.
+The document's text is the file's own, so that offsets into it are offsets into the file. Each line is read once.
 """
 
 import re
@@ -16,8 +16,8 @@ CODE_SUFFIXES = frozenset({
 })  # fmt: skip
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst"})
 TITLE_CHARS = 120
-MAX_LINE_CHARS = 400  # of a line that can open a function; longer ones are data
-MAX_FIELDS_CHARS = 4_000  # of the fields that Markdown can begin with
+MAX_LINE_CHARS = 400  # only lines up to this length can begin a function; longer ones are data
+MAX_FIELDS_CHARS = 4_000  # the limit of the front matter of a Markdown file
 
 _ATX = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]|$)")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
@@ -33,37 +33,36 @@ _DEFINITION = re.compile(
 
 
 def convert_markdown(file: SourceFile) -> Converted:
-    """Headings are `#` lines and underlined lines, but not inside code fences."""
+    """Convert Markdown: headings are `#` lines and underlined lines, but not inside code fences."""
     text = file.text()
     found = next(_markdown_headings(text), None)
     return Converted(collected(markdown_blocks(text), file), title=found[3][:TITLE_CHARS] if found else "")
 
 
 def convert_text(file: SourceFile) -> Converted:
-    """Plain text has no headings; it is split at paragraphs."""
+    """Convert plain text, which has no headings; it is split at paragraphs."""
     return Converted([Block(file.text())])
 
 
 def convert_code(file: SourceFile) -> Converted:
-    """A section for each class and function, recognised by their first lines."""
+    """Convert code: a section for each class and function, recognised by their first lines."""
     return Converted(collected(code_blocks(file.text()), file))
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:
-    """The text between headings, each heading a block by itself."""
+    """Yield the text between headings, and each heading as a block of its own."""
     yield from _between(text, list(_markdown_headings(text)))
 
 
 def end_of_fields(text: str) -> int:
-    """Where the front matter ends that Markdown of a notebook or a website begins with, between rules; 0 without
-    any."""
+    """Return the end of the front matter between rules at the start of Markdown; 0 without any."""
     opens = _FIELDS.match(text)
     closes = _END_OF_FIELDS.search(text, opens.end(), MAX_FIELDS_CHARS) if opens else None
     return closes.end() if closes else 0
 
 
 def code_blocks(text: str) -> Iterator[Block]:
-    """The text between definitions; lines that are indented further belong to the definition."""
+    """Yield the text between definitions; lines that are indented further belong to the definition."""
     headings: list[tuple[int, int, int, str]] = []
     indents: list[int] = []
     position = 0
@@ -73,14 +72,14 @@ def code_blocks(text: str) -> Iterator[Block]:
             while indents and indents[-1] >= indent:
                 indents.pop()
             indents.append(indent)
-            if len(indents) <= 2:  # functions inside functions stay with them
+            if len(indents) <= 2:  # functions inside functions belong to the outer one
                 headings.append((position, position + len(line), len(indents), line.strip().rstrip("{:( ")))
         position += len(line)
     yield from _between(text, headings)
 
 
 def _markdown_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
-    """Start, end, level and title of each heading."""
+    """Yield start, end, level and title of each heading."""
     fence, before = "", (0, "")
     position = end_of_fields(text)
     for line in text[position:].splitlines(keepends=True):
@@ -115,7 +114,7 @@ def _between(text: str, headings: list[tuple[int, int, int, str]]) -> Iterator[B
 
 
 def convert_csv(file: SourceFile) -> Converted:
-    """The first line, the names of the columns, is the heading of all others."""
+    """Convert comma-separated values: the first line, the names of the columns, is the heading of all others."""
     text = file.text()
     first = len(text.splitlines(keepends=True)[0]) if text else 0
     return Converted([Block(text[:first], level=1, title=text[:first].strip()), Block(text[first:])])

@@ -28,14 +28,15 @@ CELLS = frozenset({"td", "th"})
 MAIL_HEADERS = ("From", "To", "Cc", "Date")
 MAX_HEADER_CHARS = 4_000
 MAX_PARTS = 300
-MAX_ATTRIBUTES = 1_000  # of an element: libxml2 compares each with all before it
+# The limit of an element's attributes: libxml2 compares each with all before it.
+MAX_ATTRIBUTES = 1_000
 
 _TAG = re.compile(r"""<[A-Za-z][^\s/>]*+((?:[\s/]*+[^\s=/>]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+)*+)""")
 _ATTRIBUTE = re.compile(r"""[^\s=/>]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+""")
 
 
 def convert_html(file: SourceFile) -> Converted:
-    """Headings by their elements. Raises: Unreadable."""
+    """Convert HTML, with headings by their elements. Raises: Unreadable."""
     root = _tree(file.text())
     title = root.find(".//title") if root is not None else None
     blocks = collected(html_blocks(root), file)
@@ -43,7 +44,7 @@ def convert_html(file: SourceFile) -> Converted:
 
 
 def convert_epub(file: SourceFile) -> Converted:
-    """The chapters in the order of the book. Raises: Unreadable."""
+    """Convert the chapters in the order of the book. Raises: Unreadable."""
     with open_packed(file) as archive:
         try:
             title, chapters = _spine(archive)
@@ -55,7 +56,7 @@ def convert_epub(file: SourceFile) -> Converted:
 
 
 def convert_email(file: SourceFile) -> Converted:
-    """Subject and senders, then the text; attachments are listed and not opened."""
+    """Convert an e-mail: subject and senders, then the text; attachments are listed and not opened."""
     message = message_from_bytes(file.path.read_bytes(), policy=_BoundedMail(message_factory=_PartCounter()))
     assert isinstance(message, EmailMessage)
     subject = " ".join(str(message.get("Subject", "")).split())
@@ -73,7 +74,7 @@ def convert_email(file: SourceFile) -> Converted:
 
 
 class _BoundedMail(policy.EmailPolicy):
-    """Cuts headers before they are parsed: that takes quadratic time in a list of addresses or encoded words."""
+    """Cuts headers before they are parsed, which takes quadratic time in a list of addresses or encoded words."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -81,7 +82,7 @@ class _BoundedMail(policy.EmailPolicy):
 
 
 class _PartCounter:
-    """Makes the parts of one message, up to a number. Raises: Unreadable."""
+    """Creates the parts of one message, up to a limit. Raises: Unreadable."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -96,7 +97,7 @@ class _PartCounter:
 
 
 def html_blocks(root: Any) -> Iterator[Block]:
-    """Headings and paragraphs of a tree, walked without recursion."""
+    """Yield headings and paragraphs of a tree, walked without recursion."""
     if root is None:
         return
     words: list[str] = []
@@ -119,7 +120,7 @@ def _flushed(words: list[str], level: int) -> Iterator[Block]:
 
 
 def _events(root: Any) -> Iterator[tuple[str, str, str]]:
-    """start, end and text of everything that is read, in page order."""
+    """Yield start, end and text of all elements that are read, in page order."""
     waiting: list[tuple[str, Any]] = [("start", root)]
     while waiting:
         event, node = waiting.pop()
@@ -150,7 +151,7 @@ def _has_too_many_attributes(text: str) -> bool:
 
 
 def _tree(text: str) -> Any:
-    """The root of a page, None if it is blank. Raises: Unreadable."""
+    """Return the root of a page, None if it is blank. Raises: Unreadable."""
     from lxml import etree
 
     if any(_has_too_many_attributes(tag[1]) for tag in _TAG.finditer(text)):
@@ -161,7 +162,7 @@ def _tree(text: str) -> Any:
 
 
 def _spine(archive: zipfile.ZipFile) -> tuple[str, list[str]]:
-    """The book's title and its chapters' names in the archive, each once.
+    """Return the book's title and its chapters' names in the archive, each once.
 
     Raises: KeyError, StopIteration, SyntaxError.
     """

@@ -1,4 +1,4 @@
-"""`manage.py add_documents PATH... --user U`: add files to somebody's library and process them at once."""
+"""`manage.py add_documents PATH... --user U`: add files to a user's library and process them at once."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} could not be read; the lines above say why.")
 
     def _add(self, owner: User, path: Path) -> bool:
-        """Add and read one file, in this process's own child; whether it is in the library now."""
+        """Add and read one file, in a child of this process; return whether it is in the library now."""
         try:
             library.require_upload(owner=owner, size=path.stat().st_size, replaces=None)
             with path.open("rb") as file:
