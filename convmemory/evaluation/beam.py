@@ -1,8 +1,8 @@
 """BEAM: very long chats in batches, with probing questions for ten abilities.
 
-Every chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a haystack, every batch a
-conversation; `path` is such a folder or a folder of them. The evidence is the messages in `source_chat_ids`; questions
-without any, or with an id that several messages share, are left out, and so are those of abstention. Source:
+Each chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a haystack, each batch a conversation;
+`path` is such a folder or a folder of them. The evidence is the messages in `source_chat_ids`; questions without any,
+or with an id that several messages share, are left out, and so are those of abstention. Source:
 mohammadtavakoli78/BEAM, `chats/100K` and its like.
 """
 
@@ -21,13 +21,13 @@ from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Questi
 
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")
-_PLAN_MARK = re.compile(r"->->[\d,\s]++$")  # left in user messages by the generator
+_PLAN_MARK = re.compile(r"->->[\d,\s]++$")  # the generator leaves it in user messages
 
 Messages = list[dict[str, Any]]
 
 
 def read(path: Path) -> Iterator[Haystack]:
-    """One haystack per chat. Raises: InvalidInput."""
+    """Yield one haystack per chat. Raises: InvalidInput."""
     folders = [path] if (path / "chat.json").is_file() else [file.parent for file in path.glob("*/chat.json")]
     if not folders:
         raise InvalidInput(f"{path} holds no chat: give a folder with chat.json, or one with such folders in it.")
@@ -43,7 +43,7 @@ def read(path: Path) -> Iterator[Haystack]:
 
 
 def _batches(chat: Any) -> Iterator[Messages]:
-    """The messages of each batch; the longest chats nest their batches in plans."""
+    """Yield the messages of each batch; the longest chats nest their batches in plans."""
     if isinstance(chat, Mapping) and "turns" in chat:
         yield [message for turn in chat["turns"] for message in turn]
     elif isinstance(chat, Mapping):
@@ -55,7 +55,7 @@ def _batches(chat: Any) -> Iterator[Messages]:
 
 
 def _homes(name: str, batches: Sequence[Messages]) -> dict[int, MessageRef]:
-    """The place of the message with each id; ids that several messages share are left out."""
+    """Return the place of the message with each id; ids that several messages share are left out."""
     counts = Counter(message["id"] for messages in batches for message in messages)
     return {
         message["id"]: (f"{name}/{number}", str(place))
@@ -73,7 +73,7 @@ def _question(name: str, ability: str, entry: Mapping[str, Any], homes: Mapping[
 
 
 def _flat(value: Any) -> Iterator[int]:
-    """The ids in a number, a list or a dictionary of lists."""
+    """Yield the ids in a number, a list or a dictionary of lists."""
     if isinstance(value, int):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Fits the calibration of relevance: logistic regression, and figures of a probability. Pure.
+"""Fits the calibration of relevance by logistic regression, and measures probabilities. Pure.
 
 Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the original
 columns.
@@ -21,19 +21,19 @@ DRAWS, SEED = 2_000, 7
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """The logarithm of the odds: `intercept` and the sum of columns times `weights` (k,)."""
+    """The logarithm of odds: `intercept` and the sum of columns times `weights` (k,)."""
 
     intercept: float
     weights: Floats
 
     def probability(self, columns: Floats) -> Floats:
-        """The probability for each row of (n, k)."""
+        """Return the probability for each row of (n, k)."""
         found: Floats = 1 / (1 + np.exp(-np.clip(self.intercept + columns @ self.weights, -30, 30)))
         return found
 
 
 def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
-    """Fits rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight."""
+    """Fit rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight."""
     if not 0 < truth.sum() < len(truth):
         prior = (float(truth.sum()) + 0.5) / (len(truth) + 1)
         return Logistic(float(np.log(prior / (1 - prior))), np.zeros(columns.shape[1]))
@@ -55,7 +55,7 @@ def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
 
 
 def left_out(columns: Floats, truth: Mask, shares: Floats, folds: Sequence[str]) -> Floats:
-    """The probability of each row, from a fit without any row of its group of folds."""
+    """Return the probability of each row, from a fit without any row of its group of folds."""
     names = sorted(set(folds))
     groups = np.array([names.index(fold) % GROUPS for fold in folds], np.int64)
     found = np.zeros(len(truth))
@@ -67,7 +67,7 @@ def left_out(columns: Floats, truth: Mask, shares: Floats, folds: Sequence[str])
 
 
 def area_under_curve(scores: Floats, truth: Mask) -> float:
-    """The probability that a true row scores higher than a false one."""
+    """Return the probability that a true row scores higher than a false one."""
     ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable") + 1.0
     _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.bincount(group, ranks) / counts)[group]
@@ -76,7 +76,7 @@ def area_under_curve(scores: Floats, truth: Mask) -> float:
 
 
 def share_with_interval(hits: Mask) -> tuple[float, float, float]:
-    """The share of true values with its 95 % interval. Source: Wilson, 1927."""
+    """Return the share of true values with its 95 % interval. Source: Wilson, 1927."""
     count, share, z = len(hits), float(hits.mean()) if len(hits) else 0.0, 1.96
     if not count:
         return 0.0, 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Compares two rankings of the same questions: the difference of their means with an interval. Pure.
+"""Compares two rankings of the same questions by the difference of their means with an interval. Pure.
 
 Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster bootstrap).
 Source: Field and Welsh, 2007, Bootstrapping clustered data.
@@ -11,10 +11,10 @@ import numpy as np
 
 SAMPLES = 2_000
 LEVEL = 95
-"""Percent of the drawn differences that the interval holds."""
+"""The percentage of resampled differences within the interval."""
 
 MIN_CLUSTERS = 10
-"""With fewer conversations an interval is too narrow to be believed."""
+"""With fewer conversations an interval is too narrow to be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Difference:
 def paired_difference(
     this: Sequence[float], other: Sequence[float], clusters: Sequence[int], *, seed: int = 0
 ) -> Difference:
-    """For values of the same questions in the same order; `clusters` names the conversation of each."""
+    """Compare values of the same questions in the same order; `clusters` names the conversation of each."""
     differences = np.asarray(other, float) - np.asarray(this, float)
     names, places = np.unique(np.asarray(clusters), return_inverse=True)
     sums, counts = np.bincount(places, differences), np.bincount(places)

@@ -20,7 +20,7 @@ DATASETS: dict[str, Reader] = {
 
 
 def read_dataset(name: str, path: Path, *, limit: int | None = None) -> Iterator[Haystack]:
-    """The haystacks of a set, the first `limit` of them. Raises: InvalidInput if a file is malformed."""
+    """Yield the first `limit` haystacks of a set. Raises: InvalidInput if a file is malformed."""
     if not path.exists():
         raise InvalidInput(f"There is no file or folder {path}.")
     try:

@@ -1,9 +1,9 @@
-"""Documents with questions whose answers are exact spans: a folder with `questions_df.csv` and a Markdown file each.
+"""Measures search in documents with questions whose answers are exact spans.
 
-All files form one library. The figures are the share of a question's reference characters in the first k hits, as whole
-sections and as the marked passages, and their intersection over union. They are compared with a plain splitter on the
-same model: chunks of 400 tokens that overlap by half, with scaled cosine and BM25 added. Source:
-brandonstarxel/chunking_evaluation.
+A set is a folder with `questions_df.csv` and Markdown files; all files form one library. The figures are the share of a
+question's reference characters in the first k hits, as whole sections and as the marked passages, and their
+intersection over union. They are compared with a plain splitter on the same model: chunks of 400 tokens that overlap by
+half, with scaled cosine and BM25 added. Source: brandonstarxel/chunking_evaluation.
 """
 
 import csv
@@ -41,7 +41,7 @@ K1, B = 1.5, 0.75
 
 Span = tuple[int, int]
 Found = tuple[str, int, int]
-"""The corpus, and characters of its text."""
+"""The corpus, and the first and last character in its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SpanQuestion:
 
 
 def read_questions(folder: Path) -> list[SpanQuestion]:
-    """Raises: InvalidInput if the folder is not such a set."""
+    """Return the questions. Raises: InvalidInput if the folder is not such a set."""
     try:
         with (folder / "questions_df.csv").open(newline="", encoding="utf-8") as file:
             return [
@@ -70,7 +70,7 @@ def read_questions(folder: Path) -> list[SpanQuestion]:
 
 
 def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
-    """The spans in order, with touching ones merged."""
+    """Return the spans in order, with touching ones merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -81,7 +81,10 @@ def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
 
 
 def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[float, float]:
-    """Over the reference's characters; spans found in other documents only enlarge the union."""
+    """Return recall and intersection over union of the reference's characters.
+
+    Spans found in other documents only enlarge the union.
+    """
     right = union([(start, end) for corpus, start, end in found if corpus == question.corpus])
     inside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in question.spans for b in right)
     elsewhere = sum(end - start for corpus, start, end in found if corpus != question.corpus)
@@ -90,7 +93,7 @@ def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[floa
 
 
 def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> User:
-    """The scratch user with every corpus as a document, read and indexed."""
+    """Return the scratch user with each corpus as a document, read and indexed."""
     owner = User.objects.get_or_create(username=f"{PREFIX}documents-library")[0]
     corpora = sorted({question.corpus for question in questions})
     for number, corpus in enumerate(corpora, 1):
@@ -108,7 +111,7 @@ def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnPr
 def measure_search(
     owner: User, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
 ) -> dict[str, float]:
-    """Recall and IoU of the sections and of their marked passages."""
+    """Return recall and intersection over union of the sections and of their marked passages."""
     names = {
         pk: name.removesuffix(".md") for pk, name in Document.objects.filter(owner=owner).values_list("pk", "name")
     }
@@ -126,8 +129,10 @@ def measure_search(
 def measure_plain_splitter(
     folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
 ) -> dict[str, float]:
-    """The same for overlapping chunks, ranked by the sum of scaled cosine and BM25; their vectors are cached for the
-    owner."""
+    """Return the same for overlapping chunks, ranked by the sum of scaled cosine and BM25.
+
+    Their vectors are cached for the owner.
+    """
     space = active_space()
     embedder = embedder_for(space)
     chunks: list[Found] = []
@@ -151,7 +156,7 @@ def measure_plain_splitter(
 
 
 class _Words:
-    """BM25 over some texts."""
+    """BM25 scores over some texts."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts: list[Counter[str]] = [stems_of(text) for text in texts]

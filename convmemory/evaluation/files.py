@@ -1,4 +1,4 @@
-"""Reads the files of evaluation sets; errors say what was expected."""
+"""Reads the files of evaluation sets; errors name the expected format."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from convmemory.core.errors import InvalidInput
 
 
 def read_json(path: Path) -> Any:
-    """Raises: InvalidInput if the file cannot be read or is not JSON."""
+    """Return the value of a JSON file. Raises: InvalidInput if the file cannot be read or is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -19,7 +19,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON lines file, gzipped or not. Raises: InvalidInput."""
+    """Yield the objects of a JSON lines file, gzipped or not. Raises: InvalidInput."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
             for line in lines:
@@ -30,7 +30,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def moment(text: str, *formats: str) -> datetime | None:
-    """`text` by the first format that fits, as UTC; None if none does."""
+    """Return `text` as a moment in UTC by the first format that fits; None if none fits."""
     for pattern in formats:
         try:
             return datetime.strptime(text.strip(), pattern).replace(tzinfo=UTC)

@@ -1,11 +1,11 @@
-"""Fits the weights of the fusion: listwise softmax over the candidates of each question. Pure.
+"""Fits the weights of the fusion by listwise softmax over the candidates of each question. Pure.
 
 The loss of a question is the negative logarithm of the probability that the softmax of its fused scores gives to all
-its right turns together, plus L2; every data set counts the same, however many questions it has. Weights are never
-negative, so that each can be read as "this much evidence". Minimised by Adam.
+its right turns together, plus L2; each data set counts the same, however many questions it has. Weights are never
+negative, so that each can be read as an amount of evidence. Adam minimises the loss.
 
 If only the first few results matter, the fit continues with a second loss added: a smooth count of the wrong turns
-above the best right one, with most weight on those that keep it out of the first five.
+above the best right one, with most weight on those that keep it out of the first five. Source: docs/adr/0007-fusion.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,13 @@ from search.retrieval.candidates import ItemKeys, Scores
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
 TOP_STEPS, TOP_RATE, TOP_WEIGHT = 300, 0.02, 8.0
-TOP_K, SOFTNESS = 4.5, 1.5  # wrong turns above the best right one at which the loss rises most, and how steeply
-NEAR = 0.2  # scores that differ by less count as about equal
-GROUPS = 10  # of a set with more folds, so many fits
-SMALL = 0.05  # of a weight that leaves its feature out
+TOP_K, SOFTNESS = (
+    4.5,
+    1.5,
+)  # the number of wrong turns above the best right one at which the loss rises most, and the steepness
+NEAR = 0.2  # scores that differ by less count as nearly equal
+GROUPS = 10  # the number of fits for a set with more folds
+SMALL = 0.05  # a smaller weight is left out
 DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 Weights = dict[str, float]
@@ -34,7 +37,7 @@ Weights = dict[str, float]
 class Example:
     """One question: its candidates' features, unscaled, which candidates are right, its set and its fold.
 
-    If `compared` is given, only these candidates enter the softmax; features are scaled over all of them.
+    If `compared` is given, only these candidates enter the softmax; features are scaled over all candidates.
     """
 
     dataset: str
@@ -46,7 +49,7 @@ class Example:
 
     @property
     def within(self) -> NDArray[np.bool_]:
-        """Which candidates are compared."""
+        """Return which candidates are compared."""
         return np.ones(len(self.keys), np.bool_) if self.compared is None else self.compared
 
 
@@ -61,7 +64,7 @@ class _Batch:
 
 
 def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> Weights:
-    """Weights of those features of `names` that count; a question without a right candidate is ignored."""
+    """Return weights for those features of `names` that count; a question without a right candidate is ignored."""
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
@@ -73,7 +76,7 @@ def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: b
 
 
 def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64]], steps: int, rate: float) -> Scores:
-    """Adam, with weights kept from becoming negative."""
+    """Minimise by Adam, with weights kept from becoming negative."""
     mean, square = np.zeros(len(weights)), np.zeros(len(weights))
     for step in range(1, steps + 1):
         gradient = gradient_at(weights)
@@ -85,7 +88,7 @@ def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64
 
 
 def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> list[Weights]:
-    """For each example, the weights fitted without any example of its group of folds."""
+    """Return, for each example, the weights fitted without any example of its group of folds."""
     # The fold of each example; a data set with many folds has them put into `GROUPS` groups.
     folds = {name: sorted({e.fold for e in examples if e.dataset == name}) for name in {e.dataset for e in examples}}
     groups = [(e.dataset, folds[e.dataset].index(e.fold) % GROUPS) for e in examples]

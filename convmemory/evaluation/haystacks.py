@@ -1,7 +1,7 @@
-"""What an evaluation set is, whatever file it came from. Pure.
+"""The values of an evaluation set, independent of its file format. Pure.
 
 A haystack is the archive of one scratch user with the questions asked of it. Answers are named as the source names
-them; the turns that they belong to are known once the conversations are stored.
+them; their turns are known once the conversations are stored.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from datetime import date
 from convmemory.conversations.drafts import ConversationDraft
 
 SOURCE = "evaluation"
-"""The source under which conversations are stored, so that loading again finds them."""
+"""The source name of stored conversations, so that a second load finds them."""
 
 MessageRef = tuple[str, str]
 """Source id of a conversation, source key of one of its messages."""
@@ -39,7 +39,7 @@ class Question:
 class Haystack:
     """One user's conversations and questions; `drafts` creates the conversations again at each call.
 
-    Nothing in the conversations answers the questions in `without_answer`.
+    The conversations answer none of the questions in `without_answer`.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""LoCoMo: long conversations of two people in dated sessions, questions labelled with messages.
+"""Reads LoCoMo: long conversations of two people in dated sessions, questions labelled with messages.
 
-Every sample is a haystack, every session a conversation, speaker_a the user and speaker_b the assistant. Questions of
-category 5 have no answer: they ask of one speaker what was said of the other. Source: snap-research/LoCoMo,
+Each sample is a haystack, each session a conversation, speaker_a the user and speaker_b the assistant. Questions of
+category 5 have no answer: they ask one speaker about a statement of the other. Source: snap-research/LoCoMo,
 `locomo10.json`.
 """
 
@@ -24,7 +24,7 @@ _DIALOG_ID = re.compile(r"D(\d+):\d+")
 
 
 def read(path: Path) -> Iterator[Haystack]:
-    """One haystack per sample. Raises: InvalidInput."""
+    """Yield one haystack per sample. Raises: InvalidInput."""
     for sample in read_json(path):
         name = str(sample["sample_id"])
         drafts = partial(_drafts, name, sample["conversation"])

@@ -1,8 +1,8 @@
-"""LongMemEval: each question has a haystack of chat sessions of its own.
+"""Reads LongMemEval: each question has a haystack of chat sessions of its own.
 
-Every question becomes one haystack, every session in it a conversation. The evidence is the messages marked
-`has_answer`, or all messages of the answer sessions if none is marked. Questions without an answer (`..._abs`) are left
-out. Source: xiaowu0162/LongMemEval, `longmemeval_s.json` and its like.
+Each question becomes one haystack, each session in it a conversation. The evidence is the messages marked `has_answer`,
+or all messages of the answer sessions if none is marked. Questions without an answer (`..._abs`) are left out. Source:
+xiaowu0162/LongMemEval, `longmemeval_s.json` and its variants.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
 
 def read(path: Path) -> Iterator[Haystack]:
-    """One haystack per question. Raises: InvalidInput."""
+    """Yield one haystack per question. Raises: InvalidInput."""
     for entry in read_json(path):
         name = str(entry["question_id"])
         if name.endswith("_abs"):
@@ -31,7 +31,7 @@ def read(path: Path) -> Iterator[Haystack]:
 
 
 def _sessions(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:
-    """(id within the haystack, the session's own id, date, messages); a haystack can contain a session twice."""
+    """Yield (id within the haystack, the session's own id, date, messages); a haystack can contain a session twice."""
     columns = (entry["haystack_session_ids"], entry["haystack_dates"], entry["haystack_sessions"])
     for number, (own_id, date, messages) in enumerate(zip(*columns, strict=True)):
         yield f"{entry['question_id']}/{number}", own_id, date, messages

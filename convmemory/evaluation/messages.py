@@ -1,7 +1,6 @@
-"""Runs the questions of a haystack through recall: which messages it returns, and how much of the evidence a context
-contains.
+"""Runs the questions of a haystack through recall, and measures the returned messages and a context built from them.
 
-An observation has the same shape as one of turns; its keys are (conversation, position) of messages.
+An observation has the same format as one of turns; its keys are (conversation, position) of messages.
 """
 
 import time
@@ -27,7 +26,7 @@ Stored = dict[MessageRef, Message]
 def observe_messages(
     owner: User, haystack: Haystack, *, mode: str, budget: int, progress: OnProgress
 ) -> list[Observation]:
-    """Every question whose evidence is stored messages, recalled as it is worded."""
+    """Return an observation for each question whose evidence is stored messages, recalled as it is worded."""
     rows = Message.objects.filter(owner_id=owner.pk).select_related("conversation")
     stored = {(row.conversation.source_id, row.source_key): row for row in rows}
     found = []
@@ -59,7 +58,7 @@ def _observe(owner: User, question: Question, evidence: list[Message], mode: str
 def _in_context(
     query: SearchQuery, ranked: RankedMessages, evidence: Iterable[Message], budget: int
 ) -> dict[str, float]:
-    """1 if every evidence message is completely in the context that fits the budget, else 0."""
+    """Return 1 for each kind of context that contains all evidence messages completely, otherwise 0."""
     results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
     wanted = [_folded(text) for message in evidence for text in _passages(message)]
     shares = {}

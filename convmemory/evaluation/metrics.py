@@ -1,7 +1,7 @@
-"""Measures of a ranking, per query and as means. Pure.
+"""Measures a ranking, per query and as means. Pure.
 
-`Gold` gives each query's relevant documents and how relevant they are, `Run` the documents found and their scores; ties
-are ordered by the documents' names.
+`Gold` gives each query's relevant documents and their grades, `Run` the documents found and their scores; ties are
+ordered by the documents' names.
 """
 
 import math
@@ -15,29 +15,32 @@ Values = dict[str, dict[str, float]]
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
-    """Documents, best first."""
+    """Return the documents, best first."""
     return sorted(scores, key=lambda document: (-scores[document], document))
 
 
 def recall(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
-    """The share of the relevant documents among the first k."""
+    """Return the share of the relevant documents among the first k."""
     wanted = set(relevant)
     return len(wanted & set(found[:k])) / len(wanted) if wanted else 0.0
 
 
 def hit(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
-    """1 if any relevant document is among the first k."""
+    """Return 1 if any relevant document is among the first k, otherwise 0."""
     return float(not set(relevant).isdisjoint(found[:k]))
 
 
 def reciprocal_rank(relevant: Iterable[str], found: Sequence[str]) -> float:
-    """1 over the rank of the first relevant document, 0 if none was found."""
+    """Return 1 over the rank of the first relevant document, 0 if none was found."""
     wanted = set(relevant)
     return next((1 / rank for rank, document in enumerate(found, 1) if document in wanted), 0.0)
 
 
 def ndcg(relevance: Mapping[str, float], found: Sequence[str], k: int) -> float:
-    """Discounted gain of the first k over that of the best possible order. Source: Järvelin and Kekäläinen, 2002."""
+    """Return the discounted gain of the first k over that of the best possible order.
+
+    Source: Järvelin and Kekäläinen, 2002.
+    """
     ideal = _discounted(sorted(relevance.values(), reverse=True)[:k])
     return _discounted(relevance.get(document, 0.0) for document in found[:k]) / ideal if ideal else 0.0
 
@@ -47,7 +50,9 @@ def _discounted(gains: Iterable[float]) -> float:
 
 
 def measure(gold: Gold, run: Run, *, depth: int = 20, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> Values:
-    """Recall, hit rate, reciprocal rank and nDCG@10 of every query of `gold`, over the first `depth` documents."""
+    """Return recall, hit rate, reciprocal rank and nDCG@10 of each query of `gold`, over the first `depth`
+    documents.
+    """
     values: Values = {}
     for query, relevance in gold.items():
         relevant = [document for document, grade in relevance.items() if grade > 0]
@@ -59,6 +64,6 @@ def measure(gold: Gold, run: Run, *, depth: int = 20, cutoffs: Sequence[int] = (
 
 
 def means(values: Values) -> dict[str, float]:
-    """The mean of each measure over the queries."""
+    """Return the mean of each measure over the queries."""
     rows = list(values.values())
     return {name: fmean(row[name] for row in rows) for name in rows[0]} if rows else {}

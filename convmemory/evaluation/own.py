@@ -1,4 +1,7 @@
-"""Compares models on questions generated from a person's own turns, to tell which is better. Nothing is stored."""
+"""Compares models on questions generated from a user's own turns. Nothing is stored.
+
+See docs/adr/0064-comparing-models-on-ones-own-archive.md.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -19,7 +22,7 @@ from convmemory.ops.reembed.targets import checked_embedder, target_options
 RANKINGS = ("vectors", "fused")
 MEASURES = ("hit@1", "hit@5", "mrr")
 DECIDES = ("fused", "mrr")
-"""What the verdict goes by."""
+"""The ranking and the measure that decide the verdict: search uses the fused ranking, not a vector alone."""
 
 
 def compare_on_own(
@@ -31,11 +34,9 @@ def compare_on_own(
     seed: int,
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Figures of the model in use and of each in `against` (named as for `reembed --model`), as JSON values.
+    """Return figures of the active model and of each in `against` (named as for `reembed --model`), as JSON values.
 
-    Raises:
-        InvalidInput: the archive is too small.
-        EmbedderUnavailable, SettingError: a model cannot be used.
+    Raises: InvalidInput if the archive is too small; EmbedderUnavailable or SettingError if a model cannot be used.
     """
     embedders = [embedder_for(active_space()), *(checked_embedder(target_options(model=name)) for name in against)]
     sample = sample_turns(owner, turns=turns, seed=seed)
@@ -91,7 +92,7 @@ def _against(embedder: Embedder, first: OwnResult, other: OwnResult, asked: Sequ
 
 
 def lines_of(report: dict[str, Any]) -> list[str]:
-    """The report as tables."""
+    """Return the report as tables."""
     made = ", ".join(f"{count} by {kind}" for kind, count in report["questions"].items())
     lines = [f"{report['turns']:,} turns of {report['conversations']:,} conversations; questions: {made}"]
     for model in report["models"]:

@@ -1,8 +1,8 @@
-"""Questions generated from an archive's own turns, so that models can be compared on it without labels. Pure.
+"""Generates questions from an archive's own turns, to compare models without labels. Pure.
 
-Three kinds, none of which may find the very words that it was generated from: - question: the first sentence of a
-question has to find its turn by the answer alone; - title: a conversation's title has to find one of its turns by the
-answers alone; - mention: the first sentence of a later turn has to find another turn of the same conversation.
+A question of each of three kinds must not find the words that it was generated from. "question": the first sentence of
+a question has to find its turn by the answer alone. "title": a conversation's title has to find one of its turns by the
+answers alone. "mention": the first sentence of a later turn has to find another turn of the same conversation.
 """
 
 import random
@@ -20,7 +20,7 @@ KINDS: tuple[OwnKind, ...] = ("question", "title", "mention")
 
 @dataclass(frozen=True, slots=True)
 class OwnTurn:
-    """A turn as it is searched. `asked` and `answered` are texts of passages, `opening` is the first sentence alone."""
+    """A turn as it is searched. `asked` and `answered` are texts of passages, `opening` is the first sentence."""
 
     conversation: int
     title: str
@@ -31,7 +31,7 @@ class OwnTurn:
 
 @dataclass(frozen=True, slots=True)
 class OwnQuestion:
-    """`gold` and `hidden` are places in the list of turns; hidden ones are excluded from the results."""
+    """A generated question. `gold` and `hidden` are indices into the list of turns; hidden turns leave the results."""
 
     kind: OwnKind
     text: str
@@ -41,12 +41,12 @@ class OwnQuestion:
 
     @property
     def by_answers(self) -> bool:
-        """Whether only answers are searched."""
+        """Return whether only answers are searched."""
         return self.kind != "mention"
 
 
 def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> list[OwnQuestion]:
-    """At most `at_most` questions of each kind; the same seed draws the same ones."""
+    """Return at most `at_most` questions of each kind; the same seed draws the same ones."""
     by_conversation: dict[int, list[int]] = {}
     for place, turn in enumerate(turns):
         by_conversation.setdefault(turn.conversation, []).append(place)
@@ -86,6 +86,6 @@ def _asks_enough(text: str) -> bool:
 
 
 def _is_taken_from(title: str, openings: Iterable[str]) -> bool:
-    """Many programs name a conversation after the beginning of its first message."""
+    """Return whether a title is the beginning of a message, after which many programs name a conversation."""
     beginning = title[:SAME_BEGINNING].casefold()
     return any(opening.casefold().startswith(beginning) for opening in openings)

@@ -1,7 +1,8 @@
 """Ranks a sample of turns for questions with one model, in memory: by its vectors alone, and with words and MaxSim.
 
 Nothing is stored, so that a model can be tried before any space is built. Words are ranked by BM25; the features are
-min-max scaled and added with equal weights, which favours no model.
+min-max scaled and added with equal weights, because the fitted weights of search favour the model they were fitted
+with.
 """
 
 import math
@@ -21,9 +22,9 @@ from convmemory.evaluation.own_questions import OwnQuestion, OwnTurn
 
 DEPTH = 20
 RESCORED = 30
-"""Turns that late interaction looks at: those nearest by their best passage."""
+"""The number of turns that late interaction compares: those nearest by their best passage."""
 
-K1, B = 1.5, 0.75  # of BM25
+K1, B = 1.5, 0.75  # the usual parameters of BM25
 _WORD = re.compile(r"\w+")
 
 Scores = NDArray[np.float32]
@@ -32,7 +33,7 @@ Measures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class OwnResult:
-    """Measures of each question, in order, by ranking ("vectors", "fused"); passages embedded per second."""
+    """Measures of each question, in order, by ranking ("vectors", "fused"); and passages embedded per second."""
 
     vectors: list[Measures]
     fused: list[Measures]
@@ -48,7 +49,7 @@ class _Passages:
     codes: list[bytes] = field(default_factory=list)
 
     def best_by_turn(self, query: Vector) -> Scores:
-        """The highest cosine (turns,); -1 if a turn has no passage."""
+        """Return the highest cosine of each turn, (turns,); -1 for a turn without a passage."""
         cosines = self.vectors @ query
         best = np.full(len(self.starts) - 1, -1, np.float32)
         for turn, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
@@ -63,7 +64,7 @@ class _Passages:
 def rank_own(
     turns: Sequence[OwnTurn], questions: Sequence[OwnQuestion], embedder: Embedder, words: "tuple[Bm25, Bm25]"
 ) -> OwnResult:
-    """Rank every question with one model. `words` are those of the answers, and of everything."""
+    """Rank the turns for each question with one model. `words` are those of the answers, and of all text."""
     started = time.perf_counter()
     answered = _embed([turn.answered for turn in turns], embedder)
     asked = _embed([turn.asked for turn in turns], embedder)
@@ -79,7 +80,7 @@ def rank_own(
 
 
 def words_of(turns: Sequence[OwnTurn]) -> "tuple[Bm25, Bm25]":
-    """The words of the answers, and of everything."""
+    """Return the words of the answers, and of all text."""
     return (
         Bm25([" ".join(turn.answered) for turn in turns]),
         Bm25([" ".join((*turn.asked, *turn.answered)) for turn in turns]),
@@ -87,7 +88,7 @@ def words_of(turns: Sequence[OwnTurn]) -> "tuple[Bm25, Bm25]":
 
 
 class Bm25:
-    """Source: Robertson and Zaragoza, 2009, The Probabilistic Relevance Framework: BM25 and Beyond."""
+    """BM25 scores. Source: Robertson and Zaragoza, 2009, The Probabilistic Relevance Framework: BM25 and Beyond."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts = [Counter(_WORD.findall(text.lower())) for text in texts]
@@ -122,7 +123,10 @@ def _embed(texts: Sequence[Sequence[str]], embedder: Embedder) -> _Passages:
 
 
 def _dense(question: OwnQuestion, embedder: Embedder, sides: Sequence[_Passages]) -> tuple[Scores, Scores]:
-    """Cosine of each turn's best passage, and MaxSim of the nearest turns (0 elsewhere, and without token vectors)."""
+    """Return the cosine of each turn's best passage, and MaxSim of the nearest turns (0 for the others).
+
+    MaxSim is 0 for all turns if the model gives no token vectors.
+    """
     late = np.zeros(len(sides[0].starts) - 1, np.float32)
     if not isinstance(embedder, TokenEmbedder):
         query = embedder.embed_query(question.text)
@@ -152,6 +156,6 @@ def _measure(question: OwnQuestion, scores: Scores) -> Measures:
 
 
 def _ranked(scores: Scores, hidden: frozenset[int]) -> Iterator[int]:
-    """The first turns that are not hidden, best first."""
+    """Yield the first turns that are not hidden, best first."""
     order = np.argsort(-scores, kind="stable")[: DEPTH + len(hidden)].tolist()
     yield from [turn for turn in order if turn not in hidden][:DEPTH]

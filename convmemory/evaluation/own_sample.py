@@ -1,4 +1,4 @@
-"""A sample of one person's turns, as they are searched, for comparing models. Only reads."""
+"""Draws a sample of one user's turns, in the form in which they are searched, to compare models. Only reads."""
 
 import random
 
@@ -13,17 +13,16 @@ from search.sources import ItemText
 from search.vectors.drafts import Draft, draft_passages
 
 TURNS_OF_ONE = 20
-"""Turns taken of one conversation at most, so that a long one does not stand for the whole archive."""
+"""At most this many turns of one conversation are drawn, so that a long one does not dominate the sample."""
 
 PASSAGES_OF_ONE = 40
 MIN_CONVERSATIONS = 5
 
 
 def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[OwnTurn]:
-    """Turns of randomly drawn conversations, until there are `turns`; the same seed draws the same ones.
+    """Return turns of randomly drawn conversations, up to `turns` turns; the same seed draws the same ones.
 
-    Raises:
-        InvalidInput: the owner has too few conversations to compare anything.
+    Raises: InvalidInput if the owner has too few conversations for a comparison.
     """
     ids = sorted(Conversation.objects.filter(owner_id=owner.pk, turn_count__gt=0).values_list("pk", flat=True))
     if len(ids) < MIN_CONVERSATIONS:
@@ -55,6 +54,6 @@ def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:
 
 
 def _span(draft: Draft) -> str:
-    """The passage without its speaker."""
+    """Return the passage without its speaker."""
     part = next(part for part in draft.element.parts if part.index == draft.span.part_index)
     return part.text[draft.span.start : draft.span.end].strip()

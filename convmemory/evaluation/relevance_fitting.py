@@ -1,6 +1,6 @@
 """Fits a calibration of relevance to questions with and without an answer; each fold is judged by a fit on the others.
 
-Every set counts the same; within a set, questions with an answer have the weight `ANSWERED_SHARE`, and the kinds of
+Each set counts the same; within a set, questions with an answer have the weight `ANSWERED_SHARE`, and the kinds of
 questions count the same among themselves.
 """
 
@@ -20,7 +20,7 @@ Sets = Mapping[str, Sequence[Asked]]
 
 
 def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
-    """The calibration in the format of `relevance.json`, and the figures of each set with its folds left out."""
+    """Return the calibration in the format of `relevance.json`, and the figures of each set with its folds left out."""
     rows = [(name, one) for name, asked in sets.items() for one in asked if one.evidence]
     if not rows:
         return {}
@@ -42,13 +42,13 @@ def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
 
 
 def _judged(asked: Asked, likelihood: float, bar: float) -> Asked:
-    """The outcome for the question with this calibration."""
+    """Return the outcome for the question with this calibration."""
     whole = asked.evidence[Feature.COVERAGE] >= WHOLE
     return replace(asked, likelihood=likelihood, is_silent=likelihood < bar and not whole)
 
 
 def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
-    """The weight of each question."""
+    """Return the weight of each question."""
     counts = Counter((name, one.kind) for name, one in rows)
     different = {(name, one.is_answered, one.kind) for name, one in rows}
     kinds = Counter((name, is_answered) for name, is_answered, _ in different)
@@ -62,7 +62,7 @@ def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
 
 
 def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
-    """Which of the best candidates of answered questions answer; every question counts the same."""
+    """Fit which of the best candidates of answered questions answer; each question counts the same."""
     answered = [one for _, one in rows if one.is_answered]
     names = list(answered[0].hits)
     columns = np.concatenate([np.column_stack([one.hits[name] for name in names]) for one in answered])
@@ -72,7 +72,7 @@ def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
 
 
 def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:
-    """Evidence with weight 0 is left out."""
+    """Return the fit in the format of `relevance.json`, without evidence of weight 0."""
     found = {name: round(float(weight), 4) for name, weight in zip(names, fitted.weights, strict=True)}
     weights = {name: weight for name, weight in found.items() if weight}
     return {"intercept": round(fitted.intercept, 4), "weights": weights}

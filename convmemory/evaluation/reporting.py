@@ -1,4 +1,4 @@
-"""Turns observations into figures: the search as it is, each feature alone, and newly fitted weights."""
+"""Computes figures from observations: for the search itself, each feature alone, and newly fitted weights."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,13 +30,13 @@ Observed = dict[str, list[Observation]]
 
 
 def is_held_out(dataset: str, fold: str, share: float) -> bool:
-    """Whether a fold is kept from fitting: decided by its name alone, so that it never changes."""
+    """Return whether a fold is kept from fitting; its name alone decides, so that the choice never changes."""
     digest = hashlib.sha256(f"{dataset}/{fold}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64 < share
 
 
 def figures(observations: Sequence[Observation], ranking: Ranking) -> Figures:
-    """Means over the questions: turns, and conversations by their best turn among the first twenty."""
+    """Return means over the questions: of turns, and of conversations by their best turn among the first twenty."""
     turns, conversations = _measure(observations, ranking)
     found = means(turns)
     for name, value in means(conversations).items():
@@ -46,24 +46,24 @@ def figures(observations: Sequence[Observation], ranking: Ranking) -> Figures:
 
 
 def by_category(observations: Sequence[Observation], ranking: Ranking) -> dict[str, Figures]:
-    """The figures of each category of questions."""
+    """Return the figures of each category of questions."""
     categories = sorted({observation.question.category for observation in observations})
     return {name: figures([o for o in observations if o.question.category == name], ranking) for name in categories}
 
 
 def each_feature(observations: Sequence[Observation]) -> dict[str, Figures]:
-    """The figures of each feature alone; questions for which it is unavailable count as not found."""
+    """Return the figures of each feature alone; questions for which it is unavailable count as not found."""
     names = sorted({name for observation in observations for name in observation.features})
     return {name: figures(observations, weighted({name: 1.0})) for name in names}
 
 
 def as_searched(observation: Observation) -> ItemKeys:
-    """The order of the search itself."""
+    """Return the order of the search itself."""
     return observation.order
 
 
 def weighted(weights: Weights) -> Ranking:
-    """The order by these weights, before the best are made diverse."""
+    """Return the order by these weights, before the best are made diverse."""
 
     def ranking(observation: Observation) -> ItemKeys:
         known = {name: scores for name, scores in observation.features.items() if name in weights}
@@ -75,7 +75,7 @@ def weighted(weights: Weights) -> Ranking:
 
 
 def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
-    """For each weight table: new weights from all sets together, their figures, and those with folds left out.
+    """Return, for each weight table, weights fitted to all sets, their figures, and those with folds left out.
 
     `hybrid_long_items` is fitted on long turns, for the top of the list of the candidates scored by late interaction.
     """
@@ -102,13 +102,15 @@ def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
 
 
 def _of_long_turns(observed: Observed) -> Observed:
-    """Observations in which `hybrid_long_items` has more than half of the weight; sets without any are left out."""
+    """Return observations in which `hybrid_long_items` has more than half of the weight; sets without any are left
+    out.
+    """
     long = {name: [o for o in rows if long_share(o.mean_turn_length) > 0.5] for name, rows in observed.items()}
     return {name: rows for name, rows in long.items() if rows}
 
 
 def ablation(observed: Observed, table: str = "hybrid") -> dict[str, dict[str, Figures]]:
-    """The figures of a table fitted without each of its features in turn."""
+    """Return the figures of a table fitted without each of its features in turn."""
     examples, names = _examples(observed), sorted(TABLES[table])
     report = {}
     for left_out in names:
@@ -133,7 +135,7 @@ def _examples(observed: Observed, *, seen_late: bool = False) -> list[Example]:
 
 
 def _measure(observations: Sequence[Observation], ranking: Ranking) -> tuple[Values, Values]:
-    """Measures of turns and of conversations, by the question's number."""
+    """Return measures of turns and of conversations, by the question's number."""
     gold, run, home_gold, home_run = {}, {}, {}, {}
     for number, observation in enumerate(observations):
         query = str(number)
@@ -147,5 +149,5 @@ def _measure(observations: Sequence[Observation], ranking: Ranking) -> tuple[Val
 
 
 def _by_rank(documents: Iterable[str]) -> dict[str, float]:
-    """Scores that keep the order."""
+    """Return scores that keep the order."""
     return {document: -float(rank) for rank, document in enumerate(documents)}

@@ -1,4 +1,4 @@
-"""The report of an evaluation: built from observations, and laid out as tables of text."""
+"""Builds the report of an evaluation from observations, and formats it as tables of text."""
 
 from collections.abc import Mapping, Sequence
 from statistics import quantiles
@@ -17,7 +17,7 @@ WIDTH = 34
 
 
 def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str, Any]) -> dict[str, Any]:
-    """The figures of each set and, if requested, a calibration fitted to all of them."""
+    """Return the figures of each set and, if requested, a calibration fitted to all of them."""
     bar = SearchOptions.from_settings().min_relevance
     report: dict[str, Any] = {name: silence_figures(rows, bar) for name, rows in asked.items()}
     if options["fit_relevance"]:
@@ -26,7 +26,7 @@ def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str
 
 
 def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
-    """Everything that was requested, as JSON values."""
+    """Return all requested figures as JSON values."""
     share = options["held_out"]
     known = {
         name: [o for o in rows if not reporting.is_held_out(name, o.question.fold, share)]
@@ -47,7 +47,7 @@ def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(options: dict[str, Any]) -> tuple[reporting.Tables, str]:
-    """The weight tables to fit, and the one that decides."""
+    """Return the weight tables to fit, and the one that decides."""
     return (reporting.OF_MESSAGES, "messages") if options["messages"] else (reporting.OF_TURNS, "hybrid")
 
 
@@ -76,7 +76,7 @@ def _percentile(values: list[float], percent: int) -> float:
 
 
 def lines_of(report: dict[str, Any]) -> list[str]:
-    """The report as tables."""
+    """Return the report as tables."""
     lines: list[str] = []
     for name, found in report.items():
         if name == "fit":

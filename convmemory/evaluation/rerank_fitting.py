@@ -1,6 +1,6 @@
-"""Determines how much the reranker should count, by asking it about the hits of labelled questions.
+"""Fits the weight of the reranker by its scores for the hits of labelled questions.
 
-Reads what a search would show, sends it to the reranker, and stores the weight for every search from then on.
+Sends the hits of a search to the reranker, and stores the fitted weight for all later searches.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from search.ranking.rerank_weights import keep_weight
 from search.ranking.reranking import document_of
 from search.searching import search
 
-PATIENCE_S = 60.0  # nobody waits for the page
+PATIENCE_S = 60.0  # longer than in a search: no user waits
 
 
 def reranker_in_use() -> RerankOptions:
-    """The reranker that the settings name, with time to answer. Raises: InvalidInput if there is none."""
+    """Return the reranker of the settings with a longer time limit. Raises: InvalidInput if there is none."""
     options = RerankOptions.from_settings()
     if options is None:
         raise InvalidInput("No reranker is set up: set RERANK_URL.")
@@ -32,10 +32,9 @@ def reranker_in_use() -> RerankOptions:
 def rerank_haystack(
     owner: User, haystack: Haystack, options: RerankOptions, *, mode: str, progress: OnProgress
 ) -> list[Reranked]:
-    """The reranker's scores for the best hits of each question that a stored turn answers.
+    """Return the reranker's scores for the best hits of each question that a stored turn answers.
 
-    Raises:
-        RerankerUnavailable: it gave no scores for a question.
+    Raises: RerankerUnavailable if it gave no scores for a question.
     """
     observed = observe_haystack(owner, haystack, mode=mode, progress=progress)
     return [_reranked(owner, observation, options, mode) for observation in observed]
@@ -55,7 +54,7 @@ def _reranked(owner: User, observation: Observation, options: RerankOptions, mod
 
 
 def keep_fitted_weight(options: RerankOptions, questions: Sequence[Reranked]) -> WeightFit:
-    """Fit the weight to the questions and store it for every search from now on."""
+    """Fit the weight to the questions and store it for all later searches."""
     fit = fit_weight(questions)
     keep_weight(options, fit)
     return fit

@@ -1,7 +1,7 @@
-"""Runs the questions of a haystack through search, and keeps every feature.
+"""Runs the questions of a haystack through search, and keeps all features.
 
-Writes scratch users `evaluate-...` with the haystack's conversations, through the same ingest and indexing as
-everybody's; reads the results of each question.
+Writes scratch users `evaluate-...` with the haystack's conversations, through the ordinary ingest and indexing; reads
+the results of each question.
 """
 
 import time
@@ -26,7 +26,7 @@ PREFIX = "evaluate-"
 RETRY_S = 0.5  # another worker holds the conversation
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done, and how many there are."""
+"""Called with a label of the work, the number done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a haystack's messages and conversations are in the index: (source, turn) by message, sources by id."""
+    """The places of a haystack in the index: (source, turn) by message, sources by id."""
 
     turns: Mapping[MessageRef, tuple[int, int]]
     sources: Mapping[str, int]
@@ -61,24 +61,24 @@ class Stored:
         return cls(_turns_of_messages(owner), {source_id: numbers[pk] for source_id, pk in conversations})
 
     def gold(self, question: Question) -> ItemKeys:
-        """The turns that answer it, as keys."""
+        """Return the turns that answer the question, as keys."""
         found = {self.turns[ref] for ref in question.messages if ref in self.turns}
         found |= {(self.sources[source_id], turn) for source_id, turn in question.turns if source_id in self.sources}
         return np.unique(item_keys([turn[0] for turn in found], [turn[1] for turn in found]))
 
     def homes(self, question: Question) -> frozenset[int]:
-        """The sources that contain its answer."""
+        """Return the sources that contain its answer."""
         refs = [*question.messages, *question.turns]
         return frozenset(self.sources[ref[0]] for ref in refs if ref[0] in self.sources)
 
 
 def scratch_user(dataset: str, haystack: Haystack) -> User:
-    """The user that owns the haystack, created if it does not exist."""
+    """Return the user that owns the haystack, created if it does not exist."""
     return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
 
 
 def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None:
-    """Store and index what is new or changed; existing content is not embedded again."""
+    """Store and index new and changed content; existing content is not embedded again."""
     current = []
     for number, draft in enumerate(haystack.drafts(), 1):
         current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
@@ -99,7 +99,7 @@ def observe_haystack(
     pipeline: Pipeline = PIPELINE,
     is_timeless: bool = False,
 ) -> list[Observation]:
-    """Every question that a stored turn answers, searched for as it is worded."""
+    """Search for each question that a stored turn answers, as it is worded; return the observations."""
     stored = Stored.of(owner)
     found = []
     for number, question in enumerate(haystack.questions, 1):
@@ -111,13 +111,13 @@ def observe_haystack(
 
 
 def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
-    """The search query for a question: among turns, on the day on which it is asked."""
+    """Return the search query for a question: among turns, on the day on which it is asked."""
     text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
     return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
 
 
 def delete_haystacks(dataset: str) -> int:
-    """Delete the scratch users of a set with all their data; returns how many there were."""
+    """Delete the scratch users of a set with all their data; return their number."""
     users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
     count = users.count()
     users.delete()
@@ -125,7 +125,7 @@ def delete_haystacks(dataset: str) -> int:
 
 
 def _sources(owner: User) -> dict[int, int]:
-    """The numbers of the conversations' sources, which keys are made of."""
+    """Return the numbers of the conversations' sources, which are part of keys."""
     return dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
 
 

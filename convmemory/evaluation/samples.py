@@ -1,9 +1,9 @@
-"""Our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
+"""Reads our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
 
-A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, and if it matters `asked_at`, a day. If
-there is a `conversations.jsonl` beside them, its conversations are searched too: `id`, `title`, `created_at`,
-`messages` with `role` and `content`. Nothing answers the questions in `no_answer.jsonl`: `query`, `kind`, and as `fold`
-the conversation that each is closest to.
+A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, and if it matters `asked_at`, a day. The
+conversations of a `conversations.jsonl` in the same folder are searched too: `id`, `title`, `created_at`, `messages`
+with `role` and `content`. The questions in `no_answer.jsonl` have no answer: `query`, `kind`, and as `fold` the closest
+conversation.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ NO_ANSWER = "no_answer.jsonl"
 
 
 def read(path: Path) -> Iterator[Haystack]:
-    """One haystack: all samples and all questions. Raises: InvalidInput."""
+    """Yield one haystack: all samples and all questions. Raises: InvalidInput."""
     files = sorted(path.glob("questions*.jsonl")) if path.is_dir() else [path]
     if not files:
         raise InvalidInput(f"{path} holds no questions*.jsonl file.")
@@ -56,7 +56,7 @@ def _without_answer(folder: Path) -> tuple[Question, ...]:
 
 
 def _drafts(more: Path) -> Iterator[ConversationDraft]:
-    """The sample conversations, and those of the file `more` if there is one."""
+    """Yield the sample conversations, and those of the file `more` if there is one."""
     if more.exists():
         yield from map(_draft, read_lines(more))
     with resources.as_file(SAMPLES) as folder:

@@ -24,9 +24,11 @@ from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.retrieval.candidates import Scores
 
 FIRST_HITS = 30
-ELSEWHERE = 200  # questions of other haystacks that are asked of each
+ELSEWHERE = 200  # the number of questions of other haystacks asked of each one
 FEW_WORDS = 3
-ANSWERED_SHARE = 0.75  # of what people ask their archive, as far as a calibration supposes
+# The share of real questions with an answer, which a calibration assumes; a guess, and another share shifts all
+# probabilities, not their order (ADR 58).
+ANSWERED_SHARE = 0.75
 BINS = np.linspace(0, 1, 11)
 
 EVERYWHERE = Filters(kinds=TURNS_ALONE)
@@ -37,10 +39,10 @@ Turns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The outcome for one question: the probability of an answer, None if it is unknown, and the evidence for it.
+    """The outcome for one question: the probability of an answer, None if unknown, and the evidence for it.
 
-    `kind` describes what was asked and how, in words. `hits` are the evidence for the first hits, (n,) per name, and
-    `right` (n,) says which of them answer.
+    `kind` describes the question in words. `hits` are the evidence for the first hits, (n,) per name, and `right` (n,)
+    says which of them answer.
     """
 
     kind: str
@@ -55,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to ask, of which conversations, and whether these contain an answer."""
+    """A question to ask, the conversations to search, and whether these contain an answer."""
 
     kind: str
     question: Question
@@ -66,7 +68,7 @@ class _Plan:
 def ask_haystack(
     owner: User, haystack: Haystack, others: Sequence[Question], *, mode: str, bar: float, progress: OnProgress
 ) -> list[Asked]:
-    """Every question with and without the conversations of its answer, and questions that nothing here answers."""
+    """Ask each question with and without the conversations of its answer, and questions without an answer here."""
     stored = Stored.of(owner)
     plans = list(_plans(haystack, stored, _turns_by_source(owner), others))
     asked = []
@@ -89,7 +91,7 @@ def _plans(
 
 
 def _of_question(number: int, question: Question, stored: Stored, turns: Mapping[int, Turns]) -> Iterator[_Plan]:
-    """The whole question, every second one also as a few words, every third one also of a single conversation."""
+    """Yield the whole question, every second one also as a few words, every third one also of a single conversation."""
     homes = sorted(stored.homes(question))
     without = Filters(kinds=TURNS_ALONE, except_turns=tuple(turn for home in homes for turn in turns.get(home, ())))
     yield _Plan("answered", question, is_answered=True)
@@ -106,7 +108,7 @@ def _of_question(number: int, question: Question, stored: Stored, turns: Mapping
 
 
 def _few_words(text: str, count: int) -> str:
-    """The longest words, as in a keyword search."""
+    """Return the longest words, as in a keyword search."""
     words = list(dict.fromkeys(word.strip(punctuation) for word in text.split()))
     longest = sorted(words, key=len, reverse=True)[:count]
     return " ".join(word for word in words if word in longest and len(word) > FEW_WORDS)
@@ -141,7 +143,7 @@ def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Ask
 
 
 def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
-    """Shares that are silenced by kind of question, precision and recall of silence, AUC, and reliability."""
+    """Return the silenced shares by kind of question, precision and recall of silence, AUC, and reliability."""
     known = [one for one in asked if one.likelihood is not None]
     likelihood = np.array([one.likelihood for one in known], np.float64)
     answered = np.array([one.is_answered for one in known], np.bool_)
@@ -161,7 +163,7 @@ def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
 
 
 def _auc(likelihood: Floats, answered: Mask, others: Mask) -> float:
-    """How well answered questions are separated from these others."""
+    """Return how well answered questions are separated from these others."""
     chosen = others | answered
     return round(area_under_curve(likelihood[chosen], answered[chosen]), 4)
 
@@ -172,15 +174,17 @@ def _share(hits: Mask) -> dict[str, Any]:
 
 
 def precision_of_mix(silent: Mask, answered: Mask) -> float:
-    """The precision of silence if `ANSWERED_SHARE` of the questions is answered."""
+    """Return the precision of silence if `ANSWERED_SHARE` of the questions is answered."""
     right = (1 - ANSWERED_SHARE) * (float(silent[~answered].mean()) if (~answered).any() else 0.0)
     wrong = ANSWERED_SHARE * (float(silent[answered].mean()) if answered.any() else 0.0)
     return round(right / (right + wrong), 4) if right + wrong else 0.0
 
 
 def reliability(likelihood: Floats, answered: Mask) -> list[dict[str, float]]:
-    """For tenths of the likelihood: how many questions, their mean likelihood, and the share answered in the same
-    mix."""
+    """Return, for tenths of the likelihood, the number of questions, their mean likelihood, and the share answered.
+
+    The share is that of the same mix of questions.
+    """
     at = np.clip(np.digitize(likelihood, BINS) - 1, 0, len(BINS) - 2)
     mix = np.where(answered, ANSWERED_SHARE / max(answered.sum(), 1), (1 - ANSWERED_SHARE) / max((~answered).sum(), 1))
     return [

@@ -1,4 +1,4 @@
-"""`manage.py evaluate DATASET --data PATH`: how much of an evaluation set the search finds.
+"""`manage.py evaluate DATASET --data PATH`: measure how much of an evaluation set search finds.
 
 Loads the set into scratch users, indexes it, asks its questions, prints the figures and deletes the users.
 """
@@ -102,7 +102,7 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(lines_of(report)))
 
     def _own(self, options: dict[str, Any]) -> None:
-        """The model in use beside others, on a person's own archive."""
+        """Compare the active model with others on a user's own archive."""
         if not options["user"]:
             raise CommandError("Say whose archive: --user NAME.")
         try:
@@ -121,7 +121,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
 
     def _fit_reranker(self, options: dict[str, Any]) -> None:
-        """Fit the weight of the reranker, and store it with its gain for every search."""
+        """Fit the weight of the reranker, and store it with its gain for all searches."""
         try:
             reranker = rerank_fitting.reranker_in_use()
             ask = partial(
@@ -146,7 +146,7 @@ class Command(BaseCommand):
             self.stdout.write("The gain is not certain: searches do not ask this reranker.")
 
     def _documents(self, options: dict[str, Any]) -> None:
-        """Search of documents, in the mode that is asked for, beside a plain splitter."""
+        """Measure search of documents in the requested mode, and a plain splitter."""
         [folder] = options["data"]
         try:
             questions = documents.read_questions(folder)[: options["limit"]]
@@ -165,7 +165,7 @@ class Command(BaseCommand):
     def _of_haystacks(
         self, name: str, path: Path, options: dict[str, Any], ask: Callable[[User, Haystack], list[Found]]
     ) -> list[Found]:
-        """The results of `ask` over the whole set."""
+        """Return the results of `ask` over the whole set."""
         loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
         found = [one for owner, haystack in loaded for one in ask(owner, haystack)]
         if not found:
@@ -184,7 +184,7 @@ class Command(BaseCommand):
     def _loaded(
         self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
     ) -> Iterator[tuple[User, Haystack]]:
-        """Each haystack once it is indexed; for a large set at most one is stored at a time."""
+        """Yield each haystack once it is indexed; of a large set, only one is stored at a time."""
         try:
             for haystack in haystacks:
                 owner = scratch_user(name, haystack)
