@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def use_scratch_database(benchmark: str) -> None:
-    """No benchmark may touch a database in use, or that of another benchmark."""
+    """Use a database of its own: a benchmark must not touch a database in use, or that of another benchmark."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
     os.environ["CONVMEMORY_VAR"] = str(VAR / "own" / benchmark)
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):

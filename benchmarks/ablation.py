@@ -1,8 +1,8 @@
 """`python -m benchmarks ablation --data locomo=FILE`: search without one of its parts at a time.
 
-In process, with the machinery of `manage.py evaluate`: a set is loaded and indexed once, then queried again for every
-part that is left out. Also the figures with newly fitted weights, each conversation's without its own questions.
-Writes `benchmarks/results/ablation-SET.json`.
+Runs in process, with the functions of `manage.py evaluate`: a set is loaded and indexed once, then queried again for
+each part that is left out. It also computes figures with newly fitted weights, each conversation's without its own
+questions. Writes `benchmarks/results/ablation-SET.json`.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -25,7 +25,7 @@ from convmemory.evaluation.running import Observation, load_haystack, observe_ha
 from search.ranking.weights import TABLES
 
 FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
-"""The table of weights that decides for a set, of those sets that are large enough to fit one to them."""
+"""The deciding table of weights of each set that is large enough for a fit."""
 
 Loaded = list[tuple[User, Haystack]]
 
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
-    """Each haystack stored and indexed; content from an earlier run is not embedded again."""
+    """Store and index each haystack; content from an earlier run is not embedded again."""
     loaded = [(scratch_user(f"ablation-{dataset}", haystack), haystack) for haystack in haystacks]
     for owner, haystack in loaded:
         load_haystack(owner, haystack, _quiet)
@@ -51,7 +51,7 @@ def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
 
 
 def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any]:
-    """Figures of the complete search, without each part, and with weights that have not seen the questions."""
+    """Return figures of the complete search, without each part, and with weights that have not seen the questions."""
     complete = observe(loaded, COMPLETE)
     values = _values(complete)
     rows = []
@@ -64,14 +64,14 @@ def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any
 
 
 def _newly_fitted(complete: Sequence[Observation], dataset: str) -> dict[str, Figures]:
-    """Figures with weights fitted on all questions, and with each fold's left out; nothing for a small set."""
+    """Return figures with weights fitted on all questions, and with each fold left out; nothing for a small set."""
     table = FITTED.get(dataset)
     fitted = fit_tables({dataset: list(complete)}, {table: TABLES[table]}) if table else {}
     return {how: fitted[table][how][dataset] for how in ("fitted", "left out")} if table and fitted else {}
 
 
 def observe(loaded: Loaded, part: Part) -> list[Observation]:
-    """Search for every question without the part."""
+    """Search for each question without the part; return the observations."""
     with override_settings(**part.settings):
         return [
             observation
@@ -93,7 +93,7 @@ def _values(observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _quiet(done: str, number: int, count: int) -> None:
-    """Reports progress by haystack only."""
+    """Ignore progress within a haystack."""
 
 
 def _options(arguments: list[str]) -> Namespace:

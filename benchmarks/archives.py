@@ -1,8 +1,7 @@
-"""Evaluation sets in the form that every system gets: archives of turns with an id and a text, and questions with the
-right ids.
+"""Converts evaluation sets to the form that all systems get: archives of turns with ids, questions with right ids.
 
-A turn's text is what each message says after its speaker's name, and tool calls with their name and parameters. Turns
-are numbered by the product's own rule, so the right answer is the same for all.
+The text of a turn consists of its messages after their speakers' names, and of tool calls with name and parameters.
+Turns are numbered by the product's own rule, so the right answer is the same for all systems.
 """
 
 import json
@@ -27,7 +26,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One person's archive, and the questions about it. `turns` are pairs of id and text."""
+    """One user's archive, and the questions about it. `turns` are pairs of id and text."""
 
     name: str
     turns: tuple[tuple[str, str], ...]
@@ -39,12 +38,12 @@ class Archive:
 
 
 def turn_id(conversation: str, number: int) -> str:
-    """The name of a turn between the runner and the adapters."""
+    """Return the name of a turn between the runner and the adapters."""
     return f"{conversation}#{number}"
 
 
 def archive_of(haystack: Haystack) -> Archive:
-    """The haystack's turns; questions that no turn answers are left out, as in the rest of the evaluation."""
+    """Return the haystack's turns; questions that no turn answers are left out, as in the rest of the evaluation."""
     turns: dict[str, str] = {}
     homes: dict[MessageRef, str] = {}
     for draft in haystack.drafts():
@@ -77,7 +76,7 @@ def _spoken_lines(message: MessageDraft) -> Iterable[str]:
 
 
 def _line(part: Part) -> str:
-    """A part in words; thinking and tool output are not part of a turn's text, as in the papers."""
+    """Return a part in words; thinking and tool output are not part of a turn's text, as in the papers."""
     if isinstance(part, TextPart):
         return part.text.strip()
     if isinstance(part, ToolCallPart):

@@ -1,4 +1,4 @@
-"""Counts as others do: LMEB's messages, sessions of LoCoMo and LongMemEval, turns. Pure.
+"""Computes figures of other authors' protocols: LMEB's messages, sessions of LoCoMo and LongMemEval, turns. Pure.
 
 A session has the rank of its best turn. `any@k`: one of the right ones is among the first k; `all@k`: all of them are.
 Sources: LMEB, arXiv 2603.12572 (the mean of five tasks, each query within its own conversation); LongMemEval, arXiv
@@ -18,7 +18,7 @@ LMEB_TASKS = {
     "open domain": "open_domain",
     "adversarial": "adversarial",
 }
-"""LoCoMo's categories and what LMEB calls them."""
+"""LMEB's names of LoCoMo's categories."""
 
 CUTOFFS = (1, 5, 10)
 Figures = dict[str, float]
@@ -34,7 +34,7 @@ class Ranked:
 
 
 def lmeb_figures(rows: Sequence[Ranked]) -> dict[str, Figures]:
-    """nDCG@10 and recall@10 of each task, and the mean over the tasks as LMEB computes it."""
+    """Return nDCG@10 and recall@10 of each task, and the mean over the tasks as LMEB computes it."""
     tasks = {LMEB_TASKS[row.category] for row in rows}
     found = {task: _message_figures(row for row in rows if LMEB_TASKS[row.category] == task) for task in sorted(tasks)}
     means = {name: round(fmean(figures[name] for figures in found.values()), 4) for name in ("ndcg@10", "recall@10")}
@@ -42,12 +42,12 @@ def lmeb_figures(rows: Sequence[Ranked]) -> dict[str, Figures]:
 
 
 def session_figures(rows: Sequence[Ranked]) -> Figures:
-    """Any and all of the right sessions among the first, and the mean reciprocal rank."""
+    """Return the shares with any and all of the right sessions among the first, and the mean reciprocal rank."""
     return {"questions": len(rows), **_any_and_all(rows), "mrr": _mean(reciprocal_rank(r.right, r.found) for r in rows)}
 
 
 def turn_figures(rows: Sequence[Ranked]) -> dict[str, Figures]:
-    """Any, all and the share of the right turns among the first; over all questions and for each category."""
+    """Return any, all and the share of the right turns among the first; over all questions and for each category."""
     categories = sorted({row.category for row in rows})
     groups = {"all": list(rows)} | {name: [row for row in rows if row.category == name] for name in categories}
     return {name: _turn_figures(group) for name, group in groups.items()}

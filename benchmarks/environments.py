@@ -1,6 +1,6 @@
-"""A separate environment for each system, created from its pinned requirements: never the project's own.
+"""Creates a separate environment for each system from its pinned requirements: never the project's own.
 
-It is created once, and again if the file names another version. pip uses its configured index.
+An environment is created once, and again if the file names another version. pip uses its configured index.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ INSTALL_TIMEOUT_S = 1_800
 
 
 class NotInstalled(Exception):
-    """A system cannot be installed on this machine; the message says why."""
+    """A system cannot be installed on this machine; the message gives the reason."""
 
 
 def python_of(system: System, folder: Path) -> Path:
-    """The Python that runs the system's adapter. Raises: NotInstalled."""
+    """Return the Python that runs the system's adapter. Raises: NotInstalled."""
     if not system.requirements:
         return Path(sys.executable)
     target = folder / system.requirements
@@ -37,7 +37,7 @@ def python_of(system: System, folder: Path) -> Path:
 
 
 def install(python: Path, requirements: Path) -> None:
-    """Raises: NotInstalled with pip's output."""
+    """Install the requirements. Raises: NotInstalled with pip's output."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)  # noqa: S603

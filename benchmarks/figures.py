@@ -1,6 +1,6 @@
-"""The figures of a ranking with intervals, and the differences between two rankings of the same questions. Pure.
+"""Computes the figures of a ranking with intervals, and the differences between two rankings. Pure.
 
-Questions are resampled with replacement, so an interval says how far other questions of the same kind would move the
+Questions are resampled with replacement, so an interval shows how far other questions of the same kind would move the
 figure, not how far other archives would. Source: Efron and Tibshirani, 1993, An Introduction to the Bootstrap.
 """
 
@@ -35,7 +35,7 @@ class Interval:
 
 
 def values_of(questions: Sequence[Asked], found: Sequence[Sequence[str]]) -> dict[str, Values]:
-    """The measures of each question, over the first twenty turns found."""
+    """Return the measures of each question, over the first twenty turns found."""
     pairs = [(asked.right, ids[:DEPTH]) for asked, ids in zip(questions, found, strict=True)]
     measures = {
         "hit@1": [hit(right, ids, 1) for right, ids in pairs],
@@ -48,17 +48,17 @@ def values_of(questions: Sequence[Asked], found: Sequence[Sequence[str]]) -> dic
 
 
 def quality(values: Mapping[str, Values], *, seed: int = 0) -> Figures:
-    """The mean of each measure with its interval."""
+    """Return the mean of each measure with its interval."""
     return {name: mean_interval(one, seed=seed).rounded() for name, one in values.items()}
 
 
 def differences(this: Mapping[str, Values], other: Mapping[str, Values], *, seed: int = 0) -> Figures:
-    """By how much `this` exceeds `other`, question by question, for each measure."""
+    """Return by how much `this` exceeds `other`, question by question, for each measure."""
     return {name: mean_interval(this[name] - other[name], seed=seed).rounded() for name in this}
 
 
 def mean_interval(values: Values, *, seed: int = 0) -> Interval:
-    """The mean of the values, and the interval of the means of resampled values."""
+    """Return the mean of the values, and the interval of the means of resampled values."""
     drawn = np.random.default_rng(seed).integers(0, len(values), (SAMPLES, len(values)))
     means = values[drawn].mean(axis=1)
     low, high = np.percentile(means, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
@@ -66,5 +66,5 @@ def mean_interval(values: Values, *, seed: int = 0) -> Interval:
 
 
 def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
-    """The median and the 95th percentile."""
+    """Return the median and the 95th percentile."""
     return {f"p{share}": round(float(np.percentile(milliseconds, share)), 2) for share in (50, 95)}

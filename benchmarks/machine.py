@@ -12,12 +12,12 @@ import psutil
 from benchmarks.places import CHANGED, ROOT, say
 
 GIB = 2**30
-QUIET_LOAD = 0.5  # of the last minute, before a run
+QUIET_LOAD = 0.5  # the load average of the last minute before a run
 PATIENCE_S = 240.0
 
 
 def run_facts() -> dict[str, Any]:
-    """Date, commit, cores, memory, and the load before the run: near 0 on a quiet machine."""
+    """Return date, commit, cores, memory, and the load before the run, which is near 0 on a quiet machine."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -30,7 +30,10 @@ def run_facts() -> dict[str, Any]:
 
 
 def wait_until_quiet() -> None:
-    """Let the load of what ran before fade. A machine that stays busy is measured all the same; its figures say so."""
+    """Wait until the load of earlier work has faded.
+
+    A machine that stays busy is measured all the same; its figures say so.
+    """
     given_up_at = time.monotonic() + PATIENCE_S
     if os.getloadavg()[0] > QUIET_LOAD:
         say(f"Waiting until the machine is quiet, {PATIENCE_S:g} seconds at most")
@@ -39,7 +42,7 @@ def wait_until_quiet() -> None:
 
 
 def commit() -> str:
-    """The short hash of the checked-out commit, marked if a tracked file differs from it."""
+    """Return the short hash of the checked-out commit, marked if a tracked file differs from it."""
     shown = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
     return f"{shown}{CHANGED}" if changed else shown

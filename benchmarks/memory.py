@@ -1,6 +1,6 @@
-"""Peak memory of a system: the proportional set sizes of all its processes, sampled while it works.
+"""Measures the peak memory of a system: the proportional set sizes of its processes, sampled while it works.
 
-Memory shared between processes is counted once, which matters for PostgreSQL's buffers. Read from Linux's /proc;
+Memory shared between processes is counted once, which matters for PostgreSQL's buffers. It is read from Linux's /proc;
 elsewhere it is not measured.
 """
 
@@ -17,7 +17,7 @@ PSS = "Pss:"
 
 
 class PeakMemory:
-    """Samples on a thread inside its `with` block. `watch` adds the process trees of servers."""
+    """Samples memory on a thread inside its `with` block. `watch` adds the process trees of servers."""
 
     def __init__(self, process: int) -> None:
         self._roots = [process]
@@ -38,7 +38,7 @@ class PeakMemory:
 
     @property
     def peak_bytes(self) -> int | None:
-        """None if nothing could be read."""
+        """Return the peak; None if it could not be read."""
         return self._peak or None
 
     def _sample(self) -> None:
@@ -47,7 +47,7 @@ class PeakMemory:
 
 
 def tree_bytes(root: int) -> int:
-    """The memory of a process and all its descendants; 0 if it has ended."""
+    """Return the memory of a process and all its descendants; 0 if it has ended."""
     try:
         process = psutil.Process(root)
         numbers = [root, *(child.pid for child in process.children(recursive=True))]
@@ -57,7 +57,7 @@ def tree_bytes(root: int) -> int:
 
 
 def process_bytes(number: int) -> int:
-    """The proportional set size of a process; 0 if it has ended or may not be read."""
+    """Return the proportional set size of a process; 0 if it has ended or may not be read."""
     try:
         text = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="ascii")
     except OSError:

@@ -1,7 +1,7 @@
 """`python -m benchmarks page`: update docs/benchmarks.md and its plots with the results.
 
-The page is prose with marked places: what is between `<!-- NAME -->` and `<!-- end of NAME -->` is generated, the rest
-is written by people. A test checks that page and results agree.
+The page is prose with marked places: the text between `<!-- NAME -->` and `<!-- end of NAME -->` is generated. A test
+checks that page and results agree.
 """
 
 import re
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
 
 
 def up_to_date(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with its marked places filled; a place without results says so."""
+    """Return the page with its marked places filled; a place without results says so."""
 
     def filled(match: re.Match[str]) -> str:
         name = match["name"]
@@ -42,7 +42,7 @@ def up_to_date(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def written_blocks() -> dict[str, str]:
-    """The results, in words and tables: `scoreboard-locomo`, `sizes`, `versions`."""
+    """Return the results in words and tables: `scoreboard-locomo`, `sizes`, `versions`."""
     blocks = {}
     for kind, write in WRITERS.items():
         for name, result in read_results(kind).items():
@@ -53,7 +53,7 @@ def written_blocks() -> dict[str, str]:
 
 
 def plots() -> dict[str, str]:
-    """The plots by file name; none if no sizes were measured."""
+    """Return the plots by file name; none if no sizes were measured."""
     found = read_results("sizes").get("")
     if not found:
         return {}

@@ -1,7 +1,7 @@
 """The parts of search that an ablation leaves out, one at a time: retrievers, features, whole stages.
 
-The remaining parts keep their weights: nothing is refitted, so a row says what the product would do without the part,
-not how good a product built without it could be.
+The remaining parts keep their weights: nothing is refitted, so a row shows the product without the part, not how good a
+product built without it could be.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,29 +18,29 @@ from search.retrieval.retriever import Retriever
 
 
 def whole() -> Pipeline:
-    """The complete search."""
+    """Return the complete search."""
     return PIPELINE
 
 
 def without_features(features: Collection[str]) -> Pipeline:
-    """Search without weights for these features."""
+    """Return search without weights for these features."""
     return replace(PIPELINE, rankers=_rankers(partial(_weights, features)))
 
 
 def without_retriever(retriever: type[Retriever], features: Collection[str]) -> Pipeline:
-    """Search without a retriever: it finds no candidates, and its features have no weight."""
+    """Return search without a retriever, which then finds no candidates and whose features have no weight."""
     kept = tuple(one for one in PIPELINE.retrievers if not isinstance(one, retriever))
     return Pipeline(kept, _rankers(partial(_weights, features)))
 
 
 def without_late_interaction() -> Pipeline:
-    """Search in which the order of the first stage is final."""
+    """Return search in which the order of the first stage is final."""
     rankers = PIPELINE.rankers
     return replace(PIPELINE, rankers=replace(rankers, hybrid=rankers.first_stage))
 
 
 def without_weights_for_people() -> Pipeline:
-    """Search that weighs conversations of named people like any other."""
+    """Return search that ranks conversations of named people with the weights of other conversations."""
     short, long = weights_of("hybrid"), weights_of("hybrid_long_items")
     return replace(PIPELINE, rankers=replace(PIPELINE.rankers, hybrid=BlendedRanker(short, long, short)))
 
@@ -61,9 +61,9 @@ def _rankers(weights: Callable[[str], Weights]) -> Rankers:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is left out, in words; the search without it, as a pipeline, a mode and settings.
+    """The name of a part that is left out, and the search without it: a pipeline, a mode and settings.
 
-    A search that `is_timeless` ignores what a question says about when.
+    A search that `is_timeless` ignores the time that a question names.
     """
 
     title: str
@@ -103,7 +103,7 @@ PARTS = (
 
 
 def single_features() -> tuple[Part, ...]:
-    """A part for each feature that has a weight in any table for turns."""
+    """Return a part for each feature that has a weight in any table for turns."""
     tables = ("hybrid", "hybrid_long_items", "hybrid_people", "first_stage")
     weighed = {name for table in tables for name, weight in weights_of(table).items() if weight}
     return tuple(Part(f"`{name}`", partial(without_features, {name})) for name in sorted(weighed))

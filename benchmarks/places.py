@@ -1,4 +1,4 @@
-"""Paths, and results as files: small JSON documents that the page is generated from."""
+"""Paths, and results as small JSON files from which the page is generated."""
 
 import json
 import sys
@@ -15,25 +15,25 @@ OWN_SETS: Mapping[str, Path] = {
     "asked-back": OWN_QUESTIONS / "asked_back",
     "asked-in-time": OWN_QUESTIONS / "asked_in_time",
 }
-"""Our own questions over the sample conversations, by what results are called."""
+"""Our own questions over the sample conversations, by the names of their results."""
 CHANGED = ", changed"
-"""What follows a commit's hash where files were changed since."""
+"""The mark after a commit's hash if files were changed since."""
 
 
 def write_result(name: str, result: Mapping[str, Any]) -> None:
-    """Into the folder of results, in a fixed order."""
+    """Write a result into the folder of results, in a fixed order."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def read_results(kind: str) -> dict[str, Any]:
-    """The results of a kind, by the rest of their names: `scoreboard-locomo` is `locomo`."""
+    """Return the results of a kind, by the rest of their names: `scoreboard-locomo` is `locomo`."""
     found = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
 
 
 def is_measured(name: str, commit: str) -> bool:
-    """Whether a result was measured at exactly this commit."""
+    """Return whether a result was measured at exactly this commit."""
     path = RESULTS / f"{name}.json"
     if not path.exists() or commit.endswith(CHANGED):
         return False
@@ -41,11 +41,11 @@ def is_measured(name: str, commit: str) -> bool:
 
 
 def named_paths(arguments: list[str]) -> list[tuple[str, Path]]:
-    """`SET=PATH` arguments; without any, our own questions in the repository."""
+    """Return the `SET=PATH` arguments; without any, our own questions in the repository."""
     pairs = [one.partition("=") for one in arguments]
     return [(name, Path(path)) for name, _, path in pairs] or [("samples", OWN_QUESTIONS)]
 
 
 def say(text: str) -> None:
-    """Progress, on standard error."""
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A plot as SVG, readable on a light and on a dark page. Pure.
+"""Draws a plot as SVG, readable on a light and on a dark page. Pure.
 
 One line per series over a logarithmic axis of sizes; each point is labelled with its value.
 """
@@ -27,7 +27,7 @@ class Axes:
 
 
 def svg(axes: Axes, series: Mapping[str, Series]) -> str:
-    """At most two series, each with at least one value above 0."""
+    """Return the plot of at most two series, each with at least one value above 0."""
     sizes = sorted({size for one in series.values() for size in one})
     top = _round_up(max(value for one in series.values() for value in one.values()))
     lines = [
@@ -93,6 +93,6 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 4, 8 times a power of ten, with room for a label above the highest point."""
+    """Return the next of 1, 2, 4, 8 times a power of ten, with room for a label above the highest point."""
     power: float = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in (1, 2, 4, 8, 10, 20) if step * power >= value * 1.1)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks protocols --data locomo=FILE longmemeval=FILE beam=FOLDER`: figures as others count them.
+"""`python -m benchmarks protocols --data locomo=FILE longmemeval=FILE beam=FOLDER`: figures by other authors'
+protocols.
 
-The files are those published by the authors, read by the readers of `manage.py evaluate`. `counting.py` defines what is
-counted, and over what. Writes `benchmarks/results/protocols-SET.json`.
+The files are those published by the authors, read by the readers of `manage.py evaluate`. `counting.py` defines the
+figures. Writes `benchmarks/results/protocols-SET.json`.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -23,7 +24,7 @@ from convmemory.evaluation.messages import observe_messages
 from convmemory.evaluation.running import Observation, load_haystack, observe_haystack, scratch_user
 from search.retrieval.candidates import split_keys
 
-BUDGET = 2_000  # tokens of a context, which these figures do not look at
+BUDGET = 2_000  # tokens of a context, which these figures ignore
 KNOWN = ("locomo", "longmemeval", "beam")
 
 
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> None:
 
 
 def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, Any]:
-    """Sessions and turns of every set; for LoCoMo also messages. Raises: InvalidInput."""
+    """Return figures of sessions and turns of each set; for LoCoMo also of messages. Raises: InvalidInput."""
     turns: list[Observation] = []
     messages: list[Observation] = []
     for haystack in read_dataset(dataset, path, limit=limit):
@@ -48,7 +49,7 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
         turns += observe_haystack(owner, haystack, mode="hybrid", progress=_quiet)
         if dataset == "locomo":
             messages += _messages(owner, haystack)
-        owner.delete()  # of a large set no more than one is stored at a time
+        owner.delete()  # of a large set, only one is stored at a time
         say(f"{haystack.name}: {len(turns)} questions so far")
     found: dict[str, Any] = {"dataset": dataset, "limit": limit, "questions": len(turns)}
     found |= {"turns": turn_figures(_ranked(turns)), "sessions": session_figures(_sessions(turns))}
@@ -56,7 +57,10 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
 
 
 def _messages(owner: User, haystack: Haystack) -> Iterable[Observation]:
-    """LMEB also asks questions without an answer: the messages that such a question is about have to be found."""
+    """Return observations of messages.
+
+    LMEB also asks questions without an answer: the messages that such a question is about have to be found.
+    """
     questions = [one for one in (*haystack.questions, *haystack.without_answer) if one.category in LMEB_TASKS]
     everything = replace(haystack, questions=tuple(questions), without_answer=())
     return observe_messages(owner, everything, mode="hybrid", budget=BUDGET, progress=_quiet)
@@ -70,7 +74,7 @@ def _ranked(observations: Iterable[Observation]) -> list[Ranked]:
 
 
 def _sessions(observations: Sequence[Observation]) -> list[Ranked]:
-    """Conversations in the order of their best turns."""
+    """Return the conversations in the order of their best turns."""
     found = []
     for o in observations:
         homes, _ = split_keys(o.order)
@@ -80,7 +84,7 @@ def _sessions(observations: Sequence[Observation]) -> list[Ranked]:
 
 
 def _quiet(done: str, number: int, count: int) -> None:
-    """Reports progress by haystack only."""
+    """Ignore progress within a haystack."""
 
 
 def _options(arguments: list[str]) -> Namespace:

@@ -1,7 +1,7 @@
 """`python -m benchmarks scoreboard --data locomo=FILE`: compare search with other systems, in one run on one machine.
 
-Every system gets the same turns, questions and model in a process of its own, one after the other. Its results are kept
-under var/benchmarks, so that an interrupted run continues where it was; another commit or file starts over. Writes
+Each system gets the same turns, questions and model in a process of its own, one after the other. Its results are kept
+under var/benchmarks, so that an interrupted run resumes; another commit or file starts over. Writes
 `benchmarks/results/scoreboard-SET.json`.
 """
 
@@ -31,7 +31,7 @@ WARM_UPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a set by name, its path, and its archives."""
+    """The subject of a run: a set by name, its path, and its archives."""
 
     dataset: str
     data: Path
@@ -39,12 +39,12 @@ class Subject:
 
     @classmethod
     def read(cls, dataset: str, data: Path) -> "Subject":
-        """Raises: InvalidInput."""
+        """Read the set. Raises: InvalidInput."""
         return cls(dataset, data.resolve(), tuple(map(archive_of, read_dataset(dataset, data))))
 
     @property
     def digest(self) -> str:
-        """The digest of turns and questions as the systems get them."""
+        """Return the digest of turns and questions as the systems get them."""
         asked = [(one.text, sorted(one.right)) for archive in self.archives for one in archive.questions]
         turns = [(archive.name, archive.turns) for archive in self.archives]
         return hashlib.sha256(json.dumps([turns, asked]).encode()).hexdigest()
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> None:
 
 
 def run(subject: Subject, facts: Mapping[str, Any], *, only: Sequence[str] = (), again: bool = False) -> None:
-    """Measure what is not measured yet, and write the results with the facts about this run."""
+    """Measure the systems without results, and write all results with the facts about this run."""
     digest = subject.digest
     measured = {}
     for system in SYSTEMS:
@@ -84,7 +84,7 @@ def run(subject: Subject, facts: Mapping[str, Any], *, only: Sequence[str] = (),
 
 
 def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]:
-    """The figures of every system, and convmemory's lead over each of them."""
+    """Return the figures of each system, and convmemory's lead over each of them."""
     questions = [asked for archive in subject.archives for asked in archive.questions]
     values = {name: values_of(questions, one.found) for name, one in measured.items() if not one.trouble}
     rows = []
@@ -111,7 +111,7 @@ def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]
 
 
 def _measured_once(system: System, subject: Subject, key: str, *, again: bool) -> Measured:
-    """The results of an earlier run with this key, or new ones."""
+    """Return the results of an earlier run with this key, or new ones."""
     kept = VAR / "runs" / subject.dataset / f"{system.name}.json"
     if kept.exists() and not again:
         earlier = Measured(**json.loads(kept.read_text(encoding="utf-8")))
@@ -127,7 +127,7 @@ def _measured_once(system: System, subject: Subject, key: str, *, again: bool) -
 
 
 def _measure(system: System, subject: Subject, key: str) -> Measured:
-    """Raises: NotInstalled, AdapterFailed."""
+    """Measure one system. Raises: NotInstalled, AdapterFailed."""
     python = python_of(system, VAR / "environments")
     folder = VAR / "data" / subject.dataset / system.name
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""`python -m benchmarks sizes`: how long a search takes, and how much is stored, by the size of an archive.
+"""`python -m benchmarks sizes`: measure search times and bytes by the size of an archive.
 
-Synthetic archives of one person each, made by the generator of `make bench` (words by Zipf's law, eight passages a
-turn), one after the other on one server, the smaller ones staying beside the larger. A size that was measured at the
-same commit is not measured again. Writes `benchmarks/results/sizes.json`.
+Synthetic archives of one user each, created by the generator of `make bench` (words by Zipf's law, eight passages a
+turn), one after the other on one server; smaller ones stay in it with larger ones. A size that was measured at the same
+commit is not measured again. Writes `benchmarks/results/sizes.json`.
 """
 
 import shutil

@@ -8,8 +8,11 @@ PEERS = Path(__file__).parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`adapter` is a module of `benchmarks.peers`; `requirements` a file there, none for systems that run in our
-    environment."""
+    """One system.
+
+    `adapter` is a module of `benchmarks.peers`; `requirements` a file there, "" for systems that run in our
+    environment.
+    """
 
     name: str
     title: str
@@ -19,7 +22,7 @@ class System:
 
     @property
     def key(self) -> str:
-        """What its results depend on, except the set and the commit."""
+        """Return the inputs of its results other than the set and the commit."""
         pinned = self.requirements_file.read_text(encoding="utf-8") if self.requirements else ""
         return f"{self.adapter} {self.variant} {pinned}"
 

@@ -1,6 +1,6 @@
-"""The tables of docs/benchmarks.md, as Markdown, from results. Pure.
+"""Writes the tables of docs/benchmarks.md, as Markdown, from results. Pure.
 
-Every table names its commit and machine. Costs are given with their ratio to convmemory's, because milliseconds depend
+Each table names its commit and machine. Costs are given with their ratio to convmemory's, because milliseconds depend
 on the machine and ratios hardly do.
 """
 
@@ -22,7 +22,7 @@ SIZE_PLOTS = """![p50 and p95 of a search by size](images/benchmarks-search.svg)
 
 
 def run_line(result: Result) -> str:
-    """Where the figures below it were measured."""
+    """Return the line with date, commit and machine of the figures below it."""
     load = result["load_before"]
     quiet = "" if load <= QUIET_LOAD else f" **The machine was busy** (load {load:g} before the run): read no times."
     return (
@@ -32,7 +32,7 @@ def run_line(result: Result) -> str:
 
 
 def scoreboard(result: Result) -> str:
-    """Quality, cost, where convmemory is behind, and what could not be measured."""
+    """Return quality, cost, the measures in which others are ahead, and the systems that could not be measured."""
     facts = (
         f"{result['questions']:,} questions over {result['turns']:,} turns of {result['archives']} people "
         f"({result['characters'] / 1e6:.1f} million characters)."
@@ -43,7 +43,7 @@ def scoreboard(result: Result) -> str:
 
 
 def quality_table(rows: Sequence[Result]) -> str:
-    """Each measure with its interval, and convmemory's lead, question by question, in points."""
+    """Return each measure with its interval, and convmemory's lead, question by question, in points."""
     lines = [
         [_titled(row), *(_interval(row["quality"][name]) for name in QUALITY), _above(row, "hit@1"), _above(row, "mrr")]
         for row in rows
@@ -53,14 +53,14 @@ def quality_table(rows: Sequence[Result]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A cost of a system: how to read it from a row of results, and how to format it."""
+    """A cost of a system: how it is read from a row of results, and how it is formatted."""
 
     name: str
     read: Callable[[Result], float | None]
     write: Callable[[float], str]
 
     def beside(self, row: Result, ours: Result | None) -> str:
-        """The value, and its ratio to convmemory's."""
+        """Return the value, and its ratio to convmemory's."""
         value, own = self.read(row), self.read(ours) if ours else None
         if value is None:
             return "not measured"
@@ -81,14 +81,14 @@ COSTS = (
 
 
 def cost_table(rows: Sequence[Result]) -> str:
-    """The costs of each system, with ratios to convmemory's if that was measured."""
+    """Return the costs of each system, with ratios to convmemory's if that was measured."""
     ours = _ours(rows)
     lines = [[_titled(row), *(cost.beside(row, ours) for cost in COSTS)] for row in rows]
     return table(["system", *(cost.name for cost in COSTS)], lines)
 
 
 def losses(rows: Sequence[Result]) -> str:
-    """Who is ahead of convmemory, measure by measure; nothing if convmemory was not measured."""
+    """Return the systems ahead of convmemory, measure by measure; "" if convmemory was not measured."""
     ours = _ours(rows)
     if ours is None:
         return ""
@@ -102,7 +102,7 @@ def losses(rows: Sequence[Result]) -> str:
 
 
 def not_measured(result: Result) -> str:
-    """The systems that could not be run, and why."""
+    """Return the systems that could not be run, with the reasons."""
     missing = [row for row in result["systems"] if "not_measured" in row]
     return "\n".join(f"- **{row['title']}** was not measured: {row['not_measured']}." for row in missing)
 
@@ -112,7 +112,7 @@ def _ours(rows: Sequence[Result]) -> Result | None:
 
 
 def _minus(name: str) -> Callable[[Result], float]:
-    """A figure of quality, negated, so that less is better, as for costs."""
+    """Return a reader of a quality figure that negates it, so that less is better, as for costs."""
     return lambda row: -float(row["quality"][name]["mean"])
 
 
@@ -121,7 +121,7 @@ def _is_less(value: float | None, own: float | None) -> bool:
 
 
 def ablation(result: Result) -> str:
-    """The complete search, and the change if a part is left out."""
+    """Return the complete search, and the change if a part is left out."""
     names = ("hit@1", "hit@5", "recall@10", "mrr")
     rows = [["nothing", *(_interval(result["complete"][name]) for name in names)]]
     rows += [[row["without"], *(_change(row["change"][name]) for name in names)] for row in result["without"]]
@@ -134,7 +134,7 @@ def ablation(result: Result) -> str:
 
 
 def protocols(result: Result) -> str:
-    """Sessions, turns, and for LoCoMo LMEB's messages."""
+    """Return sessions, turns, and for LoCoMo LMEB's messages."""
     cut = f" Only the first {result['limit']} archives." if result["limit"] else ""
     units = {"sessions": result["sessions"], "turns": result["turns"]["all"]}
     names = ("any@1", "any@5", "any@10", "all@5", "mrr")
@@ -148,7 +148,7 @@ def protocols(result: Result) -> str:
 
 
 def sizes(result: Result) -> str:
-    """Search and bytes by size."""
+    """Return search times and bytes by size."""
     rows = [
         [
             f"{one['passages']:,}",
@@ -165,7 +165,7 @@ def sizes(result: Result) -> str:
 
 
 def versions(results: Iterable[Result]) -> str:
-    """The versions that were measured, each once."""
+    """Return the versions that were measured, each once."""
     found: dict[str, str] = {}
     for result in results:
         for row in result["systems"]:
@@ -174,7 +174,7 @@ def versions(results: Iterable[Result]) -> str:
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 

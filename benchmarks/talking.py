@@ -14,11 +14,11 @@ END_TIMEOUT_S = 60
 
 
 class AdapterFailed(Exception):
-    """An adapter ended, or answered with an error; the message says why."""
+    """An adapter ended, or answered with an error; the message gives the reason."""
 
 
 class AdapterProcess:
-    """Started on entering, stopped on leaving. Its standard error goes to `log`."""
+    """An adapter that starts when the block is entered and stops when it is left. Its standard error goes to `log`."""
 
     def __init__(self, command: Sequence[str], *, log: Path) -> None:
         self._command = command
@@ -38,7 +38,7 @@ class AdapterProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with contextlib.suppress(AdapterFailed):  # it has ended
+        with contextlib.suppress(AdapterFailed):  # the adapter has ended
             self._send({"do": "stop"})
         try:
             self._process.wait(END_TIMEOUT_S)
@@ -46,7 +46,7 @@ class AdapterProcess:
             self._process.kill()
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            with contextlib.suppress(BrokenPipeError):  # what it has not read
+            with contextlib.suppress(BrokenPipeError):  # unread requests
                 if pipe is not None:
                     pipe.close()
 
@@ -55,7 +55,7 @@ class AdapterProcess:
         return self._process.pid
 
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
-        """The answer. Raises: AdapterFailed."""
+        """Send a request and return its answer. Raises: AdapterFailed."""
         self._send({"do": do, **values})
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

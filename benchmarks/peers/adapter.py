@@ -1,8 +1,8 @@
 """The common code of adapters: reads requests as JSON lines and answers with JSON lines. Standard library alone.
 
 A request names the action in `do`: `start`, `index` (an archive with its turns), `finish`, `search`, `stop`. Times are
-measured here, around the system's own work, so that neither pipe nor JSON count. An error is answered as `{"error":
-...}` and ends the program.
+measured here, around the system's own work, so that they include neither pipe nor JSON. The answer to an error is
+`{"error": ...}`, and the program ends.
 """
 
 import json
@@ -32,17 +32,17 @@ class Adapter(Protocol):
         """Final work after indexing: statistics, files."""
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
-        """The ids of the turns found, best first."""
+        """Return the ids of the turns found, best first."""
 
     def bytes_on_disk(self) -> int:
-        """How much disk space the archives take."""
+        """Return the disk space of the archives."""
 
     def servers(self) -> list[int]:
-        """Process numbers of servers that work for it outside its own process tree."""
+        """Return the process numbers of servers that work for it outside its own process tree."""
 
 
 def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ()) -> None:
-    """Answer requests until `stop`. `packages` are those whose versions are reported."""
+    """Answer requests until `stop`; report the versions of `packages`."""
     options = _options()
     requests, answers = sys.stdin, _own_stdout()
     adapter = make(options)
@@ -58,7 +58,7 @@ def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ())
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -74,7 +74,7 @@ def _options() -> Namespace:
 
 
 def _own_stdout() -> TextIO:
-    """The pipe to the caller; what libraries print goes to standard error from here on."""
+    """Return the pipe to the caller; output of libraries goes to standard error from here on."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return answers
@@ -111,6 +111,6 @@ def _write(answers: TextIO, answer: dict[str, Any]) -> None:
 
 
 def in_batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Runs of at most `size` items."""
+    """Yield runs of at most `size` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -1,4 +1,4 @@
-"""bm25s: BM25 over English stems, without a vector. An index for every archive, in memory and in files."""
+"""bm25s: BM25 over English stems, without a vector. One index per archive, in memory and in files."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from benchmarks.peers.adapter import Turn, folder_bytes, serve
 
 
 class Bm25s:
-    """As its README shows: stop words left out, words stemmed, k1 1.5 and b .75."""
+    """The set-up of its README: stop words left out, words stemmed, k1 1.5 and b .75."""
 
     def __init__(self, options: Namespace) -> None:
         self.folder = options.folder
@@ -27,7 +27,7 @@ class Bm25s:
         self.archives[archive] = (retriever, [turn_id for turn_id, _ in turns])
 
     def finish(self) -> None:
-        """Each index is written as it is made."""
+        """Do nothing: each index is written when it is created."""
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         retriever, ids = self.archives[archive]

@@ -1,4 +1,4 @@
-"""Chroma: a persistent client in the same process, cosine over its HNSW index. A collection for every archive."""
+"""Chroma: a persistent client in the same process, cosine over its HNSW index. One collection per archive."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ BATCH = 1_000
 
 
 class Chroma:
-    """The texts are stored beside their vectors, as is usual with it."""
+    """Stores the texts with their vectors, as is usual with it."""
 
     def __init__(self, options: Namespace) -> None:
         self.folder = options.folder
@@ -39,7 +39,7 @@ class Chroma:
         self.archives[archive] = collection
 
     def finish(self) -> None:
-        """Everything is written as it is added."""
+        """Do nothing: rows are written when they are added."""
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         vectors = self.model.encode([question])

@@ -1,6 +1,6 @@
 """convmemory itself: the conversations of the set go through its own ingest and index, questions through its search.
 
-All archives are in one database, each with a user of its own, and every search finds its owner's turns only. It stores
+All archives are in one database, each with a user of its own, and each search finds its owner's turns only. It stores
 the conversations with their sources, not only an index.
 """
 
@@ -13,7 +13,7 @@ from benchmarks.peers.adapter import Turn, serve
 
 
 class Convmemory:
-    """Run from the repository, by its own environment."""
+    """Runs from the repository, in its environment."""
 
     def __init__(self, options: Namespace) -> None:
         os.environ["CONVMEMORY_VAR"] = str(options.folder)

@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 for the adapters: the graph that convmemory runs, read by ONNX Runtime and tokenizers alone.
+"""all-MiniLM-L6-v2 for the adapters: the graph that convmemory runs, with only ONNX Runtime and tokenizers.
 
-Every system gets the vectors of the same weights, computed in its own process by the same number of threads.
+Each system gets the vectors of the same weights, computed in its own process by the same number of threads.
 """
 
 from argparse import Namespace
@@ -20,7 +20,7 @@ Vectors = NDArray[np.float32]
 
 
 class MiniLM:
-    """Sentences to vectors (n, 384) float32 of unit length."""
+    """Embeds sentences as vectors (n, 384), float32, of unit length."""
 
     def __init__(self, graph: Path, tokenizer: Path) -> None:
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
@@ -34,11 +34,11 @@ class MiniLM:
 
     @classmethod
     def of(cls, options: Namespace) -> "MiniLM":
-        """The model that the options of an adapter name."""
+        """Return the model that the options of an adapter name."""
         return cls(options.graph, options.tokenizer)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Texts of like length together, so that little is padded."""
+        """Return the vectors; texts of similar length share a batch, so that there is little padding."""
         sequences = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
         order = np.argsort([len(ids) for ids in sequences], kind="stable")
         vectors = np.empty((len(texts), DIMENSIONS), np.float32)

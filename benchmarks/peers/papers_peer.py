@@ -1,7 +1,7 @@
-"""The design of the papers that convmemory began with: turns in chunks, one vector per chunk, the best chunk counts.
+"""The design of the papers that convmemory is based on: turns in chunks, one vector per chunk, the best chunk counts.
 
-Chunks are as long as the model reads and overlap by a twelfth (500 of 6,000 tokens in the paper). The index is IVFFlat
-with its defaults, created with the table, before there are rows. The variant `exact` has no index: every row is
+Chunks have the length that the model reads and overlap by a twelfth (500 of 6,000 tokens in the paper). The index is
+IVFFlat with its defaults, created with the table, before there are rows. The variant `exact` has no index: all rows are
 compared.
 """
 
@@ -21,7 +21,7 @@ NEAREST = sql.SQL("SELECT turn FROM {table} ORDER BY embedding <=> %s LIMIT %s")
 
 
 class Papers:
-    """Retrieves twice as many chunks as turns are wanted; each turn is shown once, by its best chunk."""
+    """Retrieves twice as many chunks as requested turns; each turn is shown once, by its best chunk."""
 
     def __init__(self, options: Namespace) -> None:
         self.folder = options.folder

@@ -1,4 +1,4 @@
-"""Plain pgvector: a table of turns with a vector each and an HNSW index. A table for every archive.
+"""Plain pgvector: a table of turns with a vector each and an HNSW index. One table per archive.
 
 The variant `hybrid` adds PostgreSQL's full text search by reciprocal ranks, as the example of pgvector-python does.
 """

@@ -19,13 +19,13 @@ class Postgres:
 
     @property
     def process(self) -> int:
-        """The number of the server's main process."""
+        """Return the number of the server's main process."""
         number = self.server.get_pid()
         assert number is not None
         return int(number)
 
     def grown(self) -> int:
-        """By how many bytes the database has grown."""
+        """Return the bytes by which the database has grown."""
         return self._bytes() - self.before
 
     def _bytes(self) -> int:

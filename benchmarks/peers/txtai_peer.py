@@ -1,4 +1,4 @@
-"""txtai: its hybrid index, Faiss vectors and BM25 added with equal weight. An index for every archive."""
+"""txtai: its hybrid index, Faiss vectors and BM25 added with equal weight. One index per archive."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from benchmarks.peers.minilm import MiniLM, Vectors
 
 
 class Txtai:
-    """Vectors are computed outside it, so that they equal those of the others; everything else is its default."""
+    """Gets vectors from outside, so that they equal those of the others; the other settings are its defaults."""
 
     def __init__(self, options: Namespace) -> None:
         self.folder = options.folder
@@ -31,7 +31,7 @@ class Txtai:
 
     def finish(self) -> None:
         for name, embeddings in self.archives.items():
-            transform = embeddings.config.pop("transform")  # a function is nothing that its files can hold
+            transform = embeddings.config.pop("transform")  # its files cannot store a function
             embeddings.save(str(self.folder / name))
             embeddings.config["transform"] = transform
 
