@@ -1,7 +1,7 @@
 """Tasks, schedules and the queue in the admin, and the figures of the dashboard.
 
-Replaces django-q's own pages, which let staff run any function and show errors in full, although these can quote
-people's texts.
+Replaces django-q's own pages, which let staff run any function and show errors in full, although these can quote texts
+of users.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ admin.site.unregister([Success, Failure, Schedule])
 def retry_tasks(rows: Sequence[Failure]) -> None:
     """Enqueue failed tasks again and delete the failures.
 
-    Rows that name no task of this program, or a task of a person who was deleted, are only deleted.
+    Rows that name no task of this program, or a task of a deleted user, are only deleted.
     """
     for row in rows:
         if function_of(row.func) is not None:
@@ -105,7 +105,7 @@ class ScheduleAdmin(MetadataAdmin):
 
 @admin.register(OwnerTask)
 class OwnerTaskAdmin(DeletableAdmin):
-    """Waiting tasks of people, in the order of their requests; the sweep recreates deleted ones."""
+    """Waiting tasks of users, in the order of their requests; the sweep recreates deleted ones."""
 
     ordering = ("asked_at",)
     list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
@@ -141,7 +141,7 @@ class SweepRunAdmin(MetadataAdmin):
 
 @admin.register(Erasure)
 class ErasureAdmin(MetadataAdmin):
-    """People who are being erased; the row is deleted with the person."""
+    """Users who are being erased; the row is deleted with the user."""
 
     list_display = ("user", "requested_at")
     list_select_related = ("user",)
@@ -158,12 +158,12 @@ class IndexSampleAdmin(MetadataAdmin):
 
 
 def _enqueue_for_owner(row: Failure) -> None:
-    """Enqueue a person's task again, unchanged."""
+    """Enqueue a user's task again, unchanged."""
     owners = owners_of_call(row.func, row.args or (), {})
     if len(owners) == 1:
         enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
 
 
-if admin.site.is_registered(OrmQ):  # it is not if the queue is on Redis
+if admin.site.is_registered(OrmQ):  # not registered if the queue is on Redis
     admin.site.unregister(OrmQ)
     admin.site.register(OrmQ, QueueAdmin)

@@ -9,12 +9,12 @@ from convmemory.ops.observability.turn_maps import compute_map
 
 
 def enqueue_sample() -> None:
-    """Measure the index now, rather than at the next interval."""
+    """Enqueue a measurement of the index now, before the next interval."""
     enqueue("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
 
 
 def enqueue_map(owner_id: int) -> None:
-    """Ask a worker to compute the map of one person's turns."""
+    """Enqueue the computation of the map of one user's turns."""
     enqueue("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
 
 
@@ -25,7 +25,7 @@ def sample_index() -> dict[str, Any]:
 
 
 def map_turns(owner_id: int) -> dict[str, Any]:
-    """Recompute one person's map."""
+    """Recompute one user's map."""
     with beside(owner_id):
         turn_map = compute_map(owner_id=owner_id)
     return {"points": len(turn_map.points) if turn_map else 0}

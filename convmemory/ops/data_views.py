@@ -1,4 +1,4 @@
-"""The settings page for one's own data: an archive of everything, written in the background, and what is stored."""
+"""The settings page for a user's own data: an archive of everything, written in the background, and the stored rows."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ from convmemory.ops.views import named_counts
 @require_safe
 @signed_in
 def data(request: PageRequest) -> HttpResponse:
-    """What this server stores about the caller, their archives, and the way to delete everything."""
+    """Show the data that this server stores about the caller, the caller's archives, and the way to delete all of
+    it.
+    """
     rows = own_archives.archives_of(owner=request.user)
     context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
     if request.htmx and request.htmx.target == "archives":
@@ -40,7 +42,7 @@ def data(request: PageRequest) -> HttpResponse:
 @require_POST
 @signed_in
 def make_archive(request: PageRequest) -> HttpResponse:
-    """Ask for an archive of everything. Raises: InvalidInput."""
+    """Request an archive of everything. Raises: InvalidInput."""
     enqueue_archive(own_archives.request_archive(owner=request.user))
     return redirect("data")
 
@@ -49,7 +51,7 @@ def make_archive(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
-    """The archive as a file."""
+    """Send the archive as a file."""
     row = own_archives.get_archive(owner=request.user, archive_id=archive_id)
     place = row.file.name or ""
     if row.state != OwnArchive.State.DONE or not document_storage().exists(place):

@@ -1,4 +1,4 @@
-"""Tables for operation: counts, samples of the index, maps of turns, and people who are being erased."""
+"""Tables for operation: counts, samples of the index, maps of turns, and erasures of users."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -10,7 +10,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 
 class Measure(models.Model):
-    """How often something was done and how long it took, in one hour or, if `hour` is null, in total.
+    """The number and duration of some operation, in one hour or, if `hour` is null, in total.
 
     The rows without an hour only grow: Prometheus reads them. Those with an hour are for charts and are deleted after
     `measures.KEPT_DAYS`. `buckets` counts by duration, see `measures.BOUNDS_S`.
@@ -54,7 +54,7 @@ class IndexSample(models.Model):
 
 
 class TurnMap(models.Model):
-    """The positions of some of one person's turns in the plane of their two main directions.
+    """The positions of a sample of one user's turns in the plane of their two main directions.
 
     `points` lists `[source, item, x, y]`, x and y from -1 to 1.
     """
@@ -71,7 +71,7 @@ class TurnMap(models.Model):
 
 
 class SweepRun(models.Model):
-    """What one run of a sweep found and repaired, by kind (see `sweeping`). Only the newest are kept."""
+    """The numbers of defects that one run of a sweep found and repaired, by kind. Only the newest are kept."""
 
     deep = models.BooleanField(default=False)
     started_at = models.DateTimeField(db_index=True)
@@ -84,8 +84,10 @@ class SweepRun(models.Model):
 
 
 class Erasure(models.Model):
-    """This person is being erased. The row is deleted with the person's own, so that an interrupted erasure can be
-    found."""
+    """An erasure of a user that has begun.
+
+    The row is deleted with the user's own, so that an interrupted erasure can be found.
+    """
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     requested_at = models.DateTimeField(auto_now_add=True)

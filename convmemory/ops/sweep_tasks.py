@@ -8,12 +8,12 @@ from search.tasks import enqueue_sources
 
 
 def sweep() -> dict[str, Any]:
-    """Missed and stuck work; scheduled every minute."""
+    """Repair missed and stuck work; scheduled every minute."""
     return _figures(sweeping.sweep(enqueue=enqueue_sources))
 
 
 def deep_sweep() -> dict[str, Any]:
-    """Orphaned, missing and stale rows; scheduled every hour."""
+    """Repair orphaned, missing and stale rows; scheduled every hour."""
     return _figures(sweeping.deep_sweep(enqueue=enqueue_sources))
 
 

@@ -1,4 +1,4 @@
-"""Background tasks of operations: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of operations: each loads a row by id, calls one function and returns a small dict."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from convmemory.ops.privacy.erasing import erase_user, unfinished
 
 
 def enqueue_erasure(user_id: int) -> None:
-    """Ask a worker to continue erasing a person. No result of the task is stored, because it names the person.
+    """Enqueue the next part of erasing a user. No result of the task is stored, because it names the user.
 
-    It is not a task of that person's: those are deleted with the person's rows.
+    It is not a task of that user: those are deleted with the user's rows.
     """
     enqueue("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
 
 
 def erase(user_id: int) -> dict[str, Any]:
-    """Erase a person who was shut out before; a large archive continues in a further task."""
+    """Erase a user who was shut out before; a large archive continues in a further task."""
     user = User.objects.filter(pk=user_id).first()
     if user is None:
         return {"deleted": 0}
@@ -40,18 +40,18 @@ def finish_erasures() -> dict[str, Any]:
 
 
 def prune_measures() -> dict[str, Any]:
-    """Delete hourly counts that nobody charts any more; scheduled daily."""
+    """Delete hourly counts too old for charts; scheduled daily."""
     return {"deleted": measures.prune()}
 
 
 def enqueue_archive(row: OwnArchive) -> None:
-    """Ask a worker to write an archive of everything that its owner has."""
+    """Enqueue the writing of an archive of everything that its owner has."""
     enqueue_for(row.owner_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
 
 
 @long_owner_task
 def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Write one archive; if a worker dies half way, its partial file is not used, and another writes it again."""
+    """Write one archive; if a worker dies half way, its partial file is not used, and another worker starts over."""
     return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
 
 

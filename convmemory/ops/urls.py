@@ -1,4 +1,4 @@
-"""Addresses of the pages about one's account data, and of the metrics."""
+"""URLs of the pages about one's account data, and of the metrics."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Deleting one's own account, with a receipt; and the metrics of the installation."""
+"""Deletes the caller's own account, with a receipt; and serves the metrics of the installation."""
 
 import time
 
@@ -20,7 +20,8 @@ from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
-PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
+# The rest is deleted in the background.
+PATIENCE_S = 10.0
 
 NAMES = {
     "conversations_conversation": _("conversations"),
@@ -30,7 +31,7 @@ NAMES = {
     "search_passage": _("passages with their vectors"),
     "search_itemembedding": _("vectors of turns"),
 }
-"""What the page calls the tables that people know."""
+"""The page's names for the tables that users know."""
 
 
 class DeleteAccountForm(forms.Form):
@@ -60,7 +61,7 @@ class DeleteAccountForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def delete_account(request: PageRequest) -> HttpResponse:
-    """What would be deleted, and the form; after the POST, the receipt."""
+    """Show the data to be deleted, and the form; after the POST, the receipt."""
     form = DeleteAccountForm(request)
     if request.method != "POST" or not form.is_valid():
         context = {"form": form, "rows": named_counts(count_rows(request.user))}
@@ -76,7 +77,7 @@ def delete_account(request: PageRequest) -> HttpResponse:
 
 
 def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Counts with names that people know, those first; the rest in one line."""
+    """Return counts with names that users know, those first; the rest in one line."""
     known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
     return [*known, (gettext("other rows"), others)] if others else known

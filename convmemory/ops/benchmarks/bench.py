@@ -1,6 +1,6 @@
 """The benchmarks of `make bench`: speeds as figures and as ratios within one run.
 
-Each benchmark fills the current database with what it needs (a scratch one: `make bench` gives it its own folder) and
+Each benchmark fills the current database with its data (a scratch one: `make bench` gives it its own folder) and
 returns named figures.
 """
 
@@ -53,13 +53,13 @@ class Figure:
 
 
 def scratch_user(name: str) -> User:
-    """A fresh user; one with the same name from an earlier run is deleted."""
+    """Create a fresh user; one with the same name from an earlier run is deleted."""
     User.objects.filter(username=name).delete()
     return User.objects.create_user(name)
 
 
 def bench_numbering() -> list[Figure]:
-    """One more turn on a conversation of 10,000 messages."""
+    """Measure one more turn on a conversation of 10,000 messages."""
     owner = scratch_user("bench-numbering")
     draft = ConversationDraft(messages=messages(10_000, TextMaker()))
     conversation = ingest.create_conversation(owner=owner, draft=draft)
@@ -87,12 +87,14 @@ def bench_numbering() -> list[Figure]:
 
 
 def without_key(draft: MessageDraft) -> MessageDraft:
-    """The draft without its source key, so that it can be appended again and again."""
+    """Return the draft without its source key, so that it can be appended repeatedly."""
     return replace(draft, source_key="")
 
 
 def bench_import() -> list[Figure]:
-    """Importing 20,000 messages of JSON lines, then as many from a coding agent's session, without embedding."""
+    """Measure the import of 20,000 messages of JSON lines, then as many from a coding agent's session, without
+    embedding.
+    """
     maker = TextMaker()
     spoken = [(role, maker.text(40)) for _ in range(10_000) for role in ("user", "assistant")]
     plain = [json.dumps({"role": role, "content": text}) for role, text in spoken]
@@ -121,7 +123,7 @@ def _import_speed(what: str, files: Mapping[str, Sequence[str]]) -> list[Figure]
 
 
 def _session_line(number: int, role: str, text: str) -> dict[str, Any]:
-    """A line as Claude Code writes it, with the fields that stand in each."""
+    """Return a line in the format of Claude Code, with the fields that each line has."""
     return {
         "parentUuid": f"line-{number - 1}" if number else None,
         "isSidechain": False,
@@ -137,7 +139,7 @@ def _session_line(number: int, role: str, text: str) -> dict[str, Any]:
 
 
 def bench_embedding() -> list[Figure]:
-    """Indexing 400 turns, against a bare loop of the model over the same texts."""
+    """Measure the indexing of 400 turns, against a bare loop of the model over the same texts."""
     owner = scratch_user("bench-embedding")
     space = active_space()
     embedder = embedder_for(space)
@@ -158,14 +160,14 @@ def bench_embedding() -> list[Figure]:
 
 
 def timed_s(run: Callable[[], object]) -> float:
-    """How long the call takes, in seconds."""
+    """Return the duration of the call in seconds."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
 
 
 def bench_search(turns: int = 20_000) -> list[Figure]:
-    """Search of one owner with 20,000 turns of four passages; every query is embedded anew."""
+    """Measure search of one owner with 20,000 turns of four passages; each query is embedded again."""
     owner = scratch_user("bench-search")
     maker = TextMaker()
     space = active_space()
@@ -183,7 +185,7 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
 
 
 def bench_long() -> list[Figure]:
-    """Questions of fifty words over turns of 750 in 24 messages, as coding agents have them: a pasted error, a task."""
+    """Measure questions of fifty words over turns of 750 words in 24 messages, like those of coding agents."""
     figures = []
     for turns, goal in ((1_900, "< 40"), (20_000, "< 60")):
         owner, maker, space = scratch_user(f"bench-long-{turns}"), TextMaker(), active_space()
@@ -203,7 +205,7 @@ def bench_long() -> list[Figure]:
 
 
 def refresh_statistics() -> None:
-    """Does the work of autovacuum, which a scratch database has not had yet."""
+    """Do the work of autovacuum, which has not run yet on a scratch database."""
     with schema_owner(), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
@@ -217,12 +219,12 @@ def _query_ms(owner: User, maker: TextMaker) -> list[float]:
 def search_ms(
     owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
 ) -> list[float]:
-    """Milliseconds of some searches, all different, after one to warm up; pages must be full."""
+    """Return the milliseconds of some searches, all different, after one to warm up."""
     queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
     with acting_for(owner.pk):
         search(caller=owner, query=queries[0])
         gc.collect()
-        gc.freeze()  # as a web process does when it has been loaded
+        gc.freeze()  # as a web process does once it is loaded
         return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
 
 

@@ -1,4 +1,4 @@
-"""What an installation of a given size needs: rows, bytes by table and index, hours of embedding, memory.
+"""Computes the needs of an installation of a given size: rows, bytes by table and index, hours of embedding, memory.
 
 Multiplies measured bytes per row (docs/scaling.md says how they were measured). `measured_costs` takes them from the
 running installation instead.
@@ -16,7 +16,8 @@ from search.vector_index import SCANNED_PASSAGES
 from search.vectors.codes import ITEMS_PER_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
-PASSAGES_PER_SECOND = 520.0  # of the local model on two cores, see docs/scaling.md
+# The speed of the local model on two cores, see docs/scaling.md.
+PASSAGES_PER_SECOND = 520.0
 CHUNKS_PER_TURN = 1.3
 
 
@@ -63,8 +64,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The requirements of a load. Memory must contain the HNSW index, if there is one, and should contain the
-    working set."""
+    """The requirements of a load.
+
+    Memory must contain the HNSW index, if there is one, and should contain the working set.
+    """
 
     lines: tuple[Line, ...]
     hnsw_bytes: int
@@ -76,8 +79,8 @@ class Estimate:
         return sum(line.total for line in self.lines) + self.hnsw_bytes
 
 
-# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their codes one bit; and of
-# blocks of codes what they hold.
+# Vectors are counted separately, so that other dimensions can be estimated: 2 bytes a dimension, their codes one bit;
+# and so are the contents of blocks of codes.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
@@ -92,14 +95,14 @@ MEASURED: Mapping[str, Cost] = {
     "search_tokenvectors": Cost(98, 23),
     "embeddings_cachedvector": Cost(161, 144),
 }
-HNSW_LINKS_BYTES = 301  # per passage, beside the codes
+HNSW_LINKS_BYTES = 301  # per passage, in addition to the codes
 TOKENS_PER_PASSAGE = 20
-POSTING_BYTES = 0.5  # of a character of text in a block of postings
-ENTRY_BYTES = 4.2  # of a passage in a block of codes, compressed
+POSTING_BYTES = 0.5  # per character of text in a block of postings
+ENTRY_BYTES = 4.2  # per passage in a block of codes, compressed
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
-    """Rows and bytes of every large table, the vector index, hours of embedding on one machine, memory."""
+    """Return rows and bytes of each large table, the vector index, hours of embedding on one machine, and memory."""
     lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
     passages = _rows(load, load.passages_per_turn)
     texts = passages + _rows(load, CHUNKS_PER_TURN)
@@ -115,13 +118,13 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
 
 
 def _needs_hnsw(load: Load) -> bool:
-    """Whether somebody has outgrown scans of codes; the index then covers everybody's passages."""
+    """Return whether an owner has outgrown scans of codes; the index then covers all owners' passages."""
     return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The number of a table's rows, and the size of a row and its index entries given text lengths and vectors."""
+    """The number of a table's rows, and the size of texts and vectors in a row and in its index entries."""
 
     table: str
     rows: int
@@ -145,7 +148,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_passage", passages, vector)
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
-    yield _Size("search_postingblock", 2 * blocks, words)  # of what was spoken, and of what was not
+    yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
     yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
     if load.late_interaction:
         yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
@@ -166,9 +169,9 @@ def _line(size: _Size, cost: Cost) -> Line:
 
 
 def measured_costs(load: Load) -> dict[str, Cost]:
-    """Bytes per row of this installation's tables with enough rows, without the part that depends on the load.
+    """Return bytes per row of this installation's tables with enough rows, without the part that depends on the load.
 
-    Row counts are the planner's, so that nothing is scanned.
+    Row counts are the planner's, so that no table is scanned.
     """
     extras = {size.table: size for size in _tables(load)}
     with connection.cursor() as cursor:
@@ -184,6 +187,6 @@ def measured_costs(load: Load) -> dict[str, Cost]:
 
 
 def with_measured(load: Load) -> tuple[Estimate, list[str]]:
-    """The estimate with this installation's own bytes per row where they are known, and the tables concerned."""
+    """Return the estimate with this installation's own bytes per row where known, and the tables concerned."""
     own = measured_costs(load)
     return estimate(load, {**MEASURED, **own}), sorted(own)

@@ -1,7 +1,7 @@
-"""Copies of a whole database on its own server, for benchmarks and tests that must not change what is there.
+"""Copies of a whole database on its own server, for benchmarks and tests that must not change the original.
 
-Nobody else may be connected to a database while it is copied. The log-in that owns the tables makes the copies: it has
-to be a superuser, as on the embedded server, or to have the right CREATEDB.
+No other connection may use a database while it is copied. The log-in that owns the tables makes the copies: it has to
+be a superuser, as on the embedded server, or to have the right CREATEDB.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from convmemory.core.postgres.pools import close_pools
 
 @contextmanager
 def database_copy(*, name: str, source: str = "") -> Iterator[None]:
-    """In the block there is a copy, `name`, of `source`, by default of the database in use; one that was left goes."""
+    """Create a copy, `name`, of `source` for the block, by default of the database in use; replace a leftover one."""
     place = _administration()
     copying = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
         sql.Identifier(name), sql.Identifier(source or connection.settings_dict["NAME"])
@@ -37,7 +37,7 @@ def database_copy(*, name: str, source: str = "") -> Iterator[None]:
 
 @contextmanager
 def database_in_use(name: str) -> Iterator[None]:
-    """In the block everything goes to the database of that name."""
+    """Direct all work in the block to the database of that name."""
     values = connection.settings_dict
     before = values["NAME"]
     _disconnect()
@@ -50,7 +50,7 @@ def database_in_use(name: str) -> Iterator[None]:
 
 
 def _administration() -> dict[str, Any]:
-    """How the server's own database is reached, while nothing is connected to another."""
+    """Return how to reach the server's own database, with no connection left to another."""
     with schema_owner():
         connection.ensure_connection()
         place = {**connection.get_connection_params(), "dbname": "postgres", "autocommit": True}

@@ -1,4 +1,4 @@
-"""Whether documents are found as fast as turns: equally many passages of each, of two owners, in one run."""
+"""Compares search of documents with search of turns: equally many passages of each, of two owners, in one run."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ SENTENCE_WORDS = 12
 
 
 def bench_documents() -> list[Figure]:
-    """Searches of 50,000 passages of documents, compared with searches of 50,000 passages of turns."""
+    """Measure searches of 50,000 passages of documents, compared with searches of 50,000 passages of turns."""
     speaker, reader = scratch_user("bench-turns"), scratch_user("bench-documents")
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
@@ -42,7 +42,7 @@ def bench_documents() -> list[Figure]:
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     turns_ms, sections_ms = [], []
-    for number in range(QUERIES + 1):  # one after the other, so that both meet the same machine
+    for number in range(QUERIES + 1):  # alternating, so that both run under the same load
         query = SearchQuery(text=maker.question(), filters=Filters(kinds=TURNS_ALONE))
         turns_s = timed_s(partial(search, caller=speaker, query=query))
         sections_s = timed_s(partial(search_documents, caller=reader, query=SearchQuery(text=maker.question())))
@@ -60,7 +60,7 @@ def bench_documents() -> list[Figure]:
 def fill_documents(
     *, owner: User, space: EmbeddingSpace, sections: int, maker: TextMaker, vectors: VectorMaker
 ) -> None:
-    """Give the owner this many indexed sections, of some sentences each."""
+    """Give the owner this many indexed sections of some sentences each."""
     for first in range(0, sections, SECTIONS_PER_DOCUMENT):
         count = min(SECTIONS_PER_DOCUMENT, sections - first)
         document = Document.objects.create(

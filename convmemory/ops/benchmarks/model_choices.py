@@ -1,4 +1,4 @@
-"""The models that could be used here, and the cost of switching to each, in time and in bytes of database.
+"""Lists the usable models, and the cost of switching to each, in time and in bytes of database.
 
 Examines the given folders, the model of the settings and the places of known spaces. Each usable model embeds a few
 synthetic passages to measure its speed; only facts about models are stored.
@@ -45,7 +45,7 @@ VECTOR_TABLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SwitchCost:
-    """The maximum cost of embedding everything; `database_bytes` are in addition to the present vectors."""
+    """The maximum cost of embedding the whole archive; `database_bytes` are in addition to the present vectors."""
 
     texts: int
     tokens: int
@@ -55,7 +55,7 @@ class SwitchCost:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A model at a place. `problem` says why it cannot be used; then there is no card."""
+    """A model at a place. `problem` is the reason why it cannot be used; then there is no card."""
 
     place: str
     card: ModelCard | None = None
@@ -69,20 +69,20 @@ class Choice:
 
 
 def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
-    """The default model, the one in use, and those at `paths`, each a model or a folder of models."""
+    """Yield the default model, the active one, and those at `paths`, each a model or a folder of models."""
     active = active_space()
     for options in _all_options(active, paths):
         yield _choice(options, active)
 
 
 def write_int8_default(target: Path) -> None:
-    """The default model with 8-bit weights, as a folder. Raises: like `write_int8`."""
+    """Write the default model with 8-bit weights as a folder. Raises: like `write_int8`."""
     files = ModelFiles.of_bert(default_folder())
     write_int8(files, target.expanduser(), cache_folder=EmbeddingOptions.from_settings().cache_folder)
 
 
 def looks_like_a_model(path: Path) -> bool:
-    """Whether it is a graph, or a folder with one or with a BERT's weights."""
+    """Return whether the path is a graph, or a folder with a graph or with a BERT's weights."""
     if path.is_file():
         return path.suffix == GRAPH_SUFFIX
     graphs = [*path.glob(f"*{GRAPH_SUFFIX}"), *path.glob(f"{GRAPH_FOLDER}/*{GRAPH_SUFFIX}")]
@@ -125,7 +125,9 @@ def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
 
 
 def measure_rate(embedder: Embedder) -> float:
-    """Tokens per second over synthetic passages of ordinary length, without the first text, which loads the model."""
+    """Return tokens per second over synthetic passages of ordinary length, without the first text, which loads the
+    model.
+    """
     maker = TextMaker()
     texts = [maker.text(WORDS) for _ in range(PASSAGES)]
     tokens = sum(embedder.count_tokens(texts))
@@ -136,7 +138,7 @@ def measure_rate(embedder: Embedder) -> float:
 
 
 def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: float) -> SwitchCost:
-    """The cost of `manage.py reembed` with this model on one machine, from the counts of the active space."""
+    """Return the cost of `manage.py reembed` with this model on one machine, from the counts of the active space."""
     target = EmbeddingSpace.objects.filter(**space_key(card)).first()
     everything = Selection()
     if target == active:
@@ -148,7 +150,7 @@ def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: floa
 
 
 def _database_bytes(found: Estimate, card: ModelCard) -> int:
-    """From the bytes per row in docs/scaling.md, including the vector index if one would be needed."""
+    """Return the bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed."""
     if not found.items:
         return 0
     passages = max(0, found.texts - found.items)

@@ -1,9 +1,9 @@
-"""`manage.py bench row-security`: what keeping owners apart costs a search, by policies and by groups.
+"""`manage.py bench row-security`: measure the cost of separating owners for a search, by policies and by groups.
 
-Two comparisons, each question by question in turn: searches as the application makes them, under policies, against
-those of the tables' owner, whom no policy holds; and several groups of owners, in a copy of the database, against one.
-Owners of several sizes share the tables. Each statement of a search is explained, too: a policy must not cost it an
-index.
+Two comparisons, each question by question in turn: searches as the application runs them, under policies, against those
+of the tables' owner, whom policies do not affect; and several groups of owners, in a copy of the database, against one.
+Owners of several sizes share the tables. Each statement of a search is explained too: a policy must not cost it an
+index. See docs/adr/0066-row-level-security.md.
 """
 
 import gc
@@ -33,10 +33,10 @@ from search import vector_index
 from search.searching import SearchQuery, search
 
 SIZES = (2_000, 16_000, 60_000, 500_000)
-"""Passages of each owner who is measured, as far as they are asked for."""
+"""The passages of each measured owner, up to the requested size."""
 UP_TO = 60_000
 NEIGHBOURS_PASSAGES = 800
-"""Of each of the others, as many as there are groups, so that no group is empty."""
+"""The passages of each other owner; there are as many as groups, so that no group is empty."""
 GROUPS = 8
 ROUNDS = 300
 RESAMPLES = 2_000
@@ -48,7 +48,7 @@ Milliseconds = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to search: through a connection of its own, as the owner whose number it is given or as somebody else."""
+    """A way to search: through a connection of its own, as the owner with a given number or with another log-in."""
 
     name: str
     wrapper: DatabaseWrapper
@@ -60,16 +60,17 @@ class Way:
         connections[DEFAULT_DB_ALIAS] = self.wrapper
         try:
             with self.identity(owner_id):
-                self.wrapper.ensure_connection()  # logging in is no part of a search
+                self.wrapper.ensure_connection()  # logging in is not part of a search
                 yield
         finally:
             connections[DEFAULT_DB_ALIAS] = usual
 
 
 def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int = ROUNDS) -> list[Figure]:
-    """Milliseconds of searches with and without policies, with one group and several; statements that lose an index.
+    """Return milliseconds of searches with and without policies, with one group and several, and statements without
+    index.
 
-    Fills the database and makes a copy of it, which is gone afterwards.
+    Fills the database and makes a copy of it, which is dropped afterwards.
     """
     space, maker = active_space(), TextMaker()
     owners = _fill(space, up_to, groups, maker)
@@ -95,7 +96,7 @@ def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int 
 
 
 def _fill(space: EmbeddingSpace, up_to: int, groups: int, maker: TextMaker) -> dict[int, User]:
-    """The owners by the number of their passages; the others stand beside them."""
+    """Create the owners by the number of their passages, and other owners with few."""
     vectors = VectorMaker(space.dimensions)
     fill = partial(fill_turns, space=space, maker=maker, vectors=vectors)
     owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
@@ -110,7 +111,7 @@ def _fill(space: EmbeddingSpace, up_to: int, groups: int, maker: TextMaker) -> d
 
 
 def _connection_to(database: str) -> DatabaseWrapper:
-    """A connection that stays open from one search to the next."""
+    """Return a connection that stays open from one search to the next."""
     values = connection.settings_dict
     options = {name: value for name, value in values["OPTIONS"].items() if name != "pool"}
     return DatabaseWrapper({**values, "NAME": database, "OPTIONS": options}, DEFAULT_DB_ALIAS)
@@ -137,13 +138,13 @@ def _compare(
 def _milliseconds(
     ways: tuple[Way, Way], owner: User, space: EmbeddingSpace, maker: TextMaker, rounds: int
 ) -> tuple[Milliseconds, int]:
-    """Of the searches of both ways (rounds, 2), and how often they found something else.
+    """Return milliseconds of the searches of both ways (rounds, 2), and how often their hits differed.
 
-    Both ask the same questions, whose vectors are known before.
+    Both ask the same questions, whose vectors are cached before.
     """
     times, differing = np.zeros((rounds, len(ways))), 0
     gc.collect()
-    gc.freeze()  # as a web process does when it has been loaded
+    gc.freeze()  # as a web process does once it is loaded
     for number in range(-2, rounds):  # the first to warm up
         text = maker.question()
         query_embedding(space, text, owner_id=owner.pk)
@@ -158,7 +159,7 @@ def _milliseconds(
 
 
 def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
-    """Milliseconds, and the turns that were found."""
+    """Return milliseconds, and the turns found."""
     started = time.perf_counter()
     hits = search(caller=owner, query=SearchQuery(text=text)).hits
     milliseconds = (time.perf_counter() - started) * 1000
@@ -166,7 +167,7 @@ def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
 
 
 def _interval(times: Milliseconds, share: float) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the ratio of both columns' percentiles; the same at every call."""
+    """Return the 95 % bootstrap interval of the ratio of both columns' percentiles; the same at each call."""
     drawn = times[np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))]
     found = np.percentile(drawn, share, axis=1)
     low, high = np.quantile(found[:, 0] / found[:, 1], [0.025, 0.975])
@@ -177,9 +178,9 @@ def _interval(times: Milliseconds, share: float) -> tuple[float, float]:
 
 
 def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:
-    """The statements of a search that read tables in whole under the policies alone, with those tables.
+    """Return the statements of a search that scan whole tables only under the policies, with those tables.
 
-    Another index is no loss: of two that cost nearly the same the planner takes now the one, now the other.
+    A different index is no loss: of two that cost nearly the same the planner takes either.
     """
     found = {}
     for statement, parameters in _statements_of_search(owner, question):

@@ -1,6 +1,6 @@
 """`manage.py bench scale`: search at 100,000 and, with `--passages 1000000`, a million synthetic passages.
 
-Three kinds of owners share the tables: a small one, a large one, and others that fill the rest.
+Three kinds of owners share the tables: a small one, a large one, and others with the rest.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ RECALL_AT = 20
 
 
 def bench_scale(passages: int) -> list[Figure]:
-    """Latencies, recall of the passage retriever through the index, and bytes per passage."""
+    """Return latencies, recall of the passage retriever through the index, and bytes per passage."""
     space = active_space()
     maker, vectors = TextMaker(), VectorMaker(space.dimensions)
     owners = _fill(space, passages, maker, vectors)
@@ -62,7 +62,7 @@ def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: Vecto
 
 
 def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
-    """The share of the twenty nearest passages' turns that the codes, and the index, find too."""
+    """Return the share of the turns of the twenty nearest passages that the codes, and the index, find too."""
     shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
@@ -76,7 +76,7 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
-    """The items of the passages that a statement finds, nearest first."""
+    """Return the items of the passages that a statement finds, nearest first."""
     query = PreparedQuery(owner.pk, QueryText(""), space=space).looked_up()
     found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
     ((sources, items, scores, *_),) = PendingQuery(*found).rows()
@@ -84,7 +84,7 @@ def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) ->
 
 
 def _bytes(space: EmbeddingSpace) -> list[Figure]:
-    """Bytes per passage of each table with its indexes; token vectors separately."""
+    """Return bytes per passage of each table with its indexes; token vectors separately."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
         table, indexes, codes, vectors, tokens = cursor.fetchone()

@@ -1,7 +1,7 @@
 """Synthetic archives for benchmarks: words drawn by Zipf's law, vectors around common topics.
 
-Vectors are copied straight into the tables that search reads, because embedding a million passages
-would take hours and the speed of search does not depend on what the vectors mean.
+Vectors are copied straight into the tables that search reads, because embedding a million passages would take hours and
+the speed of search does not depend on the meaning of vectors.
 """
 
 import json
@@ -47,7 +47,7 @@ COPY_END = b"\xff\xff"
 
 @lru_cache(maxsize=1)
 def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
-    """English words by falling frequency: those of the default model, whose vocabulary has that order."""
+    """Return English words by falling frequency: those of the default model, whose vocabulary has that order."""
     path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
     numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
     words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
@@ -66,14 +66,17 @@ class TextMaker:
         return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
 
     def question(self, words: int = 8) -> str:
-        """A typical query: most of its words are frequent, a quarter of them rare. At most 500 characters long."""
+        """Return a typical query: most of its words are frequent, a quarter of them rare.
+
+        At most 500 characters long.
+        """
         rare = self.random.choices(self.words[500:], k=words // 4)
         asked = " ".join([*rare, *self.text(words - len(rare))[:-1].split()])
         return asked[:MAX_QUERY_CHARS].strip()
 
 
 def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
-    """A coding agent's messages: question, tool call, tool output, answer."""
+    """Yield a coding agent's messages: question, tool call, tool output, answer."""
     for number in range(0, count, 4):
         yield MessageDraft("user", (TextPart(maker.text(15)),), source_key=f"{number}")
         call = ToolCallPart(f"t{number}", "Bash", {"command": maker.text(6)})
@@ -111,7 +114,7 @@ class VectorMaker:
 class TurnShape:
     """The size of a synthetic turn: a question, and an answer of some words in one message or in several.
 
-    Its passages are spread evenly over its messages, its own vector is that of some chunks.
+    Its passages are spread evenly over its messages; its own vector consists of some chunks.
     """
 
     passages: int = PASSAGES_PER_TURN
@@ -122,7 +125,7 @@ class TurnShape:
 
 SHORT_TURN = TurnShape()
 AGENTS_TURN = TurnShape(passages=24, answer_words=736, messages=24, chunks=6)
-"""As a coding agent's: each of its many messages says little."""
+"""The shape of a coding agent's turn: many messages with few words each."""
 
 
 def fill_turns(
@@ -157,7 +160,7 @@ def fill_turns(
 
 
 def _texts(maker: TextMaker, shape: TurnShape) -> list[str]:
-    """The texts of a turn's messages, of which the first is the question.
+    """Return the texts of a turn's messages, of which the first is the question.
 
     A turn of a single message has its answer in the index alone.
     """

@@ -92,7 +92,7 @@ def check_statistics() -> Iterator[Finding]:
 
 
 def check_groups() -> Iterator[Finding]:
-    """Where owners are spread over groups: every group like the others, and every owner in one."""
+    """Yield the defects of groups of owners: a group that differs from the others, and owners without a group."""
     for report in group_reports():
         for problem in report.problems:
             yield Finding(

@@ -8,7 +8,8 @@ from convmemory.core.config import config
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 GIB = 1024**3
-SHORT_BYTES = 5 * GIB  # an index build and a reembed need room beside what is there
+# An index build and a reembed need room in addition to the existing data.
+SHORT_BYTES = 5 * GIB
 FULL_BYTES = 1 * GIB
 
 

@@ -1,4 +1,4 @@
-"""Examines the whole installation, and repairs what can be repaired safely."""
+"""Examines the whole installation, and repairs defects that can be repaired safely."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -47,12 +47,12 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing to do, 1 warnings, 2 errors."""
+        """Return 0 for nothing to do, 1 for warnings, 2 for errors."""
         return int(max((finding.severity for finding in self.findings), default=Severity.NOTICE))
 
 
 def examine(areas: Sequence[Area] = AREAS) -> Report:
-    """Run every check. A check that fails to run is a finding, and the others still run."""
+    """Run all checks. A check that fails to run is a finding, and the others still run."""
     report = Report()
     for area in areas:
         report.facts[area.name] = [(name, masked(value)) for name, value in _facts(area)]
@@ -65,12 +65,12 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
 
 
 def fix(report: Report) -> Iterator[str]:
-    """Repair what can be repaired; says what was done, or why it failed."""
+    """Repair the findings that have a repair; yield what was done, or why it failed."""
     for finding in report.findings:
         if finding.fix is None:
             continue
         try:
-            with schema_owner():  # some change indexes
+            with schema_owner():  # some repairs change indexes
                 done = finding.fix()
             yield f"{finding.id}: {done}"
         except CANNOT_BE_EXAMINED as error:

@@ -1,4 +1,4 @@
-"""What the doctor reports: facts, and findings with a remedy each.
+"""The reports of the doctor: facts, and findings with a remedy each.
 
 An area is a module of this package: its facts are shown, its checks yield findings. A check only reads; a finding that
 can be repaired without loss has a `fix`.
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad a finding is; the exit code is that of the worst one. A notice requires no prompt action."""
+    """The severity of a finding; the exit code is that of the worst one. A notice requires no prompt action."""
 
     NOTICE = 0
     WARNING = 1
@@ -19,9 +19,9 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect. `id` is `area.what` and stays the same between versions.
+    """One defect. `id` is `area.defect` and stays the same between versions.
 
-    `fix` repairs it and says what it did; it is idempotent.
+    `fix` repairs it and returns a report; it is idempotent.
     """
 
     id: str
@@ -45,5 +45,5 @@ class Area:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Return a count with its noun: `1 row`, `2 rows`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

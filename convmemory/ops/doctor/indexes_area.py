@@ -19,7 +19,8 @@ from search.retrieval import plans
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
 OURS = "passage_codes_"
-PLANNED_PASSAGES = 1_000  # with fewer, statistics of tables that were just filled decide between equally quick plans
+# With fewer passages, the statistics of freshly filled tables decide between plans of equal speed.
+PLANNED_PASSAGES = 1_000
 
 
 def facts() -> Iterator[Fact]:

@@ -24,7 +24,7 @@ from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 
 ABANDONED = timedelta(hours=1)
 ENGLISH_ALONE = frozenset({(LOCAL, DEFAULT_MODEL)})
-"""Models, by provider and name, that know no other language; of most models nothing says what they know."""
+"""Models, by provider and name, that know English only; for most models it is unknown."""
 
 
 def facts() -> Iterator[Fact]:
@@ -49,7 +49,7 @@ def check_active_model() -> Iterator[Finding]:
 
 
 def check_reranker() -> Iterator[Finding]:
-    """Sends as many texts of as many characters as a search may, because endpoints limit both."""
+    """Send as many and as long texts as a search may, because endpoints limit both."""
     options = RerankOptions.from_settings()
     if options is None:
         return
@@ -111,8 +111,10 @@ def check_building() -> Iterator[Finding]:
 
 
 def check_languages() -> Iterator[Finding]:
-    """Counts only languages for which full text search has a stemmer: texts in scripts without spaces are not told
-    apart."""
+    """Yield a notice about owners whose texts are in languages that the model does not know.
+
+    Only languages with a stemmer count: texts in scripts without spaces are not distinguished.
+    """
     space = active_space()
     if (space.provider, space.model) not in ENGLISH_ALONE:
         return
@@ -144,7 +146,7 @@ def check_retired() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
-    """The existing files of the local spaces in use; `check_active_model` reports missing ones."""
+    """Yield the existing files of the local spaces in use; `check_active_model` reports missing ones."""
     in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True), provider=LOCAL)
     for space in in_use.order_by("pk"):
         try:
@@ -157,7 +159,7 @@ def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
 
 
 def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
-    """Empty if the model is the one that the space was embedded with; otherwise the name that it should have."""
+    """Return "" if the model is the one that the space was embedded with, otherwise the name that it should have."""
     if space.model == DEFAULT_MODEL:
         return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
     recipe = read_recipe(files.folder)
@@ -167,7 +169,7 @@ def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
 
 
 def _digest(files: ModelFiles) -> str:
-    """Always computed from the files: a cached digest would hide a change of a file."""
+    """Compute the digest from the files: a cached digest would hide a change of a file."""
     return fresh_digest(files.all_weights())
 
 

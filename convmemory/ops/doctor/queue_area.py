@@ -14,7 +14,8 @@ from convmemory.ops.models import SweepRun
 from convmemory.ops.observability.waiting import oldest_arrival, waiting_count
 from convmemory.ops.runtime import schedules
 
-OVERDUE = timedelta(minutes=5)  # the sweep runs every minute wherever a worker lives
+# The sweep runs every minute if a worker lives anywhere.
+OVERDUE = timedelta(minutes=5)
 WAITING = timedelta(minutes=15)
 RECENT = timedelta(days=1)
 

@@ -1,1 +1,1 @@
-"""Owners spread over groups: distributing a database, changing its tables, moving owners, and how the groups are."""
+"""Groups of owners: distributes a database, changes its tables, moves owners, and reports the state of the groups."""

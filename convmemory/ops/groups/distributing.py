@@ -1,9 +1,9 @@
-"""Spreads the owners of a database over groups, or adds groups to those that there are.
+"""Distributes the owners of a database over groups, or adds groups to existing ones.
 
-While everything is copied, the tables of owners can be read and not written. Each group is made in a transaction of
-its own under another name; the last transaction gives the groups their names and drops the tables that they were
-copied from. A run that is killed before leaves the database as it was, and the next one begins anew. If there are
-nodes, each group then moves to one (`nodes.py`); the next run finishes what a killed one left undone.
+While the rows are copied, the tables of owners can be read and not written. Each group is created in a transaction of
+its own under another name; the last transaction gives the groups their names and drops the tables that they were copied
+from. A run that is killed before leaves the database as it was, and the next one starts over. If there are nodes, each
+group then moves to one (`nodes.py`); the next run finishes the work of a killed one. See docs/adr/0072-owner-groups.md.
 """
 
 import heapq
@@ -26,28 +26,28 @@ from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, m
 MOST_GROUPS = 64
 IDS = "distributing_ids"
 OTHER_ORDERS = ("synchronize_seqscans", "enable_indexscan", "enable_nestloop", "enable_mergejoin")
-"""Ways to read a table that would not leave its rows in their order."""
+"""Plans that would not return a table's rows in their physical order."""
 
 Tell = Callable[[str], None]
 Link = psycopg.Connection
 
 
 class DistributionFailed(ConvMemoryError):
-    """What was copied is not what there was. The database is unchanged."""
+    """The copied rows differ from the original ones. The database is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How many owners each group has got, by its number, and the rows that were copied."""
+    """The number of owners of each group, by its number, and the number of copied rows."""
 
     owners: Mapping[int, int]
     rows: int = 0
 
 
 def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
-    """Spread all owners over `groups` groups; where there are some already, add empty ones up to that number.
+    """Distribute all owners over `groups` groups; if there are some already, add empty ones up to that number.
 
-    Raises: InvalidInput where the number is wrong or the database is in use, DistributionFailed.
+    Raises: InvalidInput if the number is wrong or the database is in use, DistributionFailed.
     """
     with own_link() as guard:
         found = layout.note_layout(guard)
@@ -148,7 +148,10 @@ def _copy_group(
 
 
 def _compare(maker: Link, found: Layout, tables: Sequence[str], groups: int) -> int:
-    """The rows of all groups together. Raises: DistributionFailed where they are not those that were copied."""
+    """Return the number of rows of all groups.
+
+    Raises: DistributionFailed if it differs from that of the original rows.
+    """
     rows = 0
     for table in tables:
         before = _count(maker, found.home, table)
@@ -196,7 +199,7 @@ def _draft(number: int) -> str:
 
 
 def _add_groups(guard: Link, found: Layout, numbers: range) -> Distribution:
-    """Empty groups, which new owners join; owners who have a group stay there until they are moved."""
+    """Create empty groups, which new owners join; existing owners stay in their groups until they are moved."""
     with guard.transaction():
         for number in numbers:
             make_group(

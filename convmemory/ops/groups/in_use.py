@@ -1,4 +1,4 @@
-"""Whether anybody else uses the database, for work that needs it alone."""
+"""Checks whether other connections use the database, for work that needs it alone."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ LEAVING_S = 5.0
 
 
 def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) -> None:
-    """Waits a moment for connections that are ending; `own` are the processes of this one's. Raises: InvalidInput."""
+    """Wait a moment for connections that are ending; `own` are processes of this program. Raises: InvalidInput."""
     known = [link.info.backend_pid, *own]
     statement = sql.SQL(load_sql("convmemory.ops.groups", "connections_of_others"))
     deadline = time.monotonic() + LEAVING_S

@@ -1,4 +1,4 @@
-"""Connections of the tables' owner beside those that Django manages, for work on the schemas themselves."""
+"""Connections of the tables' owner that Django does not manage, for work on the schemas themselves."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ LOCK_TIMEOUT = "30s"
 
 @contextmanager
 def own_link() -> Iterator[psycopg.Connection]:
-    """A connection with autocommit, whose search path is the server's; those of Django's are closed before."""
+    """Open a connection with autocommit and the server's search path; Django's connections are closed before."""
     with schema_owner():
         connection.ensure_connection()
         parameters = connection.get_connection_params()

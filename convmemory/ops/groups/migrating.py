@@ -1,4 +1,4 @@
-"""What changes of tables need where owners are spread over groups: see `manage.py migrate`."""
+"""Helps `manage.py migrate` change the tables of several groups of owners."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,23 +12,23 @@ from convmemory.core.sql import load_sql
 
 
 def is_up_to_date() -> bool:
-    """Whether the shared tables and every group have seen all migrations."""
+    """Return whether the shared tables and all groups have all migrations."""
     loader = MigrationLoader(connection, ignore_no_migrations=True)
     wanted = set(loader.disk_migrations or ())
     return not any(wanted - applied for applied in _applied(groups.layout().groups))
 
 
 def groups_behind(numbers: Sequence[int]) -> list[int]:
-    """Those of these groups that have not seen every migration which the shared tables have seen."""
+    """Return those of these groups that lack a migration which the shared tables have."""
     shared, *others = _applied(numbers)
     return [number for number, seen in zip(numbers, others, strict=True) if shared - seen]
 
 
 @contextmanager
 def without_tables_over_all() -> Iterator[None]:
-    """The tables over all groups are gone in the block, and made anew behind it: they bind the groups' columns.
+    """Drop the tables over all groups for the block, and recreate them afterwards: they depend on the groups' columns.
 
-    Killed in between they are missing, upon which whatever asks for them fails, and the next run makes them.
+    If the run is killed in between they are missing: work that needs them fails, and the next run creates them.
     """
     _run("drop_tables_over_all")
     yield
@@ -36,7 +36,7 @@ def without_tables_over_all() -> Iterator[None]:
 
 
 def make_missing_tables_over_all() -> None:
-    """Tables over all groups that are there stay as they are."""
+    """Create missing tables over all groups; existing ones stay as they are."""
     with transaction.atomic():
         for step in ("share_sequences", "make_tables_over_all", "grant_over_all"):
             _run(step)

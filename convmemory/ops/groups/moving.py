@@ -1,4 +1,4 @@
-"""Moves one owner, with everything that they keep, into another group; while nobody else uses the database."""
+"""Moves one owner with all rows into another group, while no other connection uses the database."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ Link = psycopg.Connection
 
 
 def move_owner(*, username: str, to: int) -> int:
-    """Move all rows of this person to group `to` in one transaction; how many.
+    """Move all rows of this owner to group `to` in one transaction; return their number.
 
-    Raises: NotFound for an unknown name, InvalidInput where there is no such group or the database is in use.
+    Raises: NotFound for an unknown name, InvalidInput if the group does not exist or the database is in use.
     """
     owner_id = User.objects.filter(username=username).values_list("pk", flat=True).first()
     if owner_id is None:
@@ -42,7 +42,7 @@ def move_owner(*, username: str, to: int) -> int:
 
 
 def _move_rows(link: Link, owner_id: int, tables: Sequence[str], source: str, target: str) -> int:
-    """Foreign keys are looked at when the transaction ends."""
+    """Move the rows; foreign keys are checked when the transaction ends."""
     run(link, "SET CONSTRAINTS ALL DEFERRED")
     copying, deleting = (sql.SQL(load_sql("convmemory.ops.groups", name)) for name in ("copy_owner", "delete_owner"))
     moved = 0

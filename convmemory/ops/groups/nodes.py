@@ -1,7 +1,8 @@
 """Moves groups to the nodes of a Citus cluster: each group lies on one node, the shared tables on the coordinator.
 
-A node has no shared tables, so foreign keys to them are dropped. It has whatever was created after the extension,
-including text search configurations, but functions are not marked as leakproof there.
+A node has no shared tables, so foreign keys to them are dropped. It has the objects that were created after the
+extension, including text search configurations, but functions are not marked as leakproof there. See
+docs/adr/0074-groups-on-nodes.md.
 """
 
 import json
@@ -20,14 +21,14 @@ Link = psycopg.Connection
 
 
 class NodeRefused(ConvMemoryError):
-    """A node refused a statement, or cannot work with these tables. Groups that were not moved are where they were."""
+    """A node refused a statement, or cannot work with these tables. Groups that were not moved stay where they were."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOnNode:
-    """A group and its node, as host:port; its passages as the planner estimates them, and its bytes.
+    """A group and its node, as host:port; its passages by the planner's estimate, and its bytes.
 
-    If the node does not answer, both are 0 and `trouble` says why.
+    If the node does not answer, both are 0 and `trouble` is the reason.
     """
 
     number: int
@@ -44,7 +45,7 @@ def has_nodes(link: Link) -> bool:
 
 
 def schemas_beside_nodes(link: Link) -> list[str]:
-    """The schemas of groups that still lie on the coordinator; none if there are no nodes."""
+    """Return the schemas of groups that still lie on the coordinator; none if there are no nodes."""
     if not has_nodes(link):
         return []
     return [
@@ -69,7 +70,7 @@ def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
 
 
 def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
-    """Where each of these groups lies."""
+    """Return the node of each of these groups."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.groups", "group_nodes"), [list(numbers)])
         return [_on_node(*row) for row in cursor.fetchall()]

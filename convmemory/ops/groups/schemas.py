@@ -1,7 +1,7 @@
-"""Makes the schema of a group: tables like those that are there, with their indexes, keys, policies and rights.
+"""Creates the schema of a group: tables like the existing ones, with their indexes, keys, policies and rights.
 
-The tables are made from the catalogue rather than by migrations, so that a group is to the letter what the others are;
-from then on migrations change each group, see `manage.py migrate`.
+The tables are created from the catalogue, not by migrations, so that a group equals the others exactly; from then on
+migrations change each group, see `manage.py migrate`. See docs/adr/0073-migrations-of-groups.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from psycopg import sql
 from convmemory.core.sql import load_sql
 
 MIGRATIONS = "django_migrations"
-LAST_BEFORE_ROWS = 2  # of the steps in `table_definitions`
+LAST_BEFORE_ROWS = 2  # of the steps of `table_definitions`
 ROW_SECURITY = ("apply_policies", "grant_rights")
 
 Link = psycopg.Connection
@@ -25,9 +25,9 @@ def run(link: Link, statement: str, values: Sequence[object] | Mapping[str, obje
 def make_group(
     link: Link, *, schema: str, tables: Sequence[str], source: str, home_path: str, fill: Callable[[], None]
 ) -> None:
-    """Make `schema` with tables like those in the schema `source`; `fill` copies rows before there are indexes.
+    """Create `schema` with tables like those in the schema `source`; `fill` copies rows before there are indexes.
 
-    Inside a transaction of `link`, whose search path is another afterwards.
+    Call it inside a transaction of `link`, whose search path is another afterwards.
     """
     identifier = sql.Identifier(schema)
     link.execute(sql.SQL("CREATE SCHEMA {}").format(identifier))
@@ -61,7 +61,7 @@ def columns_of(link: Link, table: str) -> sql.Composed:
 
 
 def make_tables_over_all(link: Link) -> None:
-    """The tables that stand for those of all groups, as far as they are missing, and the right to use them."""
+    """Create missing tables that represent those of all groups, and grant the rights to use them."""
     for step in ("make_tables_over_all", "grant_over_all"):
         run(link, load_sql("convmemory.core", step))
 

@@ -1,4 +1,4 @@
-"""How the groups of owners are: who belongs to them, how large they are, and what is wrong."""
+"""Reports on the groups of owners: their owners, their sizes, and their defects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well.
+    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty without defects.
 
-    `node` is the host and port of the node that holds the group; empty if there are no nodes.
+    `node` is the host and port of the group's node; empty if there are no nodes.
     """
 
     number: int
@@ -29,7 +29,7 @@ class GroupReport:
 
 
 def group_reports() -> list[GroupReport]:
-    """Every group in the order of their numbers; none where there is one."""
+    """Return a report on each group, in the order of their numbers; none if there is only one."""
     numbers = list(groups.layout().groups)
     if not numbers:
         return []
@@ -49,7 +49,7 @@ def group_reports() -> list[GroupReport]:
 
 
 def _at(place: GroupOnNode, report: GroupReport) -> GroupReport:
-    """The coordinator's report, completed by what the group's node says."""
+    """Complete the coordinator's report with the figures of the group's node."""
     trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
     return replace(
         report, passages=place.passages, size=place.size, node=place.node, problems=(*report.problems, *trouble)

@@ -1,4 +1,4 @@
-"""The geometry of the dashboard's charts: values in, coordinates and SVG paths out. Pure."""
+"""Computes the geometry of the dashboard's charts: values in, coordinates and SVG paths out. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class Bar:
 
 
 def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> LineChart | None:
-    """Lines from zero up; None if no series has a point."""
+    """Return lines from zero up; None if no series has a point."""
     points = [point for one in series for point in one.points]
     if not points:
         return None
@@ -86,13 +86,13 @@ def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> L
 
 
 def path_of(places: Sequence[Point]) -> str:
-    """An SVG path through the places; the line's round ends draw a single one as a dot."""
+    """Return an SVG path through the places; the line's round ends draw a single one as a dot."""
     text = " L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     return f"M{text}" + ("h0.01" if len(places) == 1 else "")
 
 
 def nice_ticks(top: float) -> list[float]:
-    """Round values from 0 to at least `top`."""
+    """Return round values from 0 to at least `top`."""
     if top <= 0:
         return [0.0, 1.0]
     rough = top / Y_TICKS
@@ -102,7 +102,7 @@ def nice_ticks(top: float) -> list[float]:
 
 
 def short_number(value: float) -> str:
-    """At most four characters: 950, 1.2k, 3.4M."""
+    """Return a number in at most four characters: 950, 1.2k, 3.4M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g}{unit}"
@@ -110,7 +110,7 @@ def short_number(value: float) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Bytes in a unit for people."""
+    """Return a size in bytes in a readable unit."""
     for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("kB", 1024)):
         if size_bytes >= size:
             return f"{size_bytes / size:.1f} {unit}"
@@ -118,12 +118,12 @@ def size_text(size_bytes: int) -> str:
 
 
 def bars(values: Sequence[tuple[str, float, str]], *, full: float) -> list[Bar]:
-    """Bars of (name, value, text) as shares of `full`."""
+    """Return bars of (name, value, text) as shares of `full`."""
     return [Bar(name, text, round(min(value / full, 1.0) * 100, 1) if full else 0.0) for name, value, text in values]
 
 
 def map_place(x: float, y: float) -> Point:
-    """The place on the map of a point from -1 to 1 on both axes, y upwards."""
+    """Return the place on the map of a point from -1 to 1 on both axes, y upwards."""
     reach = MAP_SIZE / 2 - MAP_MARGIN
     return round(MAP_SIZE / 2 + x * reach, 1), round(MAP_SIZE / 2 - y * reach, 1)
 
@@ -143,7 +143,7 @@ class MapLabel:
 
 
 def apart(labels: Sequence[MapLabel]) -> list[MapLabel]:
-    """The labels from top to bottom, inside the map, each moved down until it overlaps none before it."""
+    """Return the labels from top to bottom, inside the map, each moved down until it overlaps none before it."""
     placed: list[MapLabel] = []
     for label in sorted(labels, key=lambda each: (each.y, each.x)):
         margin = min(label.half_width + MAP_MARGIN, MAP_SIZE / 2)

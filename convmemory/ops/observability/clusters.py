@@ -1,7 +1,7 @@
-"""Labels the clusters of a map: groups its points by position, and finds the words typical of each group. Pure.
+"""Labels the clusters of a map: groups its points by position, and finds typical words of each group. Pure.
 
-Source: the words are weighed by their share in a group against their share everywhere, as in c-TF-IDF
-(Grootendorst 2022, BERTopic), counted by heading so that one heading cannot name a group.
+Source: the words are weighed by their share in a group against their share everywhere, as in c-TF-IDF (Grootendorst
+2022, BERTopic), counted by heading so that one heading cannot name a group.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Cluster:
 
 
 def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cluster]:
-    """The groups of the points at `places` (n, 2), the largest first, without groups that have no typical words.
+    """Return the groups of the points at `places` (n, 2), the largest first, without groups that have no typical words.
 
     The same points give the same groups. A few points have none.
     """
@@ -48,7 +48,7 @@ def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cl
 
 
 def _groups(places: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """The group of each point: k-means, starting from points far apart."""
+    """Return the group of each point by k-means, starting from points far apart."""
     centres = places[[int(np.square(places - places.mean(axis=0)).sum(axis=1).argmax())]]
     while len(centres) < count:
         centres = np.vstack([centres, places[_distances(places, centres).min(axis=1).argmax()]])
@@ -62,7 +62,7 @@ def _groups(places: NDArray[np.float64], count: int) -> NDArray[np.intp]:
 
 
 def _distances(places: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared, (points, centres)."""
+    """Return squared distances, (points, centres)."""
     return np.asarray(np.square(places[:, None, :] - centres[None, :, :]).sum(axis=2))
 
 

@@ -1,6 +1,6 @@
-"""What the dashboard shows: samples, hourly counts and sizes from the catalogue, as panels of charts and tables.
+"""The dashboard: samples, hourly counts and sizes from the catalogue, as panels of charts and tables.
 
-Every query reads a bounded number of rows, however large the archive is.
+Each query reads a bounded number of rows, however large the archive is.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ class Panel:
 
 
 def last_sample() -> IndexSample | None:
-    """The newest measurement of the index."""
+    """Return the newest measurement of the index."""
     return IndexSample.objects.order_by("-taken_at").first()
 
 
 def panels() -> list[Panel]:
-    """All panels, in the order in which they are shown."""
+    """Return all panels, in the order in which they are shown."""
     since = timezone.now() - timedelta(days=DAYS)
     samples = list(IndexSample.objects.filter(taken_at__gte=since).order_by("taken_at"))
     newest = samples[-1] if samples else None
@@ -55,7 +55,7 @@ def panels() -> list[Panel]:
 
 
 def coverage_panel(sample: IndexSample | None) -> Panel:
-    """The share of all turns that has a vector, for each space."""
+    """Return the share of all turns that has a vector, for each space."""
     spaces: list[dict[str, Any]] = sample.spaces if sample else []
     turns = sample.turns if sample else 0
     names = [f"{space['name']}{' (active)' if space['active'] else ''}" for space in spaces]
@@ -74,7 +74,7 @@ def coverage_panel(sample: IndexSample | None) -> Panel:
 
 
 def backlog_panel(samples: Sequence[IndexSample]) -> Panel:
-    """Waiting and failed items, over time."""
+    """Return the numbers of waiting and failed items over time."""
     series = [
         Series(name, [(sample.taken_at.timestamp(), float(getattr(sample, attribute))) for sample in samples])
         for name, attribute in (("turns waiting", "pending"), ("tasks queued", "queued"), ("turns failed", "failed"))
@@ -90,7 +90,7 @@ def backlog_panel(samples: Sequence[IndexSample]) -> Panel:
 
 
 def throughput_panel(since: datetime) -> Panel:
-    """Texts embedded per hour."""
+    """Return the number of texts embedded per hour."""
     measures = hourly("embedding", since=since)
     labels = sorted({measure.label for measure in measures})
     series = [
@@ -111,7 +111,7 @@ def throughput_panel(since: datetime) -> Panel:
 
 
 def latency_panel(since: datetime) -> Panel:
-    """The duration of searches, in milliseconds, by the hour."""
+    """Return the duration of searches, in milliseconds, by the hour."""
     by_hour: dict[datetime, list[int]] = {}
     for measure in hourly("search", since=since):
         buckets = by_hour.setdefault(hour_of(measure), [0] * (len(BOUNDS_S) + 1))
@@ -135,7 +135,7 @@ def latency_panel(since: datetime) -> Panel:
 
 
 def reasons_panel(sample: IndexSample | None) -> Panel:
-    """Why things failed."""
+    """Return the reasons of failures."""
     reasons: list[dict[str, Any]] = sample.reasons if sample else []
     values = [(f"{row['what']}: {row['reason']}", float(row["count"]), f"{row['count']:,}") for row in reasons]
     return Panel(
@@ -148,7 +148,7 @@ def reasons_panel(sample: IndexSample | None) -> Panel:
 
 
 def sizes_panel() -> Panel:
-    """The largest tables and indexes."""
+    """Return the largest tables and indexes."""
     with connection.cursor() as cursor:
         cursor.execute(
             load_sql("convmemory.ops.observability", "index_sizes"), {"limit": SIZES, "schemas": groups.schemas()}
@@ -170,7 +170,7 @@ def hour_of(measure: Any) -> datetime:
 
 
 def time_text(moment: float) -> str:
-    """Day and time of an axis label, in UTC."""
+    """Return day and time of an axis label, in UTC."""
     return f"{datetime.fromtimestamp(moment, UTC):%d %b %H:%M}"
 
 

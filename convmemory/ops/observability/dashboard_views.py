@@ -1,4 +1,4 @@
-"""The dashboard's pages in the admin: figures for staff, and, with a permission, the map of one person's turns."""
+"""The dashboard's pages in the admin: figures for staff, and, with a permission, the map of one user's turns."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ AGES = ("oldest third", "middle third", "newest third")
 
 
 def dashboard(request: HttpRequest) -> HttpResponse:
-    """Coverage, backlog, throughput, latency, failures and sizes."""
+    """Show coverage, backlog, throughput, latency, failures and sizes."""
     context = {
         **admin.site.each_context(request),
         "title": "Dashboard",
@@ -38,14 +38,14 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def measure_now(request: HttpRequest) -> HttpResponse:
-    """Ask a worker to measure the index."""
+    """Enqueue a measurement of the index."""
     enqueue_sample()
     messages.info(request, "A worker measures the index; load this page again in a moment.")
     return redirect("dashboard")
 
 
 def turn_map(request: HttpRequest) -> HttpResponse:
-    """The map of the turns of `?owner=`, by default the reader's."""
+    """Show the map of the turns of `?owner=`, by default the reader's."""
     name = request.GET.get("owner", "").strip() or request.user.get_username()
     owner = User.objects.filter(username=name).first()
     if owner is None:
@@ -65,7 +65,7 @@ def turn_map(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def compute_map(request: HttpRequest) -> HttpResponse:
-    """Ask a worker for a new map."""
+    """Enqueue the computation of a new map."""
     owner = User.objects.filter(username=request.POST.get("owner", "")).first()
     if owner is None or not may_read_content(reader=request.user, owner_id=owner.pk):
         raise PermissionDenied
@@ -75,7 +75,7 @@ def compute_map(request: HttpRequest) -> HttpResponse:
 
 
 def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
-    """The stored map of one person with links to the turns, for its template."""
+    """Return the stored map of one user with links to the turns, for its template."""
     found = TurnMap.objects.filter(owner=owner).select_related("space").first()
     points = shown_points(found) if found else []
     for number, point in enumerate(points):
@@ -83,13 +83,15 @@ def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
         point["age"] = number * len(AGES) // len(points)
         adapter = adapter_of(point["kind"])
         point["item_name"] = adapter.item_name
-        address = adapter.url if is_own else adapter.reading_url  # the product's page, or the admin's
+        address = (
+            adapter.url if is_own else adapter.reading_url
+        )  # the product's page for the owner, the admin's for others
         point["url"] = address(point["object"], point["item"])
     return {"turn_map": found, "points": points, "labels": labels_of(points), "size": MAP_SIZE, "ages": AGES}
 
 
 def labels_of(points: list[dict[str, Any]]) -> list[MapLabel]:
-    """The labels of the map's clusters, each at the centre of its cluster."""
+    """Return the labels of the map's clusters, each at the centre of its cluster."""
     places = np.array([(point["x"], point["y"]) for point in points], dtype=np.float64).reshape(-1, 2)
     found = clusters_of(places, [point["heading"] for point in points])
     return apart([MapLabel(" · ".join(each.words), *map_place(each.x, each.y), each.count) for each in found])

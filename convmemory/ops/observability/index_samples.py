@@ -1,6 +1,6 @@
-"""Measures the index of the whole installation, in a task, so that the dashboard need not scan tables.
+"""Measures the index of the whole installation in a task, so that the dashboard need not scan tables.
 
-Reads every app's tables, writes `IndexSample`.
+Reads all apps' tables, writes `IndexSample`.
 """
 
 import re
@@ -40,7 +40,7 @@ def take_sample() -> IndexSample:
 
 
 def failure_reasons() -> list[dict[str, Any]]:
-    """What failed and why: for the index by message, for tasks by the class of the error alone."""
+    """Return the failures with their reasons: for the index by message, for tasks by the class of the error alone."""
     found = [
         {"what": what, "reason": reason, "count": count}
         for what, reason, count in _rows("failure_reasons", {"limit": REASONS})
@@ -51,7 +51,7 @@ def failure_reasons() -> list[dict[str, Any]]:
 
 
 def error_kind(result: object) -> str:
-    """The class of a failed task's error, without its message, which can quote people's texts."""
+    """Return the class of a failed task's error, without its message, which can quote texts of users."""
     _, found, frames = str(result or "").rpartition("Traceback (most recent call last):\n")
     after_frames = next((line for line in frames.splitlines() if line and not line.startswith(" ")), "")
     name = ERROR_CLASS.match(after_frames) if found else None

@@ -1,8 +1,8 @@
-"""Counts and durations of the work of an installation's processes, in their shared database.
+"""Counts and times the work of an installation's processes, in their shared database.
 
 Each process adds up its measurements in memory; a thread adds them to `Measure` every `MEASURES_FLUSH_S` seconds, so
 that a search writes nothing. A process that is killed loses at most the measurements since then. Charts read `hourly`,
-`/metrics` reads `totals`.
+`/metrics` reads `totals`. See docs/adr/0017-metrics-from-the-database.md.
 """
 
 import logging
@@ -26,7 +26,7 @@ from convmemory.ops.models import Measure
 logger = logging.getLogger(__name__)
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
-"""Upper bounds of the buckets, in seconds; one more bucket holds what took longer."""
+"""Upper bounds of the buckets, in seconds; one more bucket is for longer durations."""
 
 KEPT_DAYS = 90
 FLUSH_AT_EXIT_PRIORITY = 10  # before the pools are closed
@@ -51,7 +51,7 @@ class _Sums:
 
 
 class _Pending:
-    """What this process has counted but not yet stored."""
+    """The counts of this process that are not stored yet."""
 
     def __init__(self) -> None:
         self.reset()
@@ -101,18 +101,18 @@ def flush() -> None:
 
 
 def totals() -> list[Measure]:
-    """The counts since the installation, by name and label."""
+    """Return the counts since the installation, by name and label."""
     return list(Measure.objects.filter(hour=None).order_by("name", "label"))
 
 
 def hourly(name: str, *, since: datetime, label: str | None = None) -> list[Measure]:
-    """The counts of each hour and label from `since` on, oldest first; hours without any have no row."""
+    """Return the counts of each hour and label from `since` on, oldest first; hours without any have no row."""
     rows = Measure.objects.filter(name=name, hour__gte=since)
     return list((rows if label is None else rows.filter(label=label)).order_by("hour", "label"))
 
 
 def quantile_s(buckets: Sequence[int], share: float) -> float | None:
-    """The duration that `share` of the counted ones did not exceed, interpolated; None if there are none."""
+    """Return the duration that `share` of the counts did not exceed, interpolated; None without counts."""
     wanted = sum(buckets) * share
     if not wanted:
         return None
@@ -125,7 +125,7 @@ def quantile_s(buckets: Sequence[int], share: float) -> float | None:
 
 
 def prune() -> int:
-    """Delete hourly counts too old for charts; returns how many rows."""
+    """Delete hourly counts too old for charts; return the number of rows."""
     deleted, _ = Measure.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
     return deleted
 

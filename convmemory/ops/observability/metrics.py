@@ -1,8 +1,8 @@
-"""The installation's figures in Prometheus' text format, computed on request.
+"""Computes the installation's figures in Prometheus' text format, on request.
 
-Any web process reports for all processes, because everything is read from the database: counts and durations from
-`Measure`, the queue's depth from its broker, coverage from the index's state. Names and labels come from the code;
-they contain nothing that a person wrote.
+Any web process reports for all processes, because all figures come from the database: counts and durations from
+`Measure`, the queue's depth from its broker, coverage from the index's state. Names and labels come from the code; they
+contain no text of a user.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from convmemory.ops.observability.waiting import oldest_arrival, waiting_count, 
 from search.indexing.status import count_index
 
 LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}
-"""What the label of each measured name is called; others are called `label`."""
+"""The name of the label of each measured name; others are called `label`."""
 
 WHAT = {
     "search": "Searches",
@@ -37,7 +37,7 @@ WHAT = {
 
 
 def metrics_text() -> bytes:
-    """All metrics, as Prometheus scrapes them."""
+    """Return all metrics in the format that Prometheus scrapes."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector())
     return generate_latest(registry)

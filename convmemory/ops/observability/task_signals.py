@@ -1,4 +1,4 @@
-"""Records every task that a worker runs: its id for the log, its duration and outcome for the counts."""
+"""Records each task that a worker runs: its id for the log, its duration and outcome for the counts."""
 
 import logging
 import time

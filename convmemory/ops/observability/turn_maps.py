@@ -1,4 +1,4 @@
-"""A map of one person's turns: their vectors projected on the two directions of largest variance (PCA).
+"""Computes a map of one user's turns: their vectors projected on the two directions of largest variance (PCA).
 
 Reads `ItemEmbedding`, writes one `TurnMap` row for the owner, which replaces the one before.
 """
@@ -19,7 +19,7 @@ DIGITS = 4
 
 
 def compute_map(*, owner_id: int) -> TurnMap | None:
-    """The owner's map in the active space, from a sample of `MAX_POINTS` turns; None if there are no turns."""
+    """Compute the owner's map in the active space from a sample of `MAX_POINTS` turns; return None without turns."""
     space = active_space()
     with connection.cursor() as cursor:
         parameters = {"owner": owner_id, "space": space.pk, "limit": MAX_POINTS}
@@ -41,7 +41,7 @@ def compute_map(*, owner_id: int) -> TurnMap | None:
 
 
 def principal_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
-    """Places (n, 2) from -1 to 1 along the two main directions of `vectors` (n, dim), and their share of the variance.
+    """Return places (n, 2) from -1 to 1 along the two main directions of `vectors` (n, dim), and their variance share.
 
     The same vectors give the same places: a direction's sign is chosen so that its largest component is positive.
     """
@@ -59,7 +59,9 @@ def principal_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], 
 
 
 def shown_points(turn_map: TurnMap) -> list[dict[str, Any]]:
-    """The map's points whose turns still exist, oldest first, with their questions; the caller checked the reader."""
+    """Return the map's points whose turns still exist, oldest first, with their questions; the caller checked the
+    reader.
+    """
     places = {(source, item): (x, y) for source, item, x, y in turn_map.points}
     parameters: dict[str, Any] = {
         "owner": turn_map.owner_id,

@@ -1,4 +1,4 @@
-"""The tasks waiting in the queue: those that run for people, and the installation's own."""
+"""Counts the waiting tasks of the queue: those of users, and the installation's own."""
 
 from datetime import datetime
 
@@ -11,17 +11,20 @@ from convmemory.core.fair_queue import tasks_in_work, waiting_tasks
 
 
 def waiting_count() -> int:
-    """How many tasks are waiting, including tickets. Raises: RedisError."""
+    """Return the number of waiting tasks, including tickets. Raises: RedisError."""
     return int(get_broker().queue_size()) + waiting_tasks().count()
 
 
 def working_count() -> int:
-    """How many tasks are in progress; with a queue on Redis, only those of people. Raises: RedisError."""
+    """Return the number of tasks in progress; with a queue on Redis, only those of users. Raises: RedisError."""
     return int(get_broker().lock_size() or 0) + tasks_in_work().count()
 
 
 def oldest_arrival() -> datetime | None:
-    """How long the oldest waiting task has been due; Redis records no arrival times of the installation's own tasks."""
+    """Return since when the oldest waiting task has been due.
+
+    Redis records no arrival times of the installation's own tasks.
+    """
     now = timezone.now()
     arrivals = [
         OrmQ.objects.filter(lock__lte=now).aggregate(at=Min("lock"))["at"],

@@ -1,4 +1,4 @@
-"""Zip files that are written for their owner alone, and that appear when they are whole."""
+"""Zip files that only their owner can read, and that appear when they are complete."""
 
 import zipfile
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ from convmemory.core.private_files import drop_drafts_of, written_whole
 
 @contextmanager
 def new_archive(path: Path, *, level: int | None = None) -> Iterator[zipfile.ZipFile]:
-    """An archive to fill in the block; behind it, it lies at `path`. Without a `level` nothing is compressed.
+    """Yield an archive to fill in the block, which appears at `path` afterwards; without a `level` it is not
+    compressed.
 
-    Raises: InvalidInput where the file exists or cannot be written.
+    Raises: InvalidInput if the file exists or cannot be written.
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")

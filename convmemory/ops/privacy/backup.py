@@ -34,11 +34,11 @@ VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
 WHAT_TO_DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-policies")
-"""Rights and policies are created again after a restore."""
+"""Options of pg_dump; rights and policies are created again after a restore."""
 
 
 class BackupFailed(ConvMemoryError):
-    """A PostgreSQL program failed or its output is incomplete; the message says why. Nothing was changed."""
+    """A PostgreSQL program failed or its output is incomplete; the message gives the reason. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class BackupReport:
 
 
 def back_up(*, path: Path) -> BackupReport:
-    """Write a backup to `path`, readable by its owner alone; it appears there when complete. The product may run
-    meanwhile.
+    """Write a backup to `path`, readable by its owner alone; it appears when complete.
 
-    Raises: InvalidInput if the file exists or the database is not the embedded one, BackupFailed.
+    The product may run meanwhile. Raises: InvalidInput if the file exists or the database is not the embedded one,
+    BackupFailed.
     """
     target = embedded_target()
     with new_archive(path) as archive, _snapshot(target) as (snapshot, facts):
@@ -66,7 +66,7 @@ def back_up(*, path: Path) -> BackupReport:
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """The manifest of a complete backup that this program can read. Raises: InvalidInput."""
+    """Return the manifest of a complete backup that this program can read. Raises: InvalidInput."""
     try:
         with zipfile.ZipFile(path) as archive:
             manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
@@ -97,20 +97,20 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def embedded_target() -> dict[str, Any]:
-    """How to connect to the embedded database. Raises: InvalidInput if it is another one."""
+    """Return how to connect to the embedded database. Raises: InvalidInput if it is another one."""
     if not connection.settings_dict.get("EMBEDDED_PATH"):
         raise InvalidInput(
             "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
             "and the folder MEDIA_ROOT, where the files of documents lie, with it."
         )
-    connection.ensure_connection()  # as whoever this process acts
+    connection.ensure_connection()  # with the log-in of this process
     params = connection.get_connection_params()
     return {name: params[name] for name in ("host", "port", "user", "dbname") if name in params}
 
 
 @contextlib.contextmanager
 def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A snapshot that pg_dump also reads, and the facts about it."""
+    """Yield a snapshot that pg_dump also reads, and the facts about it."""
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
@@ -140,7 +140,7 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
 
 
 def stored_paths(reader: psycopg.Connection) -> list[str]:
-    """The paths of documents' files and kept uploads; a database of an older version may have neither."""
+    """Return the paths of documents' files and kept uploads; a database of an older version may have neither."""
     found = note_layout(reader)
     tables = {name for _, name in _tables(reader, found)}
     if found.groups:
@@ -149,13 +149,13 @@ def stored_paths(reader: psycopg.Connection) -> list[str]:
 
 
 def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
-    """The paths of the files that these tables name, read along the reader's search path."""
+    """Return the paths of the files that these tables name, read along the reader's search path."""
     statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
-    """The number of rows of each table in a backup; a group's table is named with its schema."""
+    """Return the number of rows of each table in a backup; a group's table is named with its schema."""
     found = note_layout(reader)
     counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
@@ -171,7 +171,7 @@ def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
 
 
 def program(name: str, target: Mapping[str, Any]) -> list[str]:
-    """The command line of a PostgreSQL program that connects to the database."""
+    """Return the command line of a PostgreSQL program that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
     return [str(programs.binary(name)), *address, "--no-password"]
 
@@ -190,7 +190,7 @@ def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str
 
 @contextlib.contextmanager
 def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A running PostgreSQL program. Raises: BackupFailed with the end of its output if it fails."""
+    """Run a PostgreSQL program. Raises: BackupFailed with the end of its output if it fails."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, **pipes) as process:  # noqa: S603
         try:
             yield process

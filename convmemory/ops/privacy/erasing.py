@@ -1,7 +1,7 @@
-"""Erases a person: every row, vector, cache entry, session, key, task and file of theirs.
+"""Erases a user: all rows, vectors, cache entries, sessions, keys, tasks and files.
 
-The rows that belong to them are derived from the models (`ownership.py`). They are deleted in batches, each in its
-own transaction, the person's own row last: if a run is killed, running it again finishes the work.
+The user's rows are derived from the models (`ownership.py`). They are deleted in batches, each in its own transaction,
+the user's own row last: if a run is killed, the next one finishes the work. See docs/adr/0016-erasing-a-person.md.
 """
 
 import time
@@ -32,17 +32,17 @@ from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 BATCH = 5_000
 PASSES = 5
 LAST = (Erasure, OwnerGroup)
-"""What the next run needs to know goes with the person's own row."""
+"""Rows that a further run needs are deleted with the user's own row."""
 RESUME_AFTER = timedelta(minutes=10)
 
 
 class StillInUse(ConvMemoryError):
-    """New rows of the person keep arriving: something still writes for them. Stop it and erase again."""
+    """New rows of the user keep arriving: a process still writes for the user. Stop it and erase again."""
 
 
 @dataclass(slots=True)
 class Receipt:
-    """What one run deleted, by table or kind. `finished` is False if its time ran out before the end."""
+    """The numbers of rows and files that one run deleted. `finished` is False if its time ran out before the end."""
 
     username: str
     deleted: dict[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _OutOfTime(Exception):
 
 
 def user_to_erase(username: str) -> User:
-    """The person with that name, active or half erased. Raises: NotFound."""
+    """Return the user with that name, active or half erased. Raises: NotFound."""
     try:
         return User.objects.get(username=username)
     except User.DoesNotExist:
@@ -70,7 +70,7 @@ def user_to_erase(username: str) -> User:
 
 
 def shut_out(*, user: AbstractBaseUser) -> Receipt:
-    """Block the person's access by password, key and session, and record that the erasure has begun."""
+    """Block the user's access by password, key and session, and record that the erasure has begun."""
     receipt = Receipt(user.get_username())
     Erasure.objects.get_or_create(user_id=user.pk)
     User.objects.filter(pk=user.pk).update(is_active=False)
@@ -79,9 +79,9 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
 
 
 def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Receipt:
-    """Delete everything that belongs to the person; until `time.monotonic()` passes `deadline`.
+    """Delete all data of the user, until `time.monotonic()` passes `deadline`.
 
-    Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the person stays shut out then.
+    Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the user stays shut out then.
     """
     receipt = shut_out(user=user)
     try:
@@ -94,13 +94,13 @@ def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Rec
 
 
 def unfinished() -> list[int]:
-    """People whose erasure began a while ago and is not finished."""
+    """Return the users whose erasure began a while ago and is not finished."""
     begun = timezone.now() - RESUME_AFTER
     return list(Erasure.objects.filter(requested_at__lt=begun).values_list("user_id", flat=True))
 
 
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
-    """How many rows of each table belong to the person."""
+    """Return the number of the user's rows in each table."""
     counts = {}
     with beside(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
@@ -132,10 +132,10 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
                 receipt.add(person.name, _drop_person(person, owner_id))
                 if groups.layout().has_nodes:
                     _refuse_rows_left(tables, owner_id)
-                receipt.add("files", drop_files_of(owner_id))  # those written meanwhile
+                receipt.add("files", drop_files_of(owner_id))  # files written meanwhile
             return
         except IntegrityError:
-            continue  # a worker has just written for this person
+            continue  # a worker has just written for this user
     raise StillInUse("Rows of this person keep arriving: stop what writes them, then erase again.")
 
 
@@ -145,7 +145,7 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
-            if count and time.monotonic() > deadline:  # each run deletes something at least
+            if count and time.monotonic() > deadline:  # each run deletes at least one batch
                 raise _OutOfTime
 
 
@@ -163,9 +163,9 @@ def _drop_person(person: OwnedTable, owner_id: int) -> int:
 
 
 def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
-    """Does what a foreign key does elsewhere: tables on nodes have none to the accounts.
+    """Refuse to finish while tables on nodes have rows of the user: their foreign keys to accounts are dropped.
 
-    Raises: IntegrityError.
+    Raises: IntegrityError, as a foreign key does elsewhere.
     """
     with connection.cursor() as cursor:
         for table in tables:
@@ -189,7 +189,7 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
 
 
 def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
-    """Set a nullable reference to the person's rows to null, in the given rows of the model."""
+    """Set a nullable reference to the user's rows to null, in the given rows of the model."""
     target = next(table for table in owned_tables() if table.model is key.related_model)
     statement = load_sql("convmemory.ops.privacy", "clear_references").format(
         table=model._meta.db_table, column=key.column, rows=rows,
@@ -200,7 +200,7 @@ def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any
 
 
 def _drop_sessions(owner_id: int) -> int:
-    """Delete the person's sessions; the user is inside their signed data, so each has to be decoded."""
+    """Delete the user's sessions; the user is inside their signed data, so each has to be decoded."""
     mine = [
         session.pk
         for session in Session.objects.iterator(chunk_size=1_000)
@@ -211,7 +211,7 @@ def _drop_sessions(owner_id: int) -> int:
 
 
 def _drop_log_entries(owner_id: int) -> int:
-    """Entries of the admin's log about rows of the person; their text names the row."""
+    """Delete entries of the admin's log about rows of the user, whose text names the row; return their number."""
     dropped = 0
     for table in owned_tables():
         kind = ContentType.objects.filter(app_label=table.model._meta.app_label, model=table.model._meta.model_name)
@@ -228,7 +228,7 @@ def _drop_log_entries(owner_id: int) -> int:
 
 
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
-    """Delete the files that rows name, wherever they are."""
+    """Delete the files that rows name, wherever they are; return their number."""
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
         with connection.cursor() as cursor:

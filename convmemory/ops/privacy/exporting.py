@@ -1,8 +1,8 @@
-"""Everything that an installation stores about one person, as one zip archive that `import_conversations` reads.
+"""Exports all data that an installation stores about one user, as one zip archive that `import_conversations` reads.
 
 One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side cursors, so that
-memory use is constant. Credentials (passwords, hashes of keys, sessions) are left out. The format is described in
-docs/export-format.md.
+memory use is constant. Credentials (passwords, hashes of keys, sessions) are left out. docs/export-format.md describes
+the format.
 """
 
 import json
@@ -28,12 +28,12 @@ from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
 SECRETS = re.compile(r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$")
-"""Columns that are never exported, by their names."""
+"""Names of columns that are never exported."""
 
 ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
-"""Columns by table that can hold what belongs to somebody else: a title that an administrator has seen."""
+"""Columns, by table, that can contain data of another user: a title that an administrator has seen."""
 
-# The reader walks these side by side, so they stand in the order of the conversations.
+# The reader reads these in parallel, so they are all in the order of the conversations.
 ORDERS = {
     "conversations_conversation": "id",
     "conversations_message": "conversation_id, position",
@@ -51,7 +51,7 @@ class ExportReport:
 
 
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
-    """Write the person's archive to `path`, readable by its owner alone. It appears there when complete.
+    """Write the user's archive to `path`, readable by its owner alone. It appears there when complete.
 
     Raises: InvalidInput if the file exists or cannot be written.
     """
@@ -59,7 +59,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     with beside(user.pk), _snapshot(), new_archive(path, level=6) as archive:
         for table in sorted(owned_tables(), key=lambda table: table.name):
             rows[table.name] = _write_table(archive, table, user.pk)
-        # The files of documents go under the names that their rows hold.
+        # Documents' files get the names that their rows contain.
         for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
             if document_storage().exists(place):
                 archive.write(document_storage().path(place), f"files/{place}")

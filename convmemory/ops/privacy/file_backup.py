@@ -1,6 +1,6 @@
 """The files of documents and kept uploads in a backup: each is named by its digest, which verifies it.
 
-A backup can come from anywhere: other names are refused, and no name becomes part of a path.
+A backup can come from any source: other names are refused, and no name becomes part of a path.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from convmemory.documents.storage import document_storage, place_of
 
 FOLDER = "files/"
 STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
-"""By table, the statement that says where the files of its rows lie."""
+"""The statement, by table, that returns the paths of its rows' files."""
 CHUNK_BYTES = 1024 * 1024
 MAX_OWNER_DIGITS = 19
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
-    """Add the stored files to the archive; returns how many.
+    """Add the stored files to the archive; return their number.
 
     Files deleted meanwhile are left out, and so are damaged ones, with which the backup could not be restored.
     """
@@ -45,7 +45,7 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
 
 def verify_files(archive: zipfile.ZipFile) -> None:
-    """Raises: InvalidInput if a file belongs to nobody, or does not match the digest in its name."""
+    """Verify the files. Raises: InvalidInput if a file has another name, or does not match the digest in it."""
     for place, entry in _files_of(archive):
         digest = hashlib.sha256()
         with archive.open(entry) as file:
@@ -56,7 +56,7 @@ def verify_files(archive: zipfile.ZipFile) -> None:
 
 
 def restore_files(archive: zipfile.ZipFile) -> list[str]:
-    """Store the archive's files beside the existing ones, all or none; returns the places of the new ones.
+    """Store the archive's files next to the existing ones, all or none; return the paths of the new ones.
 
     Raises: OSError.
     """
@@ -96,7 +96,7 @@ def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]
 
 
 def _is_place(place: str) -> bool:
-    """Whether `place_of` or `kept_place` could have produced it."""
+    """Return whether `place_of` or `kept_place` could have produced this path."""
     owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
     is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
     is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")

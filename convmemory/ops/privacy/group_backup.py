@@ -1,7 +1,8 @@
-"""Backups of one group of owners: its rows by table, as COPY writes them, and the files of its owners.
+"""Backups of one group of owners: its rows by table, in the format of COPY, and the files of its owners.
 
-Unlike a backup of the whole database it holds no statements, so that nothing in it can run, and it works on an external
-server, too. It is taken back into the database that it is from, beside whatever the other groups hold by then.
+Unlike a backup of the whole database it contains no statements, so that none of it can run, and it works on an external
+server too. It can only be restored into its own database; the rows of other groups stay. See
+docs/adr/0075-backups-of-groups.md.
 """
 
 import hashlib
@@ -29,15 +30,16 @@ from convmemory.ops.privacy.backup import CHUNK_BYTES, MANIFEST, BackupFailed, B
 FORMAT = "convmemory-group-backup"
 VERSION = 1
 ROWS = "rows/"
-COMPRESSION = 1  # vectors hardly get smaller, texts do
+# The lowest level: vectors hardly shrink at any, and texts already do at this one.
+COMPRESSION = 1
 
 Link = psycopg.Connection
 
 
 def back_up_group(*, group: int, path: Path) -> BackupReport:
-    """Write a backup of one group to `path`, for its owner alone. The product may run meanwhile.
+    """Write a backup of one group to `path`, readable by its owner alone. The product may run meanwhile.
 
-    Raises: InvalidInput where there is no such group, or the file exists or cannot be written.
+    Raises: InvalidInput if the group does not exist, or the file exists or cannot be written.
     """
     with own_link() as link, new_archive(path, level=COMPRESSION) as archive, link.transaction():
         run(link, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -58,7 +60,7 @@ def back_up_group(*, group: int, path: Path) -> BackupReport:
 
 
 def is_group_backup(path: Path) -> bool:
-    """Whether the file says that it is one."""
+    """Return whether the file's manifest says that it is one."""
     try:
         return bool(_manifest(path)["format"] == FORMAT)
     except (OSError, zipfile.BadZipFile, EOFError, KeyError, ValueError, TypeError, NotImplementedError):
@@ -66,10 +68,10 @@ def is_group_backup(path: Path) -> bool:
 
 
 def restore_group(*, path: Path) -> BackupReport:
-    """Give the owners in a backup the rows that they had then, and no others; all of it or nothing.
+    """Replace the rows of the owners in a backup by those of the backup, in one transaction.
 
-    Raises: InvalidInput where the backup is damaged, where the database has other migrations, owners or groups than it
-    had, or is in use; BackupFailed.
+    Raises: InvalidInput if the backup is damaged, if the database has other migrations, owners or groups than it had,
+    or is in use; BackupFailed.
     """
     facts = _verified(path)
     with own_link() as link:
@@ -91,7 +93,7 @@ def _work_in(link: Link, found: Layout, group: int) -> None:
 
 
 def _write_rows(link: Link, archive: zipfile.ZipFile, table: str) -> dict[str, Any]:
-    """Add the rows of a table; how many there are, their columns and their digest."""
+    """Add the rows of a table; return their number, their columns and their digest."""
     columns, digest = columns_of(link, table), hashlib.sha256()
     copying = _statement("copy_rows_out", table, columns=columns)
     with archive.open(ROWS + table, "w", force_zip64=True) as file, link.cursor() as cursor:
@@ -103,7 +105,7 @@ def _write_rows(link: Link, archive: zipfile.ZipFile, table: str) -> dict[str, A
 
 
 def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
-    """Put the backup's rows and files in the place of what its owners have; the files that are new."""
+    """Replace the owners' rows and files by those of the backup; return the new files."""
     owners = [owner_id for owner_id, _ in facts["owners"]]
     run(link, "SET CONSTRAINTS ALL DEFERRED")
     for table in facts["tables"]:
@@ -117,7 +119,7 @@ def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
                         rows.write(data)
                 copied = cursor.rowcount
             found = link.execute(_statement("count_of_owners", table), [owners]).fetchone()
-            if found is None or not found[0] == copied == said["rows"]:  # no row of anybody else
+            if found is None or not found[0] == copied == said["rows"]:  # no row of another owner
                 raise BackupFailed(f"{table} does not hold the rows of the backup. Nothing was changed.")
         _check_keys(link)
         return set(file_backup.restore_files(archive))
@@ -128,7 +130,7 @@ def _statement(name: str, table: str, **parts: sql.Composable) -> sql.Composed:
 
 
 def _files(link: Link) -> list[str]:
-    """Of the group, whose tables are looked at."""
+    """Return the files of the group on the search path."""
     return paths_along(link, grouped_tables())
 
 
@@ -140,11 +142,11 @@ def _check_keys(link: Link) -> None:
         raise BackupFailed(f"The rows name what is gone by now: {reason}. Nothing was changed.") from error
 
 
-# --- what a backup says of itself -----------------------------------------------------------------
+# --- the manifest -----------------------------------------------------------------
 
 
 def _verified(path: Path) -> dict[str, Any]:
-    """What the backup says of itself, where it is whole. Raises: InvalidInput."""
+    """Return the manifest of a complete backup. Raises: InvalidInput."""
     try:
         facts = _manifest(path)
         if facts["version"] != VERSION:
@@ -168,7 +170,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def _refuse_others(link: Link, facts: dict[str, Any]) -> None:
-    """Raises: InvalidInput where the rows would not fit into the tables, or belong to others than then."""
+    """Refuse rows that would not fit into the tables, or whose owners left the group. Raises: InvalidInput."""
     tables = {table: columns_of(link, table).as_string(link) for table in grouped_tables()}
     said = {table: values["columns"] for table, values in facts["tables"].items()}
     if tables != said or _migrations(link) != facts["migrations"]:

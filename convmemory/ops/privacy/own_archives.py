@@ -1,7 +1,7 @@
-"""Archives of everything that people request on the settings page: written in the background, kept for a while.
+"""Archives of everything that users request on the settings page: written in the background, kept for a while.
 
-One at a time for each person, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's
-user alone, for `KEPT`, and is deleted with the person.
+One at a time for each user, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's user
+alone, for `KEPT`, and is deleted with the user.
 """
 
 import secrets
@@ -24,9 +24,9 @@ WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
 
 
 def request_archive(*, owner: User) -> OwnArchive:
-    """A row that waits for a worker; the caller enqueues it. The person's failed ones are forgotten.
+    """Create a row that waits for a worker, and delete the owner's failed ones; the caller enqueues it.
 
-    Raises: InvalidInput while one is being written, or if the person has as many as are kept.
+    Raises: InvalidInput while one is being written, or if the owner has as many as are kept.
     """
     own = OwnArchive.objects.filter(owner_id=owner.pk)
     if own.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
@@ -40,12 +40,12 @@ def request_archive(*, owner: User) -> OwnArchive:
 
 
 def archives_of(*, owner: User) -> list[OwnArchive]:
-    """The person's archives, newest first."""
+    """Return the owner's archives, newest first."""
     return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk"))
 
 
 def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
-    """Raises: NotFound."""
+    """Return the owner's archive. Raises: NotFound."""
     found = OwnArchive.objects.filter(owner_id=owner.pk, pk=archive_id).first()
     if found is None:
         raise NotFound(f"There is no archive {archive_id}.")
@@ -53,7 +53,7 @@ def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
 
 
 def write_archive(*, owner_id: int, archive_id: int) -> str:
-    """Write the archive; returns its state afterwards, "" if somebody else has written or removed it."""
+    """Write the archive; return its state afterwards, "" if it was written or removed meanwhile."""
     row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
     if row is None:
         return ""
@@ -67,7 +67,7 @@ def write_archive(*, owner_id: int, archive_id: int) -> str:
         return _end(row, OwnArchive.State.FAILED, error=str(error))
     state = _end(row, OwnArchive.State.DONE, file=place, size=size)
     if not state:
-        path.unlink(missing_ok=True)  # the person, or the archive, went meanwhile
+        path.unlink(missing_ok=True)  # the user, or the archive, was deleted meanwhile
     return state
 
 
@@ -82,7 +82,7 @@ def remove_archive(*, owner: User, archive_id: int) -> None:
 
 
 def remove_old() -> int:
-    """Delete the expired archives; returns how many."""
+    """Delete the expired archives; return their number."""
     old = list(OwnArchive.objects.filter(created_at__lt=timezone.now() - KEPT))
     for row in old:
         _remove(row)

@@ -1,8 +1,8 @@
-"""Which rows of which tables belong to a person, derived from the models' foreign keys.
+"""Derives from the models' foreign keys which rows of which tables belong to a user.
 
-A table belongs to people if it has a cascading foreign key to the user, which nearly all call `owner`. Nothing is
-listed by name, so a new model with an owner is exported and erased from the day it is added. Tables without such a
-key must be named in `SHARED`; tests check both.
+A table belongs to users if it has a cascading foreign key to the user, which nearly all call `owner`. No table is
+listed by name, so a new model with an owner is exported and erased from its first day. Tables without such a key must
+be named in `SHARED`; tests check both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,14 +31,14 @@ SHARED = {
     "sign_in.PasswordFailures": "counts under keyed hashes, gone a day after the last wrong password",
     "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
 }
-"""Models that no foreign key ties to a person, and why that is right or who takes care of it."""
+"""Models without a foreign key to a user, with the reason or the module that handles them."""
 
 Foreign = models.ForeignKey[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedTable:
-    """A table with people's rows. `condition` selects those of one person, with the parameter `%(owner)s`."""
+    """A table with users' rows. `condition` selects those of one user, with the parameter `%(owner)s`."""
 
     model: type[models.Model]
     name: str
@@ -55,14 +55,14 @@ def user_model() -> type[models.Model]:
 
 
 def all_models() -> list[type[models.Model]]:
-    """Every model with a table of its own."""
+    """Return all models with a table of their own."""
     found = apps.get_models(include_auto_created=True)
     return [model for model in found if model._meta.managed and not model._meta.proxy]
 
 
 @cache
 def owned_tables() -> tuple[OwnedTable, ...]:
-    """The tables with people's rows, referencing ones before referenced ones; the user's own is the last."""
+    """Return the tables with users' rows, referencing ones before referenced ones; the user's own is the last."""
     owned = {user_model(), *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
@@ -74,20 +74,21 @@ def owned_tables() -> tuple[OwnedTable, ...]:
 
 @cache
 def owned_by_name() -> dict[str, OwnedTable]:
-    """The tables by their models' lower-case names, as used in arguments called `<name>_id`."""
+    """Return the tables by their models' lower-case names, as used in arguments called `<name>_id`."""
     return {table.model._meta.model_name or "": table for table in owned_tables()}
 
 
 def foreign_keys(model: type[models.Model]) -> list[Foreign]:
-    """The model's foreign keys and one-to-one fields."""
+    """Return the model's foreign keys and one-to-one fields."""
     return [field for field in _fields(model) if isinstance(field, models.ForeignKey)]
 
 
 def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Model], Foreign, str]]:
-    """Nullable foreign keys to set to null before rows of `tables` can be deleted, and in which rows ("TRUE": in all).
+    """Return nullable foreign keys to set to null before rows of `tables` are deleted, with a condition on the rows.
 
-    They are those of tables that are not owned, of a table to itself, and of a table whose rows are deleted after the
-    row that they name; and those of other people's rows that only mention the person.
+    The condition is "TRUE" for all rows. They are the keys of tables that are not owned, of a table to itself, and of a
+    table whose rows are deleted after the row that they name; and those of other users' rows that only mention the
+    user.
     """
     place = {table.model: number for number, table in enumerate(tables)}
     found: list[tuple[type[models.Model], Foreign, str]] = []
@@ -104,17 +105,17 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:
-    """Foreign keys to the user, whose deletion cascades to this row."""
+    """Return foreign keys to the user, whose deletion cascades to this row."""
     return [field for field in foreign_keys(model) if _target(field) is user_model() and not _outlives(field)]
 
 
 def _outlives(field: Foreign) -> bool:
-    """Whether the row stays when the row that it names is deleted."""
+    """Return whether the row stays when the row that it names is deleted."""
     return field.remote_field.on_delete in (models.SET_NULL, models.SET_DEFAULT)
 
 
 def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]]) -> set[type[models.Model]]:
-    """The owned models whose rows cannot outlive the row of `model` that they name: they are deleted first."""
+    """Return the owned models whose rows must be deleted before the row of `model` that they name."""
     return {
         other
         for other in owned

@@ -1,7 +1,7 @@
 """Restores a backup of the embedded database and of its files.
 
-A restore fills a new database, compares the rows with the manifest's, and only then renames it to the old one's name:
-all of it or nothing. It does not trust the dump (`safe_restore.py`).
+A restore fills a new database, compares the rows with the manifest's, and only then renames it to the old one's name,
+so that it succeeds completely or changes nothing. It does not trust the dump (`safe_restore.py`).
 """
 
 import contextlib
@@ -39,13 +39,13 @@ from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database
 
 LEAVING_S = 5.0
 AT_ONCE = 500
-"""Tables and indexes that one transaction makes; it holds a lock on each, and those of many groups are too many."""
+"""Tables and indexes per transaction: each takes a lock, and those of many groups exceed a server's lock table."""
 
 
 def restore(*, path: Path, force: bool = False) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
 
-    Raises: InvalidInput if the backup is damaged, newer than this program or contains what could run code, if the
+    Raises: InvalidInput if the backup is damaged, newer than this program or contains executable objects, if the
     database has accounts and `force` is not given, or if the product is running; BackupFailed.
     """
     target = embedded_target()
@@ -87,7 +87,7 @@ def _paths_in(target: Mapping[str, Any]) -> frozenset[str]:
 
 @contextlib.contextmanager
 def _files_restored(path: Path) -> Iterator[None]:
-    """Store the backup's files beside the existing ones; remove them again if the block fails."""
+    """Store the backup's files next to the existing ones; remove them again if the block fails."""
     try:
         with zipfile.ZipFile(path) as archive:
             new = file_backup.restore_files(archive)
@@ -123,7 +123,7 @@ def _feed(command: list[str], path: Path) -> None:
         running(command, stdin=subprocess.PIPE) as process,
     ):
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message says why not
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message gives the reason
             while chunk := file.read(CHUNK_BYTES):
                 process.stdin.write(chunk)
 
@@ -142,7 +142,7 @@ def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
     deadline = time.monotonic() + LEAVING_S
     statement = sql.SQL(load_sql("convmemory.ops.privacy", "other_connections"))
     while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
-        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
+        time.sleep(0.1)  # a connection closed a moment ago may still be ending
     if row and row[0]:
         raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
 

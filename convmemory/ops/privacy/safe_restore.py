@@ -1,4 +1,4 @@
-"""Limits what a dump may do: a backup can come from anywhere, and restoring one executes its contents.
+"""Limits the effects of a dump: a backup can come from any source, and restoring one executes its contents.
 
 Only tables, sequences, constraints, indexes, rows and the schemas of owner groups are restored, by a role that may do
 nothing but own the new database. A dump can define a function call for a table; so the contents of the new database are
@@ -22,9 +22,9 @@ RESTORED = frozenset({
     "FK CONSTRAINT", "INDEX", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY",
 })  # fmt: skip
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
-"""Entries that need a superuser; `new_database` has made what they name."""
+"""Entries that need a superuser; `new_database` has created these objects."""
 MADE_AFTER = ("convmemory_owner_of_key(", "convmemory_waiting_tasks(", "convmemory_knows_address(")
-"""Functions that a dump holds and that are never restored: `core/postgres/row_security.py` creates them."""
+"""Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
@@ -33,13 +33,13 @@ CALLED = frozenset({
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
 _ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|every_group|group_[1-9][0-9]{0,3}|-) (.*)")
-_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # and who owned it
+_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # with its owner
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
 
 def entries_to_restore(listing: str) -> str:
-    """The lines of `pg_restore --list` to restore. Raises: InvalidInput if one is of another kind."""
+    """Return the lines of `pg_restore --list` to restore. Raises: InvalidInput if one is of another kind."""
     kept = []
     for line in listing.splitlines():
         if not line.strip() or line.startswith(";"):
@@ -55,7 +55,7 @@ def entries_to_restore(listing: str) -> str:
 
 @contextmanager
 def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
-    """A role that can log in and nothing else; it must own nothing when the block ends."""
+    """Yield a role that can log in and nothing else; it must own nothing when the block ends."""
     role = sql.Identifier(ROLE)
     admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
     admin.execute(sql.SQL(load_sql("convmemory.ops.privacy", "create_restoring_role")).format(role))
@@ -66,7 +66,7 @@ def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
 
 
 def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str, role: str) -> None:
-    """An empty database owned by the role, with the extension that only a superuser can create."""
+    """Create an empty database owned by the role, with the extension that only a superuser can create."""
     create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(role))
     admin.execute(create)
     with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
@@ -74,7 +74,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:
-    """Make the program the owner of the restored database. Raises: InvalidInput if it contains what could run code."""
+    """Make the program the owner of the restored database. Raises: InvalidInput if it contains executable objects."""
     with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
         foreign = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "foreign_objects"))).fetchall()
         expressions = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "expressions"))).fetchall()

@@ -1,4 +1,4 @@
-"""The files outside the database: deleting all of one person's, and those that no row names (orphans).
+"""The files outside the database: deletes all files of one user, and files that no row names (orphans).
 
 `roots()` lists the folders, each with a subfolder for every owner. A process that was killed between storing a file and
 creating its row, or after deleting the row, leaves an orphan. The sweep deletes orphans that are older than
@@ -33,16 +33,16 @@ from convmemory.documents.storage import document_storage
 
 ORPHANED_AFTER = timedelta(hours=1)
 MAX_EXAMINED = 50_000
-"""Files that one sweep examines, in random order, so that later sweeps come to the others."""
+"""The number of files that one sweep examines, in random order, so that later sweeps reach the others."""
 BATCH = 500
 OWNER = re.compile("[0-9]{1,18}")
-OLD_UPLOAD = re.compile("[0-9a-f]{32}")  # an upload of a version that had no folders for owners
+OLD_UPLOAD = re.compile("[0-9a-f]{32}")  # an upload of an older version, which had no folders for owners
 
 logger = logging.getLogger(__name__)
 
 
 class FilesLeft(ConvMemoryError):
-    """Files of the person cannot be deleted; the message names the reason."""
+    """Files of the user cannot be deleted; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +57,25 @@ class Root:
         return Path(self.storage.location) / self.kind
 
     def owner_of(self, path: Path) -> int:
-        """The owner of a file by its folder; `NO_OWNER` for an upload of an older version."""
+        """Return the owner of a file by its folder; `NO_OWNER` for an upload of an older version."""
         owner = path.relative_to(self.folder).parts[0]
         return int(owner) if path.parent != self.folder else NO_OWNER
 
     def name_in_row(self, path: Path) -> str:
-        """The name by which a row refers to the file; for a picture of a page, the name of its document."""
+        """Return the name by which a row refers to the file; for a picture of a page, the name of its document."""
         parts = path.relative_to(self.storage.location).parts
         is_picture = self.kind == "pictures" and path.suffix != DRAFT_SUFFIX
         return "/".join(("documents", *parts[1:4]) if is_picture else parts)
 
 
 def roots() -> list[Root]:
-    """The folders of people's files."""
+    """Return the folders of users' files."""
     media, kinds = document_storage(), ("documents", "pictures", "uploads", "archives")
     return [*(Root(kind, media) for kind in kinds), Root("", upload_storage())]
 
 
 def drop_files_of(owner_id: int) -> int:
-    """Delete the person's folders with everything in them, and their work folders; returns how many files there were.
+    """Delete the user's folders with all files in them, and work folders; return the number of files.
 
     Raises: FilesLeft.
     """
@@ -95,7 +95,10 @@ def drop_files_of(owner_id: int) -> int:
 
 
 def find_orphans(*, older_than: timedelta = ORPHANED_AFTER) -> list[tuple[Root, Path]]:
-    """Files without a row, of at most `MAX_EXAMINED` files. Reads everybody's rows, so it needs maintenance."""
+    """Return files without a row, of at most `MAX_EXAMINED` files.
+
+    Reads all owners' rows, so it must run as maintenance.
+    """
     if acting.current().login is acting.Login.APP:
         raise RuntimeError("Orphans are looked for with the rows of all people in view: run this as maintenance.")
     begun = MigrationRecorder(connection).migration_qs.aggregate(at=Min("applied"))["at"]
@@ -110,11 +113,11 @@ def find_orphans(*, older_than: timedelta = ORPHANED_AFTER) -> list[tuple[Root, 
 
 
 def sweep_orphans(*, older_than: timedelta = ORPHANED_AFTER) -> int:
-    """Delete files without a row; returns how many, and logs how many of each kind."""
+    """Delete files without a row; return their number, and log how many of each kind."""
     counts: dict[str, int] = {}
     for root, path in find_orphans(older_than=older_than):
         try:
-            if path.stat().st_mtime < _limit(older_than):  # an upload of the same file marks it as in use
+            if path.stat().st_mtime < _limit(older_than):  # an upload of the same file touches it
                 path.unlink()
                 kind = root.kind or "waiting uploads"
                 counts[kind] = counts.get(kind, 0) + 1
@@ -136,13 +139,14 @@ def _modified(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except FileNotFoundError:
-        return 0.0  # gone meanwhile
+        return 0.0  # deleted meanwhile
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files in the owners' folders, in random order of folders; and those that older versions stored above them.
+    """Yield the files in the owners' folders, in random order of folders; and files that older versions stored above
+    them.
 
-    Nothing else is touched: a setting may name a folder that holds more.
+    Other files are not touched: a setting may name a folder with files of other programs.
     """
     entries = list(folder.iterdir()) if folder.is_dir() else []
     yield from (entry for entry in entries if OLD_UPLOAD.fullmatch(entry.name) and entry.is_file())
@@ -155,7 +159,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _named(storage: PrivateStorage, names: Collection[str], *, owners: Collection[int]) -> set[str]:
-    """Those of the names that a row of one of these owners has in a file field of this storage."""
+    """Return the names that a row of one of these owners has in a file field of this storage."""
     return {
         name
         for model in apps.get_models()

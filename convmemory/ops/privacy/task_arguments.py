@@ -1,7 +1,7 @@
-"""Which people's rows a task names in its arguments, judging by the names of its function's parameters.
+"""Finds which users' rows a task names in its arguments, by the names of its function's parameters.
 
-`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history still contain
-about somebody; a test checks that every task's parameters are understood.
+`conversation_id` means a conversation, `owner_id` a user. Used to find the entries about a user in the queue and its
+history; a test checks that all tasks' parameters are understood.
 """
 
 import inspect
@@ -23,7 +23,7 @@ from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
 
 PERSONS = ("owner", "user", "caller")
 NAMED_ELSEWHERE = frozenset({"space_id"})
-"""Parameters that name no row of a person."""
+"""Parameters that name no row of a user."""
 
 BATCH = 1_000
 
@@ -37,7 +37,7 @@ class NamedRow:
 
 
 def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[NamedRow]:
-    """The rows that a call of this function with these arguments concerns."""
+    """Return the rows that a call of this function with these arguments concerns."""
     found = find_task(func) if isinstance(func, str) else func
     if found is None:
         return []
@@ -55,7 +55,7 @@ def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapp
 
 
 def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
-    """The people whose rows a call concerns; a call that names the people themselves is the installation's own."""
+    """Return the owners of the rows that a call concerns; none for a call that names the users themselves."""
     found: set[int] = set()
     for row in named_rows(func, args, kwargs):
         if hasattr(row.table.model, "owner"):
@@ -64,7 +64,7 @@ def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) ->
 
 
 def table_of_parameter(name: str) -> OwnedTable | None:
-    """The table whose rows a parameter called `<name>_id` or `<name>_ids` names."""
+    """Return the table whose rows a parameter called `<name>_id` or `<name>_ids` names."""
     stem = name.removesuffix("s").removesuffix("_id")
     if stem == name.removesuffix("s") or name in NAMED_ELSEWHERE:
         return None
@@ -77,7 +77,7 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 
 
 def drop_queued(owner_id: int) -> int:
-    """Remove tasks from the queue that name rows of this person, or deleted rows; returns how many."""
+    """Remove tasks from the queue that name rows of this user, or deleted rows; return their number."""
     dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
     broker = get_broker()
     if isinstance(broker, Redis):
@@ -92,9 +92,9 @@ def drop_queued(owner_id: int) -> int:
 
 
 def drop_finished(owner_id: int) -> int:
-    """Delete finished and failed tasks that name rows of this person, or deleted rows; returns how many.
+    """Delete finished and failed tasks that name rows of this user, or deleted rows; return their number.
 
-    Tasks with unreadable arguments are deleted too: they may name the person.
+    Tasks with unreadable arguments are deleted too: they may name the user.
     """
     dropped = 0
     for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):
@@ -108,12 +108,12 @@ def _unpacked(payload: str) -> list[NamedRow]:
     try:
         task = SignedPackage.loads(payload)
     except (BadSignature, TypeError):
-        return []  # of another installation on the same Redis
+        return []  # a task of another installation on the same Redis
     return named_rows(task["func"], task.get("args", ()), task.get("kwargs", {}))
 
 
 def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
-    """The keys of those calls that name a row of the person, or one that no longer exists."""
+    """Return the keys of the calls that name a row of the user, or one that no longer exists."""
     by_table: dict[OwnedTable, set[int]] = {}
     for _, rows in calls:
         for row in rows:

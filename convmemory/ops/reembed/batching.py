@@ -1,7 +1,7 @@
 """`manage.py reembed --batch`: embeds a whole archive with a provider's Batch API, into the cache of vectors.
 
 Submitted batches are recorded in rows, so that a killed run resumes waiting for them. The ordinary run afterwards finds
-the vectors in the cache and computes what is missing: failures, and what arrived meanwhile.
+the vectors in the cache and computes missing ones: failures, and texts that arrived meanwhile.
 """
 
 import time
@@ -28,7 +28,8 @@ Tell = Callable[[str], None]
 
 
 def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell: Tell) -> int:
-    """Embed what these sources lack in batches, and wait for the results; returns how many vectors were stored.
+    """Embed the missing texts of these sources in batches, and wait for the results; return the number of stored
+    vectors.
 
     If the provider has no such API, says so and does nothing. Raises: EmbedderUnavailable.
     """
@@ -53,7 +54,7 @@ def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
 
 
 def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
-    """Rows whose batch was being submitted when the run died: found again by their mark, or deleted."""
+    """Find batches by their mark that were being submitted when a run died, or delete their rows."""
     for row in _waiting(space):
         if row.remote_id:
             continue
@@ -74,7 +75,7 @@ def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int
 
 
 def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Owners with distinct texts of theirs, by hash, as many as fit one batch."""
+    """Yield owners with distinct texts, by hash, as many as fit one batch."""
     held: dict[str, str] = {}
     size, owner_id = 0, 0
     for source in Source.objects.filter(pk__in=source_ids).order_by("owner_id", "pk").iterator():
@@ -91,7 +92,7 @@ def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple
 
 
 def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
-    """Wait until every batch is over, and store its vectors; returns how many."""
+    """Wait until all batches are over, and store their vectors; return their number."""
     taken = 0
     while rows := _waiting(space):
         for row in rows:
@@ -122,5 +123,5 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
 
 
 def _is_hash(name: str) -> bool:
-    """Whether it is a name in our format: results are another server's text."""
+    """Return whether it is a name in our format: results are another server's text."""
     return len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")

@@ -1,4 +1,4 @@
-"""The steps of a change of model: build the space beside the active one, build its index, switch."""
+"""The steps of a change of model: build the new space while the old one is active, build its index, switch."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class ReembedFailed(ConvMemoryError):
 def refresh(
     space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
-    """Embed what is missing, stale or failed in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
+    """Embed missing, stale or failed items in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
     totals = Totals()
     _embed(select_active(space, selection, defects), space, totals, workers, show)
     return totals
@@ -34,7 +34,7 @@ def refresh(
 def build(
     space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
-    """Embed a part of the archive in a space beside the active one, without a switch. Raises: like `change_over`."""
+    """Embed a part of the archive in a space that is not active, without a switch. Raises: like `change_over`."""
     start_building(space)
     totals = Totals()
     _embed(select_building(space, selection, defects), space, totals, workers, show)
@@ -42,7 +42,7 @@ def build(
 
 
 def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell: Tell) -> Totals:
-    """Build `space` until it contains everything that the active one does, then switch to it.
+    """Build `space` until it contains all items of the active one, then switch to it.
 
     Raises:
         InvalidInput: another space is being built.

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from convmemory.core.background import step_back
 
-SLICE_S = 20.0  # a long source reports this often how far it is
+# A long source reports its progress this often.
+SLICE_S = 20.0
 PARENT_POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of one step for one source. `unavailable` says why the model cannot be used at all."""
+    """The outcome of one step for one source. `unavailable` is the reason if the model cannot be used at all."""
 
     finished: bool
     items: int = 0
@@ -25,7 +26,7 @@ class StepResult:
 
 
 def prepare(parent_pid: int) -> None:
-    """Set up the process; it ends when its parent is killed, and leaves Ctrl-C to the parent."""
+    """Set up the process: it ends when its parent is killed, and leaves Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
     step_back()
@@ -51,7 +52,7 @@ def step(space_id: int, source_id: int) -> StepResult:
     try:
         space = EmbeddingSpace.objects.get(pk=space_id)
         owner_id = Source.objects.values_list("owner_id", flat=True).filter(pk=source_id).first()
-        if owner_id is None:  # deleted meanwhile
+        if owner_id is None:  # the source was deleted meanwhile
             return StepResult(finished=True)
         with beside(owner_id):
             if space.is_active:

@@ -16,9 +16,9 @@ NO_SPACE = -1
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`texts` and `tokens` are upper limits: equal or cached texts cost nothing.
+    """An estimate; `texts` and `tokens` are upper limits: equal or cached texts cost nothing.
 
-    `tokens` were counted by the model of the active space; `unknown_items` have no rows to count from.
+    The model of the active space counted `tokens`; `unknown_items` have no rows to count from.
     """
 
     sources: int
@@ -33,7 +33,10 @@ class Estimate:
 
 
 def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, active: EmbeddingSpace) -> Estimate:
-    """For sources (ids with their numbers of items) in `target`, which may not exist yet. One query."""
+    """Estimate the work for sources (ids with their numbers of items) in `target`, which may not exist yet.
+
+    One query.
+    """
     parameters: dict[str, Any] = {
         "sources": list(sources),
         "target": target.pk if target else NO_SPACE,
@@ -47,7 +50,7 @@ def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, activ
 
 
 def estimate_lines(found: Estimate, options: EmbeddingOptions) -> list[str]:
-    """The estimate as sentences."""
+    """Return the estimate as sentences."""
     lines = [f"{found.sources:,} sources, {found.items:,} items to embed."]
     if found.known_items:
         lines.append(

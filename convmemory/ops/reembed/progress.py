@@ -1,4 +1,4 @@
-"""A progress line: bar, count, rate and time left. Pure except for the clock that it is given."""
+"""A progress line: bar, count, rate and time left. Pure except for the clock passed to it."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ class ReembedProgress:
     """Counts items against a total; the rate is that of this run."""
 
     def __init__(self, total: int, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds."""
+        """Start counting; `clock` returns seconds."""
         self.total = total
         self.done = 0
         self._clock = clock
@@ -28,7 +28,7 @@ class ReembedProgress:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s` or `2 h 5 min`."""
+    """Return a duration as `45 s`, `3 min 20 s` or `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

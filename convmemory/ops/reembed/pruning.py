@@ -1,4 +1,4 @@
-"""Deletes the rows of retired spaces in batches, so that no transaction is long and nothing is lost if it is killed."""
+"""Deletes the rows of retired spaces in batches, so that no transaction is long and a killed run loses no work."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.vector_index import drop_passage_index
 
 BATCH = 5_000
-GRACE_S = 60  # a search that began before the switch still reads the old space
+# A search that began before the switch still reads the old space (ADR 15).
+GRACE_S = 60
 
 
 def retired_spaces() -> list[EmbeddingSpace]:
-    """Spaces that are neither active nor being built."""
+    """Return spaces that are neither active nor being built."""
     return list(EmbeddingSpace.objects.filter(is_active=False, is_building=False).order_by("pk"))
 
 
 def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> int:
-    """Delete every row and the index of a retired space, then the space itself; returns how many rows there were.
+    """Delete all rows and the index of a retired space, then the space itself; return the number of rows.
 
-    Raises:
-        InvalidInput: the space is active or being built.
+    Raises: InvalidInput if the space is active or being built.
     """
     if not any(space.pk == retired.pk for retired in retired_spaces()):
         raise InvalidInput(f"{space} is in use and cannot be pruned.")
@@ -35,13 +35,13 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
         wait(left_s)
     drop_passage_index(space)
     deleted = sum(_delete_rows(model, field, space) for model, field in rows_of_spaces())
-    with in_group(groups.every_group()[0]):  # Django deletes rows of the space once more, which takes real tables
+    with in_group(groups.every_group()[0]):  # Django deletes rows of the space again, which takes real tables
         EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
     return deleted
 
 
 def rows_of_spaces() -> Iterator[tuple[type[models.Model], str]]:
-    """Every model whose rows are deleted with their space, and the name of the field."""
+    """Yield each model whose rows are deleted with their space, and the name of the field."""
     for model in apps.get_models():
         for field in model._meta.concrete_fields:
             remote = field.remote_field

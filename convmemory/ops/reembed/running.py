@@ -1,6 +1,6 @@
-"""Embeds many sources in several processes, with bounded work in flight; nothing is lost if any of them dies.
+"""Embeds many sources in several processes, with bounded work in flight; no stored work is lost if one of them dies.
 
-A process stores what it has embedded batch by batch, so the next run continues from the rows.
+A process stores its vectors batch by batch, so the next run continues from the rows.
 """
 
 import multiprocessing
@@ -17,9 +17,9 @@ from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.reembed.child import StepResult, prepare, step
 
-WINDOW = 2  # steps handed out in advance, per worker
+WINDOW = 2  # steps submitted in advance, per worker
 HELD_PAUSE_S = 0.2
-HELD_ATTEMPTS = 50  # how often a source is tried that another process is at
+HELD_ATTEMPTS = 50  # attempts at a source that another process is indexing
 
 Submit = Callable[[int, int], "Future[StepResult]"]
 
@@ -33,7 +33,7 @@ class WorkerDied(ConvMemoryError):
 
 @dataclass(slots=True)
 class Totals:
-    """What a run did. `computed` counts texts that the model was asked for; `errors` are by source."""
+    """The totals of a run. `computed` counts texts that the model embedded; `errors` are by source."""
 
     sources: int = 0
     items: int = 0
@@ -59,11 +59,11 @@ def embed_all(
     workers: int,
     on_progress: Callable[[int], None],
 ) -> None:
-    """Embed the sources (ids with their numbers of items) in `space`; `on_progress` gets items done.
+    """Embed the sources (ids with their numbers of items) in `space`; `on_progress` receives the number of items done.
 
     Raises:
-        EmbedderUnavailable: the model cannot be used now; what was embedded stays.
-        WorkerDied: likewise.
+        EmbedderUnavailable: the model cannot be used now; stored vectors stay.
+        WorkerDied: a worker process ended; stored vectors stay.
     """
     with _submitter(workers) as submit:
         try:
@@ -102,7 +102,7 @@ def _feed(
 
 
 def _may_go_on(source_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
-    """Whether to try on: always after a slice, a bounded number of times where another process holds it."""
+    """Return whether to retry: always after a slice, a bounded number of times if another process holds the source."""
     if result.items or result.computed:
         return True
     held[source_id] = held.get(source_id, 0) + 1
@@ -115,7 +115,7 @@ def _may_go_on(source_id: int, result: StepResult, held: dict[int, int], totals:
 
 @contextmanager
 def _submitter(workers: int) -> Iterator[Submit]:
-    """A way to have a step done: here and now with one worker, else in processes of their own."""
+    """Yield a function that runs a step: in this process with one worker, otherwise in processes of their own."""
     if workers <= 1:
         yield _now
         return

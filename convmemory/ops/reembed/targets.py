@@ -14,19 +14,17 @@ from convmemory.embeddings.options import LOCAL, OPENAI, EmbeddingOptions
 from convmemory.embeddings.spaces import open_embedder
 
 PROBE = "A short sentence."
-BITS = 8  # codes of token vectors are stored in whole bytes
+BITS = 8  # codes of token vectors take whole bytes
 
 
 def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:
-    """The model given by the command's options; omitted options take the settings' values.
+    """Return the model given by the command's options; omitted options take the settings' values.
 
-    `model` is a name, or the folder or the graph (`.onnx`) of a local model.
-
-    Raises:
-        InvalidInput: the options contradict each other.
+    `model` is a name, or the folder or the graph (`.onnx`) of a local model. Raises: InvalidInput if the options
+    contradict each other.
     """
     settings = EmbeddingOptions.from_settings()
-    # A name like `BAAI/bge-m3`, of a model behind an endpoint, is no path.
+    # A name like `BAAI/bge-m3`, of a model behind an endpoint, is not a path.
     is_path = bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).exists())
     folder = Path(model).expanduser().resolve() if is_path else None
     provider = provider or _provider_of(model, folder, base_url, settings)
@@ -50,7 +48,7 @@ def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, 
 
 
 def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embedder:
-    """The target's embedder, tried with one sentence, so that an impossible run does not begin.
+    """Return the target's embedder, tried with one sentence, so that an impossible run does not begin.
 
     Raises:
         InvalidInput: its dimensions differ from the requested ones, or cannot be stored.
@@ -69,7 +67,7 @@ def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embed
 
 
 def settings_for(space: EmbeddingSpace) -> list[str]:
-    """The environment variables that would configure the model of `space`."""
+    """Return the environment variables that would configure the model of `space`."""
     if space.provider == LOCAL:
         lines = [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
         if space.model == DEFAULT_MODEL:

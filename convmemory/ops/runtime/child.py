@@ -1,4 +1,4 @@
-"""Runs a command that gets TERM if the supervisor dies suddenly (on Linux; elsewhere it just runs).
+"""Runs a command that gets TERM if the supervisor dies suddenly (on Linux only).
 
 The supervisor starts this file as `python -I -S child.py SUPERVISOR_PID PROGRAM ARGUMENT...`; it imports nothing of
 convmemory and replaces itself with the program.
@@ -17,7 +17,7 @@ def main() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != supervisor:  # it died before the kernel was told
+    if os.getppid() != supervisor:  # the supervisor died before the call above
         sys.exit(1)
     os.execv(program[0], program)  # noqa: S606
 

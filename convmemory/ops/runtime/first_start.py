@@ -1,7 +1,7 @@
 """Sets up a new installation: an administrator and the sample conversations.
 
-The account is created at once, so that its password can be shown. The samples are loaded by the worker's preparation;
-a marker file under VAR_DIR records that this is still to be done, even after a crash.
+The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a marker
+file under VAR_DIR records until then that they are missing, even after a crash.
 """
 
 import secrets
@@ -16,7 +16,7 @@ ADMIN_NAME = "admin"
 
 
 def create_admin(var_folder: Path) -> str | None:
-    """The new administrator's password if there was no user at all, else None."""
+    """Create an administrator if there is no user; return the password, otherwise None."""
     with transaction.atomic():
         if User.objects.exists():
             return None
@@ -27,7 +27,7 @@ def create_admin(var_folder: Path) -> str | None:
 
 
 def load_pending_samples(var_folder: Path) -> int:
-    """Load the sample conversations if this installation still lacks them; returns how many."""
+    """Load the sample conversations if this installation still lacks them; return their number."""
     marker = _marker(var_folder)
     if not marker.exists():
         return 0

@@ -1,7 +1,7 @@
 """One `manage.py up` per data folder: the lock, the record of its processes, and cleaning up after a killed one.
 
-Writes `<VAR_DIR>/up.lock` (locked as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the address,
-and each process with its start time, so that a reused process id is not mistaken for it).
+Writes `<VAR_DIR>/up.lock` (locked as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the URL, and
+each process with its start time, so that a reused process id is not mistaken for it).
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class ProcessMark:
         return cls(pid, psutil.Process(pid).create_time())
 
     def exists(self) -> bool:
-        """Whether this process exists, including as a zombie that its parent has not collected."""
+        """Return whether this process exists, including as a zombie that its parent has not collected."""
         try:
             started = psutil.Process(self.pid).create_time()
         except psutil.NoSuchProcess:
@@ -47,7 +47,7 @@ class ProcessMark:
         return bool(abs(started - self.create_time) < START_TIME_TOLERANCE_S)
 
     def left_behind(self) -> list[psutil.Process]:
-        """The living processes of the session that it leads; none if its number now belongs to another."""
+        """Return the living processes of the session that it leads; none if its number now belongs to another."""
         if psutil.pid_exists(self.pid) and not self.exists():
             return []
         return session_members(self.pid)
@@ -62,7 +62,7 @@ class Instance:
 
     @classmethod
     def acquire(cls, folder: Path) -> "Instance":
-        """Raises: AlreadyRunning."""
+        """Take the lock of the folder. Raises: AlreadyRunning."""
         private_folder(folder)
         lock_fd = os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -77,7 +77,7 @@ class Instance:
         return cls(folder, lock_fd)
 
     def stop_leftovers(self) -> int:
-        """End the processes of an earlier `up` that was killed; returns how many there were."""
+        """End the processes of an earlier `up` that was killed; return their number."""
         marks = [ProcessMark(**mark) for mark in _read(self._record_path).get("children", {}).values()]
         leftovers = [process for mark in marks for process in mark.left_behind()]
         for mark in marks:
@@ -91,7 +91,7 @@ class Instance:
         return len(leftovers)
 
     def record(self, address: str, children: Mapping[str, int]) -> None:
-        """Write down the running processes."""
+        """Write the record of the running processes."""
         marks = {}
         for name, pid in children.items():
             with contextlib.suppress(psutil.NoSuchProcess):

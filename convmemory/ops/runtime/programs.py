@@ -17,9 +17,9 @@ def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
 def web_command(host: str, port: int) -> list[str]:
     """Return the command for uvicorn with `WEB_WORKERS` processes.
 
-    It trusts `X-Forwarded-For` of configured proxies only, not of this machine as by default: anybody on it could claim
-    any address. It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests
-    itself.
+    It trusts `X-Forwarded-For` of configured proxies only, not of this machine as by default: any local process could
+    claim any address. It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and
+    requests itself.
     """
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
     if proxies := config.forwarded_allow_ips:

@@ -34,7 +34,7 @@ def ensure_schedules() -> None:
 
 
 def enqueue_sweep() -> None:
-    """Look for missed work now, rather than at the next minute; several workers that start at once ask once."""
+    """Enqueue the sweep now, before the next minute; several workers that start at once enqueue it once."""
     with transaction.atomic():
         list(Schedule.objects.select_for_update().filter(func=SWEEP))
         enqueue(SWEEP, group="sweep")

@@ -1,7 +1,7 @@
-"""Counts what each person has stored again, from the sums of conversations, documents and kept uploads.
+"""Recounts the stored bytes of each owner, from the sums of conversations, documents and kept uploads.
 
-The sums of owners are kept in the transactions that store and delete (`storage_quota.py`). This finds what bypassed
-them: rows of an older version, which have no sum yet, and rows that an administrator or a restore changed.
+Transactions that store and delete maintain the owners' sums (`storage_quota.py`). This finds rows that bypassed them:
+those of an older version, which have no sum yet, and those that an administrator or a restore changed.
 """
 
 import time
@@ -17,8 +17,7 @@ MAX_S = 20.0
 
 
 def reconcile_storage() -> int:
-    """Count uncounted rows, for `MAX_S` at most, then every owner's sum; returns how many sums were missing or
-    wrong."""
+    """Count uncounted rows, for `MAX_S` at most, then each owner's sum; return how many sums were missing or wrong."""
     counted: int = _count_uncounted(time.monotonic() + MAX_S)
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
@@ -40,10 +39,10 @@ def _count_uncounted(deadline: float) -> int:
 
 
 def _reconcile(owner_id: int) -> bool:
-    """Set the owner's sum; returns whether it was wrong.
+    """Set the owner's sum; return whether it was wrong.
 
-    The row is locked first. Whoever stores something changes the row last, so that the sum is taken either before or
-    after all of that.
+    The row is locked first. A transaction that stores data changes the row last, so that the sum is taken either before
+    or after all of its data.
     """
     with transaction.atomic():
         StoredUse.objects.get_or_create(owner_id=owner_id)

@@ -1,8 +1,8 @@
 """Keeps a set of processes running: prefixes their output, restarts them with back-off, stops them within seconds.
 
 One thread, one loop over the children's pipes and a wake-up socket for signals. Each child leads a session of its own,
-so that Ctrl-C reaches the supervisor alone and the children of a dead child can be found. Knows nothing of Django or of
-what the children do.
+so that Ctrl-C reaches the supervisor alone and the children of a dead child can be found. It does not depend on Django
+or on what the children do.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class ChildSpec:
 
 
 class Backoff:
-    """How long to wait before a restart: twice as long each time, short again after a stable run."""
+    """Computes the delay before a restart: twice as long each time, short again after a stable run."""
 
     def __init__(self, *, first_s: float = 0.5, longest_s: float = 30.0, stable_s: float = 30.0) -> None:
         self.first_s, self.longest_s, self.stable_s = first_s, longest_s, stable_s
@@ -83,7 +83,7 @@ class _Child:
 
 
 class Supervisor:
-    """Runs `specs` until a stop signal; `run` returns when every child and its children have ended.
+    """Runs `specs` until a stop signal; `run` returns when all children and their children have ended.
 
     `write` takes one line of output. `on_start` receives the process numbers after each start. `watch` is called every
     `watch_s` seconds.
@@ -163,7 +163,7 @@ class Supervisor:
         self._on_start({running.spec.name: process.pid for running, process in self._running()})
 
     def _read(self, child: _Child, process: subprocess.Popen[bytes]) -> bool:
-        """Passes on what the child wrote; False when there is nothing more for now."""
+        """Write the child's output; return False when there is no more for now."""
         assert process.stdout is not None
         chunk: bytes | None = process.stdout.read(READ_BYTES)  # None: nothing yet; empty: the end
         for line in child.lines.feed(chunk or b""):
@@ -177,7 +177,7 @@ class Supervisor:
             self._selector.unregister(process.stdout)
 
     def _bury(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
-        """Cleans up after a child that ended (its own children, its last output), and schedules its restart."""
+        """Clean up after a child that ended (its own children, its last output), and schedule its restart."""
         _kill_session(process.pid)
         while self._read(child, process):
             pass
@@ -213,7 +213,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Stop signals set a flag, and every signal (including a child's death) wakes the loop."""
+        """Install handlers: stop signals set a flag, and each signal (including a child's death) wakes the loop."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self._stopping = True
@@ -242,7 +242,7 @@ def _how(status: int) -> str:
 
 
 def kill_tree(pid: int) -> None:
-    """Kills a process, all its descendants and whatever is left of its session."""
+    """Kill a process, all its descendants and the rest of its session."""
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         for process in [*root.children(recursive=True), root]:
@@ -252,7 +252,7 @@ def kill_tree(pid: int) -> None:
 
 
 def session_members(leader: int) -> list[psutil.Process]:
-    """The living processes of the session that `leader` started, even if the leader is dead."""
+    """Return the living processes of the session that `leader` started, even if the leader is dead."""
     members = []
     for process in psutil.process_iter():
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
@@ -264,7 +264,7 @@ def session_members(leader: int) -> list[psutil.Process]:
 def _kill_session(leader: int) -> None:
     """Kill a session and wait until its processes have released their resources, such as locks."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)  # in one call: nobody forks away between two looks
+        os.killpg(leader, signal.SIGKILL)  # in one call, so that no process forks between two look-ups
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while (members := session_members(leader)) and time.monotonic() < deadline:
         for process in members:

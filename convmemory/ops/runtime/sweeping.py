@@ -1,7 +1,7 @@
-"""Self-repair: finds work that was missed, stuck, stale or orphaned, repairs it, and keeps counts.
+"""Repairs the installation: finds work that was missed, stuck, stale or orphaned, repairs it, and keeps counts.
 
 The quick sweep checks index states only and runs every minute; the deep one reads the rows themselves. Both may run at
-once on several machines: everything they do is conditional or idempotent.
+once on several machines: all they do is conditional or idempotent.
 """
 
 import time
@@ -28,27 +28,27 @@ from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_so
 
 BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
-KEPT_FAILURES = 1_000  # django-q keeps every failed task for ever
+KEPT_FAILURES = 1_000  # django-q itself never deletes failed tasks
 
 Enqueue = Callable[[Collection[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How much of one kind was found, and how much of it was repaired or handed to a worker."""
+    """The number of defects of one kind, and the number repaired or enqueued."""
 
     found: int = 0
     fixed: int = 0
 
 
 def sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
+    """Find missed and stuck work; `enqueue` enqueues the indexing of sources."""
     missed = _in_every_group(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
     return _run({"missed": missed, "stuck": _stuck, "tickets": _tickets, "work folders": _work_folders}, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for orphaned, missing and stale rows; reads every derived row.
+    """Find orphaned, missing and stale rows; reads all derived rows.
 
     Deletes files without a row, and pictures that exceed their limit.
     """
@@ -65,7 +65,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
 
 
 def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
-    """Look in one group after the other, if owners are spread over several."""
+    """Return a function that looks in each group in turn, if there are several."""
 
     def look_everywhere() -> Swept:
         swept = []

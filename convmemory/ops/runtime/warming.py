@@ -16,11 +16,13 @@ def connect() -> None:
 
 
 def on_spawn(sender: Any, **kwargs: Any) -> None:
-    """Runs in a new worker process, before its first task; an error here occurs again, and is reported, at the first
-    text."""
+    """Load the model in a new worker process, before its first task.
+
+    An error here occurs again, and is reported, at the first text.
+    """
     try:
         embedder = embedder_for(active_space())
         if embedder.card.provider == LOCAL:
             embedder.embed_passages(["warm up"])
-    except Exception:  # a worker's boundary: without a model it still works on all else
+    except Exception:  # a worker's boundary: without a model it still runs other tasks
         logger.warning("The embedding model is not loaded yet", exc_info=True)

@@ -1,4 +1,4 @@
-"""`manage.py backup PATH`: the embedded database, or a group of owners, and the files of documents in one file."""
+"""`manage.py backup PATH`: write the embedded database, or a group of owners, and documents' files to one file."""
 
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`manage.py capacity --users N --turns-per-user M`: what an installation of that size needs."""
+"""`manage.py capacity --users N --turns-per-user M`: compute the needs of an installation of that size."""
 
 import json
 from argparse import ArgumentParser

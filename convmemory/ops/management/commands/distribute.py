@@ -1,4 +1,4 @@
-"""`manage.py distribute --groups N`: spread the owners of this database over groups, each with tables of its own."""
+"""`manage.py distribute --groups N`: distribute the owners of this database over groups with tables of their own."""
 
 from argparse import ArgumentParser
 from typing import Any

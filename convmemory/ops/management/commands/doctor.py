@@ -1,4 +1,4 @@
-"""`manage.py doctor`: show the settings in force, what is wrong, and what to do about it.
+"""`manage.py doctor`: show the settings in force, and findings with their remedies.
 
 Exit code 0: nothing to do, 1: warnings, 2: errors.
 """
@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
 
 def as_document(report: Report, done: list[str]) -> dict[str, Any]:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return {
         "facts": {area: dict(facts) for area, facts in report.facts.items()},
         "fixed": done,

@@ -1,4 +1,4 @@
-"""`manage.py erase_user USER`: delete everything of a person, and list what was deleted."""
+"""`manage.py erase_user USER`: delete all data of a user, and list the deleted rows."""
 
 import json
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""`manage.py export_user USER PATH`: everything that is stored of a person, in one zip archive."""
+"""`manage.py export_user USER PATH`: write all data of a user to one zip archive."""
 
 from argparse import ArgumentParser
 from pathlib import Path

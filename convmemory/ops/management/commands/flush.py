@@ -1,7 +1,7 @@
-"""`manage.py flush`, which is refused where owners are spread over groups.
+"""`manage.py flush`, refused if there are several groups of owners.
 
 It empties the shared tables alone. Foreign keys from the groups' tables prevent that, but not if groups lie on nodes:
-there it would leave everybody's rows, and new accounts, which are numbered from 1 again, would own them.
+there it would leave all owners' rows, and new accounts, which are numbered from 1 again, would own them.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""`manage.py groups`: the groups that owners are spread over, how large each is, and whether all is well."""
+"""`manage.py groups`: list the groups of owners, their sizes and their defects."""
 
 import json
 from argparse import ArgumentParser

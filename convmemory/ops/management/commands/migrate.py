@@ -1,6 +1,6 @@
-"""`manage.py migrate`, also where owners are spread over groups: the shared tables first, then those of each group.
+"""`manage.py migrate`, also with several groups of owners: the shared tables first, then those of each group.
 
-Each group notes for itself which migrations it has seen, so that a run which was killed goes on where it stopped.
+Each group records its own migrations, so that a killed run resumes.
 """
 
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ class Command(migrate.Command):
             with acting.in_group(acting.NO_GROUP if numbers else None):
                 super().handle(*args, **options)
             if numbers and not changes_nothing:
-                make_missing_tables_over_all()  # where a run was killed behind the last migration
+                make_missing_tables_over_all()  # if a run was killed after the last migration
             return
         with nullcontext() if changes_nothing else without_tables_over_all():
             with acting.in_group(acting.NO_GROUP):

@@ -1,4 +1,4 @@
-"""`manage.py models [PATH...]`: list the available models, which of them fit, and what switching to each would cost."""
+"""`manage.py models [PATH...]`: list the available models, which of them fit, and the cost of switching to each."""
 
 import json
 import shlex
@@ -49,7 +49,7 @@ class Command(BaseCommand):
 
 
 def lines_of(choice: Choice) -> Iterator[str]:
-    """A model's description in a few lines."""
+    """Yield a model's description in a few lines."""
     if choice.card is None:
         yield choice.place or "the model that comes along"
         yield f"    cannot be used: {choice.problem}"

@@ -1,4 +1,4 @@
-"""`manage.py move_owner USER --to N`: move one person, with everything that they keep, into another group."""
+"""`manage.py move_owner USER --to N`: move one owner with all rows into another group."""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,6 +1,6 @@
-"""`manage.py reembed`: change the embedding model while everything runs, or repair what is not embedded.
+"""`manage.py reembed`: change the embedding model while the product runs, or embed missing items.
 
-Progress goes to standard error, what was done to standard output.
+Progress goes to standard error, the report to standard output.
 """
 
 import sys
@@ -35,7 +35,8 @@ from search.adapters.conversations import KIND
 from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
 from search.models import Source
 
-QUIET_S = 10  # between two lines of progress if nobody watches a terminal
+# The pause between two lines of progress if the output is not a terminal.
+QUIET_S = 10
 INTERRUPTED = 130
 
 
@@ -179,7 +180,7 @@ class Command(BaseCommand):
 
 
 def _source_id(conversation_id: int | None) -> int | None:
-    """The conversation's source; -1, which matches none, for an unknown conversation."""
+    """Return the conversation's source; -1, which matches none, for an unknown conversation."""
     if conversation_id is None:
         return None
     found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)

@@ -1,4 +1,4 @@
-"""`manage.py setup_roles`: the log-ins by which an external database keeps owners apart itself."""
+"""`manage.py setup_roles`: create the log-ins with which an external database itself separates owners."""
 
 import secrets
 from argparse import ArgumentParser

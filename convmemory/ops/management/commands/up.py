@@ -1,7 +1,7 @@
-"""`manage.py up`: the whole product in one command, until Ctrl-C.
+"""`manage.py up`: run the whole product in one command, until Ctrl-C.
 
-Database, migrations, first start, then web server and worker under one supervisor. Everything that can go wrong
-(another `up`, the port, the database) is checked before anything is started.
+Database, migrations, first start, then web server and worker under one supervisor. All preconditions (another `up`, the
+port, the database) are checked before anything is started.
 """
 
 import contextlib
@@ -27,7 +27,8 @@ from convmemory.ops.runtime.instance import Instance
 from convmemory.ops.runtime.programs import listening_address, web_command, worker_command
 from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
-DATABASE_STOP_TIMEOUT_S = 2  # of the 10 s that a stop may take; the children have 5.5
+# A stop may take 10 s in all; the children have 5.5 of them.
+DATABASE_STOP_TIMEOUT_S = 2
 
 
 class Command(BaseCommand):
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, help="port to listen on (default: PORT or 8000)")
 
     def handle(self, *args: Any, host: str | None, port: int | None, **options: Any) -> None:
-        connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection at a time is enough here
+        connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection at a time is enough
         self._signals = StopSignals()
         try:
             self._run(*listening_address(host, port))
@@ -106,13 +107,13 @@ class Command(BaseCommand):
             self._say(str(error))
 
     def _say(self, line: str) -> None:
-        """Prints at once; a closed terminal or pipe does not end the server."""
+        """Print at once; a closed terminal or pipe does not end the server."""
         with contextlib.suppress(OSError, ValueError):
             print(line, flush=True)
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Raises: CommandError, which says what to change, if nothing can listen there."""
+    """Check that this program can listen there. Raises: CommandError, which says what to change."""
     if not 0 < port < 2**16:
         raise CommandError(f"Port {port} does not exist: choose one from 1 to 65535 with --port or PORT.")
     try:
@@ -133,7 +134,7 @@ def require_free_port(host: str, port: int) -> None:
 
 
 class StopSignals:
-    """Until the supervisor takes over, the first stop signal ends the start; later ones are ignored.
+    """Ends the start at the first stop signal until the supervisor takes over; later signals are ignored.
 
     Handlers are installed even if a shell started this process with the signal ignored, except under `nohup`.
     """

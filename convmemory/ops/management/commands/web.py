@@ -1,7 +1,7 @@
-"""`manage.py web`: the web server alone, for a machine or container without the database and workers.
+"""`manage.py web`: run the web server alone, for a machine or container without the database and workers.
 
-The command is replaced by the server, so that signals reach the server. `manage.py up` starts the same server beside
-a worker.
+The command is replaced by the server, so that signals reach the server. `manage.py up` starts the same server with a
+worker.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`manage.py worker`: prepares what the tasks need, then becomes the queue's worker (`qcluster`).
+"""`manage.py worker`: prepare the data that tasks need, then become the queue's worker (`qcluster`).
 
 The preparation runs in this process, which then replaces itself: a loaded model has threads, and django-q forks its
 workers.
