@@ -1,7 +1,7 @@
 """Citations: the results of a reply's tools are numbered, and a number in the reply becomes a link to its source.
 
 Numbering continues through the whole conversation, so that one number means one source, for the model and the reader.
-Pure. See docs/adr/0055-citations-become-links-when-a-reply-is-stored.md.
+Pure. See docs/adr/0055-link-citations-when-stored.md.
 """
 
 import re

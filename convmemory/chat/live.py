@@ -2,7 +2,7 @@
 
 If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves the received
 text, and notices requests from other processes to stop the reply. Nothing in this module needs to survive the process:
-another one takes over when a dead process's lease has expired. See docs/adr/0014-the-stream.md.
+another one takes over when a dead process's lease has expired. See docs/adr/0014-replies-continue-after-disconnect.md.
 """
 
 import asyncio

@@ -205,14 +205,14 @@ class Config:
         1024,
         "worker processes of `manage.py up`; all workers but one can do long work (imports, documents, drawings, "
         "archives, summaries) at the same time, and one user leaves a place for another's; with two there is one "
-        "place for all, with one it does nothing else meanwhile ([ADR 24](adr/0024-fair-queue.md))",
+        "place for all, with one it does nothing else meanwhile ([ADR 24](adr/0024-fair-scheduling-by-owner.md))",
         shown="number of cores but at least 3",
     )
     web_workers = whole(1, 1, 1_024, "web processes of `manage.py up`")
     task_timeout_s = whole(600, 10, 86_400, "time limit of one background task; imports have their own")
     task_slice_s = seconds(
         3.0,
-        "after how long a task of one user yields to those of others ([ADR 24](adr/0024-fair-queue.md))",
+        "after how long a task of one user yields to those of others ([ADR 24](adr/0024-fair-scheduling-by-owner.md))",
     )
     requests_per_user = whole(4, 1, 100_000, "requests of one user that a web process handles at once")
     requests_beside_others = whole(
@@ -267,7 +267,7 @@ class Config:
         "",
         "a reranker whose scores are blended into the order of the best hits: its full address, which usually ends "
         "in `/rerank`; `manage.py evaluate --fit-reranker` determines its weight ([ADR "
-        "20](adr/0020-an-optional-reranker.md))",
+        "20](adr/0020-optional-reranker.md))",
     )
     rerank_api_key = secret("the key of the reranker")
     rerank_model = text("", "the model of the reranker")
@@ -298,8 +298,7 @@ class Config:
         0.25,
         0,
         1,
-        "as `SEARCH_MIN_RELEVANCE`, for recall, which then returns nothing ([ADR "
-        "59](adr/0059-no-answer-is-an-answer.md))",
+        "as `SEARCH_MIN_RELEVANCE`, for recall, which then returns nothing ([ADR 59](adr/0059-relevance-threshold.md))",
     )
 
     # --- Model for chat and summaries ---
@@ -313,7 +312,7 @@ class Config:
         (),
         "hosts that anybody's agents may use, including hosts inside your network; `*`: every public host. Staff "
         "may use any public host; addresses of this machine and of private networks must be listed here, or need "
-        "the permission `chat.use_private_address` ([ADR 23](adr/0023-addresses-keys-and-quotas.md))",
+        "the permission `chat.use_private_address` ([ADR 23](adr/0023-restrict-addresses-keys-and-spending.md))",
     )
     chat_daily_tokens = whole(
         0,
@@ -357,12 +356,12 @@ class Config:
         1800,
         10,
         86_400,
-        "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-run-in-a-child-process.md))",
+        "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))",
     )
     import_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
     hide_keys = boolean(
         "replace keys, tokens and passwords in imported conversations, chats and documents by placeholders; those "
-        "of conversations are kept, encrypted ([ADR 36](adr/0036-keys-in-conversations-are-hidden.md)); 0: store "
+        "of conversations are kept, encrypted ([ADR 36](adr/0036-replace-secrets-before-storing.md)); 0: store "
         "texts unchanged",
         default=True,
     )
@@ -380,7 +379,7 @@ class Config:
         0,
         100_000_000,
         "disk space for the kept uploads of each person, which can be read again: the oldest are deleted first; 0: "
-        "keep none ([ADR 47](adr/0047-uploads-are-kept-to-be-read-again.md))",
+        "keep none ([ADR 47](adr/0047-keep-uploads-for-reimport.md))",
     )
     media_root = folder_in_var(
         "media",
@@ -397,7 +396,7 @@ class Config:
         16,
         100_000_000,
         "disk space for pictures of pages of each person, at least 16: those not opened for longest are deleted "
-        "first, and drawn again when somebody opens the page ([ADR 30](adr/0030-converters-in-a-child-process.md))",
+        "first, and drawn again when somebody opens the page ([ADR 30](adr/0030-converters-in-a-confined-process.md))",
     )
     max_document_pages = whole(10_000, 1, 1_000_000, "how many pages a document may have")
     max_document_chars = whole(20_000_000, 10_000, 1_000_000_000, "how many characters a document may have")
@@ -406,7 +405,7 @@ class Config:
         5,
         3600,
         "time limit of converting one document: from 5 s to a minute less than `TASK_TIMEOUT_S` ([ADR "
-        "30](adr/0030-converters-in-a-child-process.md))",
+        "30](adr/0030-converters-in-a-confined-process.md))",
     )
     document_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
     document_stall_s = whole(
@@ -419,7 +418,7 @@ class Config:
     document_ocr = boolean("recognise the text of scanned pages with tesseract, which must be installed", default=False)
     rag_enabled = boolean(
         "embed documents; 0: they are found by their words alone ([ADR "
-        "31](adr/0031-documents-share-the-space-of-turns.md))",
+        "31](adr/0031-one-space-for-documents-and-turns.md))",
         default=True,
     )
 

@@ -2,7 +2,7 @@
 
 They are stored under `MEDIA_ROOT`, by owner and digest, and are deleted with the file or to make room for others
 (`picture_room.py`). A page that cannot be drawn gets a file with the reason, and is not tried again. See
-docs/adr/0030-converters-in-a-child-process.md.
+docs/adr/0030-converters-in-a-confined-process.md.
 """
 
 import json

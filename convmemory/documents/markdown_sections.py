@@ -2,7 +2,7 @@
 
 Sections end by length, also in the middle of a code block or a table. A section that begins inside one gets its opening
 again: the line that opens the code, or the head of the table. All sections of a page share one budget of rendering
-work; beyond it, a section stays text. See docs/adr/0071-markdown-documents-laid-out-by-section.md.
+work; beyond it, a section stays text. See docs/adr/0071-render-markdown-by-section.md.
 """
 
 import re

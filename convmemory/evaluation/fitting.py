@@ -5,7 +5,8 @@ its right turns together, plus L2; each data set counts the same, however many q
 negative, so that each can be read as an amount of evidence. Adam minimises the loss.
 
 If only the first few results matter, the fit continues with a second loss added: a smooth count of the wrong turns
-above the best right one, with most weight on those that keep it out of the first five. Source: docs/adr/0007-fusion.md.
+above the best right one, with most weight on those that keep it out of the first five. Source:
+docs/adr/0007-linear-fusion-of-scaled-features.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

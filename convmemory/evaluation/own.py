@@ -1,6 +1,6 @@
 """Compares models on questions generated from a user's own turns. Nothing is stored.
 
-See docs/adr/0064-comparing-models-on-ones-own-archive.md.
+See docs/adr/0064-compare-models-on-own-archive.md.
 """
 
 from collections.abc import Callable, Sequence

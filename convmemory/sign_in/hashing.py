@@ -1,8 +1,9 @@
 """One thread that hashes passwords at a low priority, with a short queue.
 
 A hash deliberately takes a core for a third of a second. Without a limit, many wrong passwords at once would take every
-core and database connection away from searches, which then waited up to 19 s (docs/adr/0022-http-limits-before-django.md).
-`hashlib` releases the interpreter lock while it hashes, so one extra thread is enough.
+core and database connection away from searches, which then waited up to 19 s
+(docs/adr/0022-http-limits-before-django.md). `hashlib` releases the interpreter lock while it hashes, so one extra
+thread is enough.
 """
 
 import os

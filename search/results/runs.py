@@ -1,7 +1,7 @@
 """Chooses the sentences of a document's section that a hit marks: the best ones, as runs of neighbours. Pure.
 
 The first hits of a page get the most space: they are most likely to answer, and can then be read in place. Other good
-sentences of a section are marked as further passages. Source: docs/adr/0049-what-a-hit-of-a-document-marks.md.
+sentences of a section are marked as further passages. Source: docs/adr/0049-rank-sections-mark-sentences.md.
 """
 
 from collections.abc import Sequence

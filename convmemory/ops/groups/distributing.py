@@ -3,7 +3,8 @@
 While the rows are copied, the tables of owners can be read and not written. Each group is created in a transaction of
 its own under another name; the last transaction gives the groups their names and drops the tables that they were copied
 from. A run that is killed before leaves the database as it was, and the next one starts over. If there are nodes, each
-group then moves to one (`nodes.py`); the next run finishes the work of a killed one. See docs/adr/0072-owner-groups.md.
+group then moves to one (`nodes.py`); the next run finishes the work of a killed one. See
+docs/adr/0072-schema-per-owner-group.md.
 """
 
 import heapq

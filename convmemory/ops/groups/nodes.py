@@ -2,7 +2,7 @@
 
 A node has no shared tables, so foreign keys to them are dropped. It has the objects that were created after the
 extension, including text search configurations, but functions are not marked as leakproof there. See
-docs/adr/0074-groups-on-nodes.md.
+docs/adr/0074-owner-group-per-citus-node.md.
 """
 
 import json

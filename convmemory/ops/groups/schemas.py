@@ -1,7 +1,7 @@
 """Creates the schema of a group: tables like the existing ones, with their indexes, keys, policies and rights.
 
 The tables are created from the catalogue, not by migrations, so that a group equals the others exactly; from then on
-migrations change each group, see `manage.py migrate`. See docs/adr/0073-migrations-of-groups.md.
+migrations change each group, see `manage.py migrate`. See docs/adr/0073-migrate-shared-tables-then-groups.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

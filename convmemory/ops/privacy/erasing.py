@@ -1,7 +1,7 @@
 """Erases a user: all rows, vectors, cache entries, sessions, keys, tasks and files.
 
 The user's rows are derived from the models (`ownership.py`). They are deleted in batches, each in its own transaction,
-the user's own row last: if a run is killed, the next one finishes the work. See docs/adr/0016-erasing-a-person.md.
+the user's own row last: if a run is killed, the next one finishes the work. See docs/adr/0016-erase-by-foreign-keys.md.
 """
 
 import time

@@ -2,7 +2,7 @@
 
 Unlike a backup of the whole database it contains no statements, so that none of it can run, and it works on an external
 server too. It can only be restored into its own database; the rows of other groups stay. See
-docs/adr/0075-backups-of-groups.md.
+docs/adr/0075-back-up-all-groups-or-one.md.
 """
 
 import hashlib
