@@ -15,6 +15,8 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils.module_loading import import_string
 
+from convmemory.core.config import config
+
 NEEDED = (SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware)
 
 # Not required: HSTS for subdomains and browsers' preload lists. Both bind names that may belong to other servers, so
@@ -39,7 +41,7 @@ PROXY_WITHOUT_ADDRESS = Warning(
 @register(Tags.security, deploy=True)
 def check_proxy(**kwargs: Any) -> list[CheckMessage]:
     """Return a warning if there has to be a proxy in front and none is named."""
-    return [PROXY_WITHOUT_ADDRESS] if settings.HTTPS_ONLY and not settings.FORWARDED_ALLOW_IPS else []
+    return [PROXY_WITHOUT_ADDRESS] if config.https_only and not config.forwarded_allow_ips else []
 
 
 @register(Tags.security, deploy=True)

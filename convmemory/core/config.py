@@ -310,7 +310,7 @@ class Config:
     chat_timeout_s = seconds(120.0, "how long the endpoint may be silent")
     chat_allowed_hosts = names(
         (),
-        "hosts that anybody's agents may use, including hosts inside your network; `*`: every public host. Staff "
+        "hosts that all users' agents may use, including hosts inside your network; `*`: every public host. Staff "
         "may use any public host; addresses of this machine and of private networks must be listed here, or need "
         "the permission `chat.use_private_address` ([ADR 23](adr/0023-restrict-addresses-keys-and-spending.md))",
     )
@@ -337,7 +337,7 @@ class Config:
         100_000_000,
         "how much a person may store in all, see [Storage of a person](#storage-of-a-person); 0: unlimited",
     )
-    max_request_mb = whole(8, 1, 1024, "size limit of any other request of theirs")
+    max_request_mb = whole(8, 1, 1024, "size limit of any other request of a signed-in user")
     max_anonymous_request_kb = whole(1024, 16, 1_048_576, "size limit of a request without a valid key or session")
     max_concurrent_requests = whole(
         1000,

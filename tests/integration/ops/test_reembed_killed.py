@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.db import connection, connections
 from pytest_django import Settings
 
+from convmemory.core.config import ROOT, config
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
@@ -77,12 +77,12 @@ def start(model: str, tmp_path: Path) -> "subprocess.Popen[bytes]":
     url = f"postgresql://{parameters.get('user', '')}@/{parameters['dbname']}?host={parameters['host']}"
     environment = os.environ | {
         "DATABASE_URL": os.environ.get("DATABASE_URL") or f"{url}&port={parameters['port']}",
-        "EMBEDDING_MODEL_PATH": django_settings.EMBEDDING_MODEL_PATH,
+        "EMBEDDING_MODEL_PATH": str(config.embedding_model_path),
     }
     with (tmp_path / "log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "manage.py", "reembed", "--model", model, "--workers", "2"],
-            cwd=django_settings.BASE_DIR,
+            cwd=ROOT,
             env=environment,
             stdout=log,
             stderr=log,
