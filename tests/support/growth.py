@@ -1,7 +1,7 @@
 """Inputs that drive careless text functions to quadratic time, and a measure of how the time grows with the length.
 
 The size rises tenfold, and the time must stay below twenty times the one before; so what is quadratic is found out
-while it is short. LINEAR_CHARS is the largest size: 12,000 characters, and 100,000 in `make trials`, which also shows
+while it is short. LINEAR_CHARS is the largest size: 6,000 characters, and 100,000 in `make trials`, which also shows
 what is quadratic in memory copies alone.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-LARGEST = int(os.environ.get("LINEAR_CHARS", "12000"))
-SIZES = tuple(size for size in (LARGEST // 100, LARGEST // 10, LARGEST) if size >= 1_000)
+LARGEST = int(os.environ.get("LINEAR_CHARS", "6000"))
+SIZES = tuple(size for size in (LARGEST // 100, LARGEST // 10, LARGEST) if size >= 500)
 MAX_RATIO = 20
-FLOOR_S = 0.004  # what is quicker than that counts as this: clocks are coarse
+FLOOR_S = min(0.004, 0.001 * (LARGEST / 6_000) ** 2)  # the least time that counts; as small as what is looked for
 TRIES = 8  # on a busy machine only the best of several pairs says something
 
 UNITS = (
@@ -46,6 +46,7 @@ MARKDOWN_UNITS = (
     *(" ", "a", "`", "\n", "[", "*", "_", "~", '"', "<", "&", "\\", "|", "```", "![", "](", "![](", "[a](", "![a]"),
     *("[a]: b\n", "**", "a*", "- ", "> ", "http://a.b ", "<!--", "&#"),
 )
+FEW_UNITS = MARKDOWN_UNITS if LARGEST > 6_000 else ("[", "*", "_", "`", "![", "**", "a*", "> ", "<!--")
 PREFIXES = (
     "<command-name>",
     "<command-message></command-message><command-args>",
@@ -86,8 +87,14 @@ def _texts(size: int, units: tuple[str, ...]) -> dict[str, str]:
 
 
 def _times_of_both(function: Callable[[str], object], smaller: str, larger: str) -> tuple[float, float]:
-    """CPU seconds of two calls, one right after the other, because a machine's speed may change; where the second takes
-    too long, of the best of several such pairs."""
+    """Return the CPU seconds of two calls, one right after the other, because a machine's speed may change.
+
+    Where the larger text takes too long, they are those of the best of several such pairs; where it takes next to
+    nothing, the smaller one is not looked at.
+    """
+    now = _time_of(function, larger)
+    if now < MAX_RATIO * FLOOR_S:
+        return FLOOR_S, now
     found = []
     for _ in range(TRIES):
         before, now = max(_time_of(function, smaller), FLOOR_S), _time_of(function, larger)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from convmemory.conversations.importers import json_arrays
+from convmemory.conversations.importers import bounds, json_arrays
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.core.errors import InvalidInput
@@ -15,6 +15,13 @@ from convmemory.core.errors import InvalidInput
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What holds for a document read at once holds for one that is read byte by byte."""
     monkeypatch.setattr(json_arrays, "CHUNK_BYTES", request.param)
+
+
+@pytest.fixture
+def few_values_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand values are too many, and less than half of that many are in one chunk."""
+    monkeypatch.setattr(bounds, "MAX_VALUES", 1_000)
+    monkeypatch.setattr(json_arrays, "CHUNK_BYTES", min(json_arrays.CHUNK_BYTES, 1_000))
 
 
 def elements(tmp_path: Path, data: str | bytes, *names: str) -> tuple[list[Any], FileReport]:
@@ -54,21 +61,23 @@ def test_what_is_cut_off_is_reported_and_the_rest_read(tmp_path: Path) -> None:
         assert bool(report.skipped) == (end > 0)
 
 
+@pytest.mark.usefixtures("few_values_allowed")
 def test_an_element_of_too_many_values_is_passed_over(tmp_path: Path) -> None:
-    found, report = elements(tmp_path, "[1, [" + "0," * 1_000_000 + '0], {"a": 2}]')
+    found, report = elements(tmp_path, "[1, [" + "0," * 2_000 + '0], {"a": 2}]')
     assert found == [1, {"a": 2}]
     assert "more than 1,000,000 values" in report.issues[0].reason
 
 
+@pytest.mark.usefixtures("few_values_allowed")
 def test_many_elements_of_few_values_are_read(tmp_path: Path) -> None:
-    data = "[" + "[0,0,0,0],\n" * 300_000 + "7]"
+    data = "[" + "[0,0,0,0],\n" * 3_000 + "7]"
     found, report = elements(tmp_path, data)
-    assert (len(found), found[-1], report.skipped) == (300_001, 7, 0)
+    assert (len(found), found[-1], report.skipped) == (3_001, 7, 0)
 
 
 def test_an_element_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_ELEMENT_CHARS", 50)
-    found, report = elements(tmp_path, '[1, "' + "x" * 5_000_000 + '", 2]')
+    found, report = elements(tmp_path, '[1, "' + "x" * (3 * json_arrays.CHUNK_BYTES + 1_000) + '", 2]')
     assert found[0] == 1
     assert report.skipped + len(found) >= 2
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.conversations.importers import lines
+from convmemory.conversations.importers import bounds, lines
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, read_objects, read_objects_at
 from convmemory.core.errors import InvalidInput
@@ -119,15 +119,25 @@ def test_a_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> Non
     assert reason.startswith("the line is longer than 16 MB: divide it")
 
 
-@pytest.mark.parametrize("value", [b"{}", b"[]", b"0", b'""', b'{"":0}'])
-def test_a_line_of_too_many_values_is_reported_and_not_parsed(path: Path, value: bytes) -> None:
+def test_line_of_a_million_values_is_reported_without_the_memory_for_them(path: Path) -> None:
     tracemalloc.start()
-    found, issues = objects(path, b'{"a": [' + value + (b"," + value) * 1_100_000 + b']}\n{"b": 1}\n')
+    found, issues = objects(path, b'{"a": [{}' + b",{}" * 1_100_000 + b']}\n{"b": 1}\n')
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [item.number for item in found] == [2]
     assert issues.all == [(1, too_many_values("the line"), False)]
     assert peak < 100 * 1024**2
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"0", b'""', b'{"":0}'])
+def test_values_of_each_kind_count_towards_the_limit_of_a_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_VALUES", 1_000)
+    line = b'{"a": [' + value + (b"," + value) * 1_100 + b']}\n{"b": 1}\n'
+    found, issues = objects(path, line)
+    assert [item.number for item in found] == [2]
+    assert issues.all == [(1, too_many_values("the line"), False)]
 
 
 def test_separators_inside_strings_are_no_values() -> None:

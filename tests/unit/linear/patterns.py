@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -48,12 +49,16 @@ def inline_patterns() -> set[str]:
     found = set()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            source = path.read_text(encoding="utf-8")
-            for function in ast.walk(ast.parse(source)):
+            for function in _nodes(path):
                 if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
                     found |= {f"{path.relative_to(ROOT)}: {ast.unparse(call)}" for call in calls if _is_of_re(call)}
     return found
+
+
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def _is_of_re(call: ast.Call) -> bool:
@@ -71,7 +76,7 @@ def modules_of_text(readers: Collection[str]) -> set[str]:
     found = set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in _nodes(path):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 if set(readers) & {name.partition(".")[0] for name in names}:

@@ -6,9 +6,9 @@ from collections import deque
 
 import pytest
 
-from tests.support.growth import MARKDOWN_UNITS, UNITS, assert_linear
+from tests.support.growth import FEW_UNITS, MARKDOWN_UNITS, UNITS, assert_linear
 from tests.unit.linear.patterns import compiled_patterns, inline_patterns, modules_of_text
-from tests.unit.linear.text_functions import SLOW, TEXT_FUNCTIONS, called
+from tests.unit.linear.text_functions import SLOW, SLOWEST, TEXT_FUNCTIONS, called
 
 PATTERNS = compiled_patterns()
 READERS = {"lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tiktoken", "unicodedata"}
@@ -38,7 +38,8 @@ def test_every_regular_expression_is_linear(place: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(TEXT_FUNCTIONS))
 def test_every_function_of_foreign_text_is_linear(name: str) -> None:
-    assert_linear(called(TEXT_FUNCTIONS[name]), units=MARKDOWN_UNITS if name in SLOW else UNITS)
+    units = FEW_UNITS if name in SLOWEST else MARKDOWN_UNITS if name in SLOW else UNITS
+    assert_linear(called(TEXT_FUNCTIONS[name]), units=units)
 
 
 def test_no_regular_expression_is_made_unnoticed() -> None:

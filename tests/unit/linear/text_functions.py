@@ -462,10 +462,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({
-    "convmemory.conversations.markdown_html", "convmemory.conversations.part_views passage",
-    "convmemory.documents.markdown_sections",
-})  # fmt: skip
+SLOW = frozenset({"convmemory.conversations.markdown_html"})
+SLOWEST = frozenset({"convmemory.conversations.part_views passage", "convmemory.documents.markdown_sections"})
 """They read Markdown: a selection of the texts is enough to be waited for."""
 
 
