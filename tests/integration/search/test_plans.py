@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
+from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from search import vector_index
 from search.models import ItemEmbedding
@@ -36,14 +38,21 @@ from search.retrieval.plans import (
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.groups import copies_alone, database_copy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TURNS = {"large": 200, "small": 40}
 
 
-@pytest.fixture
-def owners() -> dict[str, Any]:
+@pytest.fixture(scope="class")
+def owners(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, Any]]:
+    """Two owners in a database of their own, for all tests of a class, none of which writes rows."""
+    with django_db_blocker.unblock(), database_copy() as name, copies_alone(), database_in_use(name):
+        yield filled_owners()
+
+
+def filled_owners() -> dict[str, Any]:
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
     users = {name: make_user() for name in TURNS}
@@ -65,49 +74,6 @@ def vacuum() -> None:
     raise AssertionError("Some other transaction has held back VACUUM for a minute.")
 
 
-def test_dense_retrievers_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
-    space = active_space()
-    for owner in owners.values():
-        for name in (*DENSE_PLANS, "passages_indexed"):
-            for filters in (EVERYTHING, Filters(agent="a")):
-                plan = dense_plan(name, owner.pk, space, filters)
-                # of few rows those of an agent are fewer: the planner may rightly look them up by their sources
-                if filters is EVERYTHING or not name.endswith("_exact"):
-                    assert is_as_expected(name, space, plan), plan
-                assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
-
-
-def test_blocks_of_postings_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
-    for owner in owners.values():
-        assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
-
-
-def test_when_items_were_written_is_read_from_an_index_alone(owners: dict[str, Any]) -> None:
-    for owner in owners.values():
-        assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
-
-
-def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
-    for owner in owners.values():
-        assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
-
-
-def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None:
-    owner = make_user()
-    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
-    vacuum()
-    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
-    statement = load_sql("search.adapters", "message_utterances")
-    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
-    looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
-    assert looked_up, plan
-
-
-def test_binary_codes_of_items_are_read_from_an_index_alone(owners: dict[str, Any]) -> None:
-    for owner in owners.values():
-        assert "Index Only Scan using item_embedding_owner" in item_codes_plan(owner.pk, active_space())
-
-
 @contextmanager
 def dropped(index: str) -> Iterator[None]:
     with connection.cursor() as cursor:
@@ -121,55 +87,6 @@ def dropped(index: str) -> Iterator[None]:
             cursor.execute(definition)
 
 
-@pytest.mark.parametrize(
-    ("index", "lost"),
-    [
-        ("passage_owner", {"passages_exact"}),
-        ("item_embedding_owner", {"item_codes"}),
-        ("code_block_owner", {"code_digest"}),
-        ("posting_block_owner", {"posting_digest"}),
-    ],
-)
-def test_a_lost_index_is_reported(
-    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
-) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
-    monkeypatch.setattr(vector_index, "EXACT_ITEMS_UP_TO", 0)
-    assert queries_without_index(active_space()) == {}
-    with dropped(index):
-        assert set(queries_without_index(active_space())) == lost
-
-
-@pytest.fixture
-def grown() -> None:
-    """An owner with just more passages than such whose items are compared one by one, and a newer one who has hardly
-    any."""
-    space, maker = active_space(), TextMaker()
-    vectors = VectorMaker(space.dimensions)
-    owner = make_user()
-    turns, per_turn = 5_000, vector_index.EXACT_ITEMS_UP_TO // 5_000 + 1
-    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn))
-    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
-
-
-@pytest.mark.usefixtures("grown")
-@pytest.mark.parametrize("statement", ["ANALYZE", "VACUUM ANALYZE"])
-def test_an_owner_just_large_enough_for_binary_codes_misses_no_index(statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-    assert queries_without_index(active_space()) == {}
-
-
-def test_binary_codes_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
-    space = active_space()
-    questions = VectorMaker(space.dimensions).vectors(20)
-    for owner in owners.values():
-        exact = [nearest("passages_exact", owner, question) for question in questions]
-        for name, floor in {"passages_named": 0.99, "passages_indexed": 0.97}.items():
-            found = [nearest(name, owner, question) for question in questions]
-            assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= floor
-
-
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its item and similarity."""
     query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
@@ -178,17 +95,95 @@ def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, floa
     return {(source, item, round(score, 5)) for source, item, score in rows[:20]}
 
 
-@pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by binary codes"])
-def test_pages_stay_full_under_every_filter(
-    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, scanned: int
-) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
-    monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", scanned)
-    for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
-        hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
-        assert len(hits) == 20
+class TestFewPassages:
+    def test_dense_retrievers_use_the_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
+        space = active_space()
+        for owner in owners.values():
+            for name in (*DENSE_PLANS, "passages_indexed"):
+                for filters in (EVERYTHING, Filters(agent="a")):
+                    plan = dense_plan(name, owner.pk, space, filters)
+                    # of few rows those of an agent are fewer: the planner may rightly look them up by their sources
+                    if filters is EVERYTHING or not name.endswith("_exact"):
+                        assert is_as_expected(name, space, plan), plan
+                    assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
+
+    def test_blocks_of_postings_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
+        for owner in owners.values():
+            assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
+
+    def test_when_items_were_written_is_read_from_an_index_alone(self, owners: dict[str, Any]) -> None:
+        for owner in owners.values():
+            assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
+
+    def test_blocks_of_binary_codes_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
+        for owner in owners.values():
+            assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
+
+    def test_binary_codes_of_items_are_read_from_an_index_alone(self, owners: dict[str, Any]) -> None:
+        for owner in owners.values():
+            assert "Index Only Scan using item_embedding_owner" in item_codes_plan(owner.pk, active_space())
+
+    @pytest.mark.parametrize(
+        ("index", "lost"),
+        [
+            ("passage_owner", {"passages_exact"}),
+            ("item_embedding_owner", {"item_codes"}),
+            ("code_block_owner", {"code_digest"}),
+            ("posting_block_owner", {"posting_digest"}),
+        ],
+    )
+    def test_a_lost_index_is_reported(
+        self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
+    ) -> None:
+        monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+        monkeypatch.setattr(vector_index, "EXACT_ITEMS_UP_TO", 0)
+        assert queries_without_index(active_space()) == {}
+        with dropped(index):
+            assert set(queries_without_index(active_space())) == lost
+
+    def test_binary_codes_and_index_find_what_the_exact_scan_finds(self, owners: dict[str, Any]) -> None:
+        space = active_space()
+        questions = VectorMaker(space.dimensions).vectors(20)
+        for owner in owners.values():
+            exact = [nearest("passages_exact", owner, question) for question in questions]
+            for name, floor in {"passages_named": 0.99, "passages_indexed": 0.97}.items():
+                found = [nearest(name, owner, question) for question in questions]
+                assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= floor
+
+    @pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by binary codes"])
+    def test_pages_stay_full_under_every_filter(
+        self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, scanned: int
+    ) -> None:
+        monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+        monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", scanned)
+        for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
+            hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
+            assert len(hits) == 20
+
+    def test_building_the_index_again_does_nothing(self, owners: dict[str, Any]) -> None:
+        assert vector_index.has_passage_index(active_space())
+        assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)
 
 
-def test_building_the_index_again_does_nothing(owners: dict[str, Any]) -> None:
-    assert vector_index.has_passage_index(active_space())
-    assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)
+def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
+    vacuum()
+    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
+    statement = load_sql("search", "message_utterances")
+    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
+    looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
+    assert looked_up, plan
+
+
+def test_owner_just_large_enough_for_binary_codes_misses_no_index() -> None:
+    """There is a newer owner with hardly any passages, too."""
+    space, maker = active_space(), TextMaker()
+    vectors = VectorMaker(space.dimensions)
+    turns, per_turn = 5_000, vector_index.EXACT_ITEMS_UP_TO // 5_000 + 1
+    fill_turns(owner=make_user(), space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn))
+    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
+    for statement in ("ANALYZE", "VACUUM ANALYZE"):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        assert queries_without_index(space) == {}, statement
