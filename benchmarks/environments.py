@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.systems import System
 
 DONE = "installed.sha256"
+# txtai brings PyTorch, whose wheels are large.
 INSTALL_TIMEOUT_S = 1_800
 
 

@@ -14,6 +14,7 @@ from benchmarks.archives import Asked
 from convmemory.evaluation.metrics import hit, recall, reciprocal_rank
 
 DEPTH = 20
+# The draws of the bootstrap.
 SAMPLES = 2_000
 LEVEL = 95
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@10", "mrr")

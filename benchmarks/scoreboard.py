@@ -26,6 +26,7 @@ from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles, defau
 from convmemory.embeddings.onnx_graph import cached_graph
 from convmemory.evaluation.datasets import read_dataset
 
+# The first searches fill caches of the systems and of the operating system; they are not timed.
 WARM_UPS = 10
 
 

@@ -36,6 +36,7 @@ from search.vectors.splitting import split_parts
 # On LoCoMo the best 60 turns contain .88 of the evidence messages (ADR 11); recall cannot find the others.
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6
+# A turn of a coding agent has dozens of passages (ADR 10); those nearest to the query are compared.
 PASSAGES_PER_TURN = 24
 # Words are counted in this many characters of one message.
 TEXT_CHARS = 8_000

@@ -25,7 +25,9 @@ EXACT_ITEMS_UP_TO = 20_000  # in passages; the same for item vectors, which are 
 # Above this, an owner is searched through the HNSW index: a Hamming scan of a million passages takes 1.09 times as long
 # as the index.
 SCANNED_PASSAGES = 500_000
+# The index returns the 1,000 candidates that are compared exactly (ADR 10).
 EF_SEARCH = 1_000
+# For an owner with a small share of the rows the index has to read many more than it returns (ADR 10).
 MAX_SCAN_TUPLES = 200_000
 
 

@@ -26,6 +26,7 @@ from summaries.models import ConversationSummary
 from summaries.ranges import TurnRange, positions_of_turns, turn_ranges
 from summaries.tasks import enqueue_summary
 
+# The largest value of an integer column.
 MAX_TURN = 2**31 - 1
 
 

@@ -12,6 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+# all-MiniLM-L6-v2 returns vectors of this length.
 DIMENSIONS = 384
 MAX_TOKENS = 256  # special tokens included; the rest of a longer text is cut off
 BATCH_SIZE = 32

@@ -15,6 +15,7 @@ from benchmarks.peers.adapter import Turn, serve
 from benchmarks.peers.minilm import MAX_TOKENS, MiniLM
 from benchmarks.peers.postgres import Postgres
 
+# The model adds two special tokens to each text.
 CHUNK_TOKENS = MAX_TOKENS - 2
 OVERLAP_TOKENS = CHUNK_TOKENS // 12
 NEAREST = sql.SQL("SELECT turn FROM {table} ORDER BY embedding <=> %s LIMIT %s")

@@ -19,6 +19,8 @@ from convmemory.core.errors import EndpointUnavailable
 if TYPE_CHECKING:
     import httpx2
 
+# Only a connection whose body was read to its end can be used again; a server that keeps the body open must not delay
+# the reply.
 DRAIN_S = 0.1
 
 

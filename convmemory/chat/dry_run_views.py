@@ -13,6 +13,7 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NoEndpoint, SwitchedOff
 
+# The largest value of an id column.
 MAX_KEY = 2**63 - 1
 
 

@@ -26,7 +26,9 @@ from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
 from convmemory.core.threads import in_thread
 
 DELTAS = ("text", "thinking")
+# The pause between two heartbeats: what a listener in another process sees is at most this old (ADR 14).
 MAX_FLUSH_S = 2.0
+# Without a limit, a reply would wait for ever for a database that does not answer.
 FINISH_TIMEOUT_S = 30.0
 QUIET_S = 15.0
 SHUTDOWN = "The server was stopped while the reply was being written."

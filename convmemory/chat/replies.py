@@ -51,7 +51,7 @@ class ReplyJob:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a reply ended; `error` is the reason of a failure, or a remark on another ending."""
+    """The outcome of a reply; `error` is the reason of a failure, or a remark on another ending."""
 
     status: Reply.Status
     error: str = ""

@@ -14,6 +14,7 @@ from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.config import config
 from convmemory.core.threads import in_thread
 
+# Expired leases are taken back this often at least (ADR 14).
 MAX_PAUSE_S = 10.0
 
 logger = logging.getLogger(__name__)

@@ -27,8 +27,10 @@ from convmemory.documents.storage import digest_of, document_storage, place_of
 
 MAX_UNFINISHED = 100
 MAX_ATTACHED = 200
+# The length of `Document.name`.
 NAME_CHARS = 255
 MB = 1024**2
+# The largest value of an id column.
 MAX_KEY = 2**63 - 1
 
 Status = Document.Status

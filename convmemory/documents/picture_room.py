@@ -17,6 +17,7 @@ from convmemory.core.config import config
 from convmemory.documents.storage import pictures_of_everybody, pictures_of_owner
 
 MB = 1024**2
+# Pages are deleted in the order of their last view, for which an hour is exact enough.
 TOUCHED_EVERY_S = 3_600
 
 

@@ -30,6 +30,7 @@ from convmemory.documents.models import Document, Section
 from convmemory.documents.signals import document_changed, sections_changed, sections_moved
 from convmemory.documents.structure import SectionDraft
 
+# A file that kills its worker, by memory for instance, would otherwise be read again for ever.
 MAX_ATTEMPTS = 3
 TASK_MARGIN_S = 60
 BATCH = 500

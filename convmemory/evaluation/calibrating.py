@@ -15,6 +15,7 @@ from convmemory.evaluation.fitting import GROUPS
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+# Newton's method: the penalty, the most steps, and the change at which it stops.
 L2, STEPS, ENOUGH = 1e-3, 60, 1e-9
 DRAWS, SEED = 2_000, 7
 

@@ -36,7 +36,9 @@ from search.ranking.fusion import scale
 from search.results.matching import stems_of
 
 CUTOFFS = (1, 5, 10, 20)
+# A plain splitter for comparison: windows of 400 tokens, each beginning in the middle of the one before.
 CHUNK_TOKENS, STEP_TOKENS = 400, 200
+# The usual parameters of BM25.
 K1, B = 1.5, 0.75
 
 Span = tuple[int, int]

@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 from search.ranking.fusion import scaled
 from search.retrieval.candidates import ItemKeys, Scores
 
+# The steps, their size, and the penalty on large weights.
 STEPS, RATE, L2 = 250, 0.05, 1e-4
+# The same for the fit for the first places, and the share of its loss.
 TOP_STEPS, TOP_RATE, TOP_WEIGHT = 300, 0.02, 8.0
-TOP_K, SOFTNESS = (
-    4.5,
-    1.5,
-)  # the number of wrong turns above the best right one at which the loss rises most, and the steepness
+# The number of wrong turns above the best right one at which the loss rises most, and the steepness of that rise.
+TOP_K, SOFTNESS = 4.5, 1.5
 NEAR = 0.2  # scores that differ by less count as nearly equal
 GROUPS = 10  # the number of fits for a set with more folds
 SMALL = 0.05  # a smaller weight is left out
+# The usual parameters of Adam.
 DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 Weights = dict[str, float]

@@ -16,7 +16,9 @@ from convmemory.conversations.parts import TextPart
 from convmemory.evaluation.files import moment, read_json
 from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
+# The numbers are those of LoCoMo's files.
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
+# Nothing in the conversation answers these questions.
 ADVERSARIAL = {5: "adversarial"}
 DATE_FORMAT = "%I:%M %p on %d %B, %Y"
 _SESSION = re.compile(r"session_\d+")

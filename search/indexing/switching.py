@@ -16,6 +16,7 @@ from convmemory.embeddings.spaces import activate_space, active_space
 from search import vector_index
 from search.models import Item
 
+# While the switch waits for the lock, every writer of index states waits behind it.
 LOCK_TIMEOUT_S = 5
 
 

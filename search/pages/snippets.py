@@ -70,7 +70,7 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
 
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
-    """Return `text[start:stop]` without the cuts; each replacement stands where its cut begins."""
+    """Return `text[start:stop]` without the cuts; each replacement is put at the beginning of its cut."""
     kept, place = [], start
     within = (cut for cut in cuts if cut[1] > start and cut[0] < stop)
     for cut_start, cut_end, put_in in within:

@@ -21,6 +21,7 @@ from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks
 
+# The five nearest to the query (ADR 10).
 PASSAGES_PER_ITEM = 5
 # If the codes of all passages were compared, the nearest are chosen among this many passages of an item: the best 80
 # items of a coding agent have 88 passages each (ADR 10).

@@ -20,6 +20,7 @@ from convmemory.core.masking import masked
 from convmemory.core.text import storable
 
 TEI = "tei"
+# A longer answer is not used (ADR 20).
 MAX_ANSWER_BYTES = 1_000_000
 NAME_CHARS = 300
 

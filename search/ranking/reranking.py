@@ -22,6 +22,7 @@ from search.ranking.rerank_weights import weight_of
 from search.results.hits import Hit
 
 NAME = "reranker"  # in the list of a hit's matches
+# Together about 1,000 characters per hit, what the results page shows of it (ADR 20).
 QUESTION_CHARS = 600
 PASSAGE_CHARS = 400
 

@@ -15,6 +15,7 @@ from search.unspaced import pairs_of, places_of_pairs
 
 # A word that weighs less than this share of the rarest word is not marked.
 STOP_SHARE = 0.15
+# Cached stems must stay small, and no query contains a longer word.
 MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
 _RUN = re.compile(r"[^\W_]+")  # without underscores, at which the index splits words

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+# A key is the id of the source, then the number of the item: 39 and 24 bits of a positive 64-bit integer.
 ITEM_BITS = 24
 ITEM_MASK = (1 << ITEM_BITS) - 1
 

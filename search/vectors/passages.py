@@ -65,7 +65,7 @@ class StoredPassages:
 
 @dataclass(frozen=True, slots=True)
 class StoredAhead:
-    """Whether all passages that can be stored ahead are stored, and how many were computed."""
+    """The result of storing passages ahead: whether all of them are stored, and how many were computed."""
 
     finished: bool
     computed: int

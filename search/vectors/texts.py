@@ -16,6 +16,7 @@ from search.languages import languages_of
 from search.sources import Element, ElementPart, ItemText, Kind
 from search.unspaced import pairs_of
 
+# The words between these ends are indexed too, but each once and without positions (ADR 39).
 TOOL_OUTPUT_CHARS = 4_000
 MAX_TOKEN_CHARS = 256  # no query contains a longer one
 LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most

@@ -21,6 +21,7 @@ from typing import TypeVar
 from convmemory.core.decoding import DecodeLimits
 from convmemory.documents.structure import Block
 
+# Less than the smallest `DOCUMENT_STALL_S`, one second.
 REPORT_S = 0.5
 MAX_BLOCKS = 500_000
 """Headings, paragraphs, rows: a document with this many takes seconds to split into sections."""

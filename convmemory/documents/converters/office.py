@@ -16,6 +16,7 @@ from convmemory.documents.converters.base import Converted, SourceFile, Unreadab
 from convmemory.documents.converters.packed import open_packed, parsed_xml, require_declared_sizes
 from convmemory.documents.structure import Block
 
+# Counted before calamine allocates them: it reserves the whole rectangle from the first to the last cell (ADR 30).
 MAX_CELLS = 2_000_000
 MAX_COLUMNS = 200
 MAX_SHEETS = 1_000
@@ -27,6 +28,7 @@ HEADER_CHARS = 160
 CELL = re.compile(  # cells of SpreadsheetML with content: formats alone may reach to the last column
     rb"""<(?:\w{1,20}:)?c\s[^<>]{0,200}?\br=["']([A-Z]{1,3})([0-9]{1,7})["'][^<>]{0,200}(?<!/)>(?!</)"""
 )
+# A cell may be cut by the end of a chunk, so the last bytes of each are scanned again with the next.
 SCANNED_BYTES, LONGEST_CELL_BYTES = 1024**2, 512
 WORD_WITH_MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
 _DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."

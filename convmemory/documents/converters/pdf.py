@@ -21,6 +21,7 @@ HEADING_SCALE = 1.15  # type larger than the body's by this factor is a heading
 MAX_HEADING_CHARS = 120
 MAX_LINES = 1_000_000
 FULL_LINE_SHARE = 0.7  # a line shorter than this share of the widest ends its paragraph
+# 300 dots per inch, tesseract's recommended resolution; PDF measures in points, 72 per inch.
 OCR_SCALE = 300 / 72
 OCR_TIMEOUT_S = 60
 

@@ -39,6 +39,7 @@ NEIGHBOURS_PASSAGES = 800
 """The passages of each other owner; there are as many as groups, so that no group is empty."""
 GROUPS = 8
 ROUNDS = 300
+# The draws of the bootstrap.
 RESAMPLES = 2_000
 GOAL = "<= 1.10"
 

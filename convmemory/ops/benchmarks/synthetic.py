@@ -39,8 +39,10 @@ VOCABULARY = 20_000
 TURNS_PER_CONVERSATION = 20
 PASSAGES_PER_TURN = 8
 TOKENS_PER_PASSAGE = 20
+# Vectors lie around common topics: independent ones would all be about equally far from a query.
 TOPICS = 500
 SPOKEN: tuple[Kind, Kind] = ("user", "assistant")
+# The signature of PostgreSQL's binary COPY format, then flags and the length of an extension, both zero.
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 

@@ -9,6 +9,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28
 Y_TICKS, X_TICKS = 4, 5
 MAP_SIZE = 640
 MAP_MARGIN = 12
+# SVG made on the server cannot measure text, so the width of a letter is an estimate.
 LABEL_HEIGHT, LETTER_WIDTH = 18, 7
 
 Point = tuple[float, float]

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 POINTS_A_CLUSTER = 20
 MAX_CLUSTERS = 8
+# A fixed number of rounds of k-means bounds its time.
 ROUNDS = 25
 WORDS_SHOWN = 3
 MIN_LETTERS, MAX_LETTERS = 3, 24
+# A word names a cluster only if it is this many times as frequent there as in the whole map.
 MIN_LIFT = 1.5
 HEADING_CHARS = 500
 EDGES = "\"'`.,;:!?()[]{}<>«»„“”*_#…"

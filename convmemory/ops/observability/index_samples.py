@@ -19,6 +19,7 @@ from search.indexing.status import count_index
 
 KEPT_DAYS = 30
 REASONS = 10
+# Python groups these by the text of their result, so their number is bounded.
 TASKS_READ = 200
 ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 

@@ -30,9 +30,11 @@ from convmemory.ops.privacy.stored_files import drop_files_of
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 
 BATCH = 5_000
+# A process that still writes for the user can add rows behind a pass.
 PASSES = 5
 LAST = (Erasure, OwnerGroup)
 """Rows that a further run needs are deleted with the user's own row."""
+# An erasure that began later may still be running.
 RESUME_AFTER = timedelta(minutes=10)
 
 

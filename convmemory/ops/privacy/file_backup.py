@@ -21,6 +21,7 @@ FOLDER = "files/"
 STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
 """The statement, by table, that returns the paths of its rows' files."""
 CHUNK_BYTES = 1024 * 1024
+# The largest id of a row has as many digits.
 MAX_OWNER_DIGITS = 19
 
 logger = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ from search.models import Source
 
 POLL_S = 30.0
 TAKEN_AT_ONCE = 512
+# SHA-256 in hexadecimal.
 HASH_CHARS = 64
 
 Tell = Callable[[str], None]

@@ -11,6 +11,7 @@ from convmemory.ops.reembed.running import Totals, embed_all
 from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
 from search.indexing.switching import NotBuilt, build_vector_index, switch_to
 
+# Sources that arrive faster than they are embedded must not keep the command running for ever.
 SWITCH_ATTEMPTS = 100
 RETRY_PAUSE_S = 0.5
 

@@ -10,6 +10,7 @@ from convmemory.core.background import step_back
 
 # A long source reports its progress this often.
 SLICE_S = 20.0
+# A killed parent cannot end its children.
 PARENT_POLL_S = 1.0
 
 

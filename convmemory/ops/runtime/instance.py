@@ -20,6 +20,7 @@ from convmemory.core.private_files import private_folder, written_whole
 from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
+# psutil derives the start time from the boot time, which moves when the clock is set.
 START_TIME_TOLERANCE_S = 1.0
 
 

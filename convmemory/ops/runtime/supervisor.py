@@ -22,6 +22,7 @@ import psutil
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")))
+# A child that writes without line ends must not fill the supervisor's memory.
 MAX_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 KILL_TIMEOUT_S = 2.0

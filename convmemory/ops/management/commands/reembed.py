@@ -37,6 +37,7 @@ from search.models import Source
 
 # The pause between two lines of progress if the output is not a terminal.
 QUIET_S = 10
+# What a shell reports for a command ended by Ctrl-C: 128 + SIGINT.
 INTERRUPTED = 130
 
 
