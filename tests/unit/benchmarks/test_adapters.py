@@ -1,4 +1,4 @@
-"""What adapters share: the pipe that they are asked over, and that their model is the product's."""
+"""Test what all adapters share: the pipe that carries requests, and the product's embedding model."""
 
 import sys
 from argparse import Namespace
@@ -52,7 +52,7 @@ def test_an_adapter_answers_over_the_pipe_whatever_libraries_print(tmp_path: Pat
     assert "libraries print" in (tmp_path / "log").read_text()
 
 
-def test_what_goes_wrong_in_an_adapter_is_told(tmp_path: Path) -> None:
+def test_exception_in_an_adapter_is_raised_with_its_type(tmp_path: Path) -> None:
     with (
         AdapterProcess([sys.executable, "-c", TALKATIVE], log=tmp_path / "log") as adapter,
         pytest.raises(AdapterFailed, match="KeyError"),
@@ -60,7 +60,7 @@ def test_what_goes_wrong_in_an_adapter_is_told(tmp_path: Path) -> None:
         adapter.ask("search", archive="missing", question="cat", limit=5)
 
 
-def test_an_adapter_that_ends_leaves_its_last_words(tmp_path: Path) -> None:
+def test_adapter_that_exits_is_reported_with_its_last_output(tmp_path: Path) -> None:
     with (
         AdapterProcess([sys.executable, "-c", "raise SystemExit('no such library')"], log=tmp_path / "log") as adapter,
         pytest.raises(AdapterFailed, match="no such library"),

@@ -18,7 +18,7 @@ def said(role: str, text: str, key: str, name: str = "") -> MessageDraft:
     return MessageDraft("user" if role == "user" else "assistant", (TextPart(text),), name=name, source_key=key)
 
 
-def test_a_turn_is_what_was_said_after_its_speakers() -> None:
+def test_text_of_a_turn_names_each_speaker() -> None:
     spoken = [
         said("user", "Where is it?", "m1", "Ann"),
         said("assistant", "In the shed.", "m2", "Bob"),
@@ -42,7 +42,7 @@ def test_calls_are_told_in_short_and_thinking_and_output_not_at_all() -> None:
     assert text == f"User: List it\nAssistant: I look.\nBash command:{'x' * 250}... timeout:5"
 
 
-def test_the_right_turns_are_those_of_the_evidence_or_those_named() -> None:
+def test_right_turns_come_from_evidence_messages_or_named_turns() -> None:
     spoken = [said("user", "One", "m1"), said("assistant", "Two", "m2"), said("user", "Three", "m3")]
     by_message = Question("q", "", "", messages=frozenset({("c/1", "m2"), ("c/1", "m3")}))
     by_turn = Question("q", "", "", turns=frozenset({("c/1", 0), ("c/1", 7)}))

@@ -11,7 +11,7 @@ ASKED = [Asked("first", frozenset({"a"})), Asked("second", frozenset({"b", "c"})
 FOUND = [["a", "b"], ["x", "b", "y", "w", "v", "c"], ["a", "b"]]
 
 
-def test_each_question_has_its_values() -> None:
+def test_values_are_computed_per_question() -> None:
     values = values_of(ASKED, FOUND)
     assert values["hit@1"].tolist() == [1, 0, 0]
     assert values["hit@5"].tolist() == [1, 1, 0]
@@ -54,7 +54,7 @@ def test_lmeb_is_the_mean_of_its_tasks_not_of_its_questions() -> None:
     assert found["mean of tasks"]["ndcg@10"] == pytest.approx((1 + 0.6309) / 2, abs=1e-4)
 
 
-def test_any_session_is_less_than_all_of_them() -> None:
+def test_any_at_k_and_all_at_k() -> None:
     figures = session_figures([row("", "ab", "axxxb"), row("", "ab", "axxxxxxxb")])
     assert (figures["any@1"], figures["all@1"]) == (1, 0)
     assert (figures["any@5"], figures["all@5"], figures["all@10"]) == (1, 0.5, 1)

@@ -1,4 +1,4 @@
-"""The page of benchmarks: tables and plots from results, and that the page shows the results that lie beside it."""
+"""The page of benchmarks: tables and plots from results, and that the page shows the stored results."""
 
 from xml.etree import ElementTree
 
@@ -38,7 +38,7 @@ def result(*systems: dict[str, object]) -> Result:
     return FACTS | counts | {"systems": list(systems)}
 
 
-def test_costs_stand_beside_their_ratio_and_losses_are_named() -> None:
+def test_scoreboard_shows_cost_ratios_and_names_losses() -> None:
     text = scoreboard(result(row("convmemory", 0.5, index_s=10), row("other", 0.4, index_s=5)))
     assert "| other | 10.0 ms (1 times) | 20.0 ms (1 times) | 5.0 s (0.5 times) |" in text
     assert "- time to index: other" in text
@@ -46,14 +46,14 @@ def test_costs_stand_beside_their_ratio_and_losses_are_named() -> None:
     assert "0.400 [0.350, 0.450]" in text
 
 
-def test_who_ranks_better_is_named_first() -> None:
+def test_losses_name_better_rankers_before_faster_systems() -> None:
     found = losses([row("convmemory", 0.5, index_s=1), row("other", 0.6, index_s=2)])
     assert found.splitlines()[2] == "- hit@1: other"
     assert "time to index" not in found
     assert losses([row("other", 0.6, index_s=2)]) == ""
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_unmeasured_system_is_listed_with_its_reason() -> None:
     ours = row("convmemory", 0.5, index_s=1, peak_bytes=None)
     text = scoreboard(result(ours, {"name": "gone", "title": "Gone", "not_measured": "no such package"}))
     assert "- **Gone** was not measured: no such package." in text
@@ -72,7 +72,7 @@ def test_marked_places_are_filled_and_the_rest_stays() -> None:
     assert up_to_date(filled, {"one": "new"}) == filled
 
 
-def test_the_page_shows_the_results_that_lie_beside_it() -> None:
+def test_page_and_plots_are_up_to_date_with_the_results() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert up_to_date(page, written_blocks()) == page, "run: python -m benchmarks page"
     for name, picture in plots().items():

@@ -1,4 +1,4 @@
-"""What an ablation leaves out: pipelines without a part, the rest as it is."""
+"""Ablations: pipelines without one part, otherwise unchanged."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_every_part_can_be_left_out_and_something_changes(part: Part) -> None:
         ("the conversation around", OF_CONVERSATIONS),
     ],
 )
-def test_nothing_weighs_the_features_of_a_part_that_is_left_out(title: str, features: frozenset[str]) -> None:
+def test_features_of_a_removed_part_have_no_weight(title: str, features: frozenset[str]) -> None:
     left = weighed(by_title(title))
     assert not left & features
     assert left == PIPELINE.rankers.features - features

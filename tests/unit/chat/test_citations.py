@@ -23,7 +23,7 @@ def test_results_are_numbered_from_where_the_conversation_stands() -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, {"results": []}, {"results": 3}, {"results": [{"url": "https://x.example"}]}])
-def test_what_cannot_be_cited_stays_as_it_is(answer: dict[str, object]) -> None:
+def test_answer_without_citable_results_is_unchanged(answer: dict[str, object]) -> None:
     assert with_citations(answer, first=1) == answer
 
 
@@ -32,7 +32,7 @@ def test_an_answer_that_was_cut_still_names_its_first_sources() -> None:
     assert sources_in([whole[: whole.index(SECTION)]]) == {1: TURN}
 
 
-def test_text_that_was_found_forges_no_source() -> None:
+def test_citation_in_found_text_is_no_source() -> None:
     passage = '{"cite": "[1](/conversations/666?turn=0)", "url": "/conversations/666"}'
     answer = with_citations({"results": [{"url": TURN, "passage": passage}]}, first=1)
     assert sources_in([json.dumps(answer)]) == {1: TURN}

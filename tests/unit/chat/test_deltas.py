@@ -79,7 +79,7 @@ def test_missing_arguments_are_none() -> None:
     assert draft.finished_calls()[0].part.input == {}
 
 
-def test_chunks_without_choices_say_nothing() -> None:
+def test_chunks_without_content_yield_no_text() -> None:
     draft = CompletionDraft()
     assert draft.add({"choices": [], "usage": {}}) == []
     assert draft.add({"prompt_filter_results": []}) == []
@@ -100,7 +100,7 @@ def test_chunks_without_choices_say_nothing() -> None:
         chunk(tool_calls=[{"index": "x"}]),
     ],
 )
-def test_what_is_no_chunk_is_refused(value: object) -> None:
+def test_malformed_chunk_is_refused(value: object) -> None:
     with pytest.raises(MalformedChunk):
         CompletionDraft().add(value)
 

@@ -38,7 +38,7 @@ def test_different_histories_have_different_hashes(one: list[MessageDraft], othe
     assert (history_hashes(one)[-1] == history_hashes(other)[-1]) == (one == other)
 
 
-def test_what_clients_change_on_the_way_does_not_count() -> None:
+def test_history_hash_ignores_changes_that_clients_make() -> None:
     call = ToolCallPart("id-1", "search", {"query": "x"})
     said = MessageDraft(role="assistant", parts=(ThinkingPart("hm"), TextPart("Yes.\n"), call))
     echoed = replace(said, parts=(TextPart("Yes."), replace(call, id="other")), name="bot")

@@ -1,4 +1,4 @@
-"""Where the page says what became of a reply."""
+"""Notes on the page that say how a reply ended."""
 
 from convmemory.chat.models import Reply
 from convmemory.chat.pages import notes_on
@@ -16,7 +16,7 @@ def reply(question: int, status: str, error: str = "", **context: object) -> Rep
 MESSAGES = [message(1, "user"), message(2), message(3, "tool"), message(4), message(5, "user"), message(6)]
 
 
-def test_how_a_reply_ended_stands_below_its_last_message() -> None:
+def test_interrupted_reply_gets_a_warning_below_its_last_message() -> None:
     notes = notes_on([reply(1, "interrupted", "The server went away.")], MESSAGES)
     assert {pk: [note.text for note in found] for pk, found in notes.items() if found} == {
         4: ["The reply was interrupted. The server went away."]
@@ -29,7 +29,7 @@ def test_a_failure_without_an_answer_stands_below_the_question() -> None:
     assert [note.text for note in notes[5]] == ["The reply failed. It is down."]
 
 
-def test_what_was_left_out_stands_below_the_question_with_a_link() -> None:
+def test_left_out_messages_are_noted_below_the_question_with_a_link() -> None:
     notes = notes_on([reply(5, "done", left_out=12, shortened=1)], MESSAGES)
     [note] = notes[5]
     assert note.text == "For this answer 12 older messages were left out, 1 tool output was shortened."
@@ -37,6 +37,6 @@ def test_what_was_left_out_stands_below_the_question_with_a_link() -> None:
     assert not notes[6]
 
 
-def test_a_good_reply_needs_no_note() -> None:
+def test_completed_reply_gets_no_note() -> None:
     assert not any(notes_on([reply(1, "done")], MESSAGES).values())
     assert notes_on([], MESSAGES) == {}

@@ -1,4 +1,4 @@
-"""What is kept of a reply that ends early, and its form in the database."""
+"""Partial replies: the messages that are kept, and their form in the database."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +27,7 @@ def test_every_kept_call_has_a_result() -> None:
     assert (missing.call_id, missing.is_error) == ("b", True)
 
 
-def test_half_a_completion_is_kept_without_its_half_calls() -> None:
+def test_partial_completion_is_kept_without_unfinished_calls() -> None:
     draft = CompletionDraft()
     draft.add({"choices": [{"delta": {"content": "Once"}}]})
     draft.add({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x"}}]}}]})
@@ -35,7 +35,7 @@ def test_half_a_completion_is_kept_without_its_half_calls() -> None:
     assert kept.parts == (TextPart("Once"),)
 
 
-def test_nothing_received_is_nothing_kept() -> None:
+def test_empty_completion_is_not_kept() -> None:
     assert ReplyProgress(current=CompletionDraft()).received(now=NOW) == []
 
 
@@ -57,11 +57,11 @@ def test_messages_survive_their_form_in_the_database() -> None:
      {"role": "assistant", "model": "", "created_at": None,
       "parts": [{"type": "tool_call", "id": "a", "name": "x", "input": []}]}],
 )  # fmt: skip
-def test_what_is_damaged_in_the_database_is_left_out(damaged: Any) -> None:
+def test_damaged_messages_of_a_stored_reply_are_left_out(damaged: Any) -> None:
     assert read_partial([draft_to_json(CALLS), damaged, draft_to_json(RESULT)]) == ([CALLS, RESULT], False)
 
 
-def test_a_sound_row_is_read_in_full_and_one_that_is_no_list_not_at_all() -> None:
+def test_stored_reply_that_is_no_list_is_not_read() -> None:
     assert read_partial([draft_to_json(CALLS), draft_to_json(RESULT)]) == ([CALLS, RESULT], True)
     assert read_partial([]) == ([], True)
     for damaged in (None, "x", {"a": 1}):

@@ -52,7 +52,7 @@ def test_the_newest_messages_that_fit_stay() -> None:
     assert result.tokens_after == 90
 
 
-def test_none_leaves_everything_and_says_when_it_does_not_fit() -> None:
+def test_strategy_none_keeps_all_messages_and_reports_overflow() -> None:
     result = run(chat(20), "none", window=200)
     assert len(result.messages) == 40
     assert result.strategies_applied == ("none",)
@@ -69,7 +69,7 @@ def test_a_question_that_does_not_fit_is_an_error_that_says_so() -> None:
     assert positions(result) == [10]
 
 
-def test_a_system_prompt_that_fills_the_window_is_told() -> None:
+def test_system_prompt_larger_than_the_window_is_an_error() -> None:
     result = run(chat(1), "token_budget", window=100, system_prompt="word " * 200)
     assert result.error is not None
     assert "shorten the system prompt" in result.error.message
@@ -189,7 +189,7 @@ def test_old_tool_output_is_trimmed_and_new_only_if_it_must() -> None:
     assert tight.tokens_after < result.tokens_after < result.tokens_before
 
 
-def test_order_matters_and_is_kept() -> None:
+def test_strategies_run_in_the_given_order() -> None:
     messages = [user(0), *step(1, 100), user(3, "and?")]
     trim_first = run(messages, "tool_output_trim", "token_budget", window=200, tool_output_tokens=10)
     cut_first = run(messages, "token_budget", "tool_output_trim", window=200, tool_output_tokens=10)
@@ -199,7 +199,7 @@ def test_order_matters_and_is_kept() -> None:
     assert cut_first.strategies_applied == ("token_budget", "tool_output_trim")
 
 
-def test_removed_ids_accumulate_and_each_step_tells_its_own() -> None:
+def test_removed_ids_are_reported_per_step_and_in_total() -> None:
     result = run(chat(20), "summary_boundary", "sliding_window", "token_budget", summary=SUMMARY, sliding_messages=8)
     summarised, slid, cut = result.steps
     assert summarised.removed_ids == tuple(range(100, 106))
@@ -299,7 +299,7 @@ def test_pairs_are_never_split(
 
 
 @given(conversations(), names, windows, summaries, st.integers(0, 100))
-def test_what_is_sent_is_never_over_budget(
+def test_result_that_fits_is_within_the_window(
     messages: list[ContextMessage], chosen: list[str], window: int, summary: SummaryText | None, reply: int
 ) -> None:
     result = run(messages, *chosen, window=window, summary=summary, reply_tokens=reply)

@@ -1,4 +1,4 @@
-"""What goes over the wire: OpenAI's shape, results right after their calls, and no less counted than sent."""
+"""Messages on the wire: OpenAI's shape, results right after their calls, and no less counted than sent."""
 
 from hypothesis import given
 
@@ -76,13 +76,13 @@ def test_ids_used_again_are_made_unique() -> None:
     assert len(set(calls)) == 2
 
 
-def test_a_call_in_a_message_of_the_user_is_no_call() -> None:
+def test_tool_call_in_a_user_message_is_sent_as_text() -> None:
     message = ContextMessage(1, 0, "user", (ToolCallPart("a", "bash", {"command": "ls"}), TextPart("I typed that")))
     assert wire_messages("", [message]) == [{"role": "user", "content": "bash command:ls\n\nI typed that"}]
 
 
 @given(conversations())
-def test_any_history_is_one_that_servers_take(messages: list[ContextMessage]) -> None:
+def test_any_history_becomes_a_valid_openai_history(messages: list[ContextMessage]) -> None:
     waiting: list[str] = []
     seen: set[str] = set()
     for sent in wire_messages("", messages):
@@ -98,7 +98,7 @@ def test_any_history_is_one_that_servers_take(messages: list[ContextMessage]) ->
 
 
 @given(conversations())
-def test_nothing_is_sent_that_was_not_counted(messages: list[ContextMessage]) -> None:
+def test_sent_tokens_never_exceed_counted_tokens(messages: list[ContextMessage]) -> None:
     counted = sum(measured(message, words).tokens for message in messages)
     sent = wire_messages("", messages)
     texts = [str(m["content"] or "") for m in sent]

@@ -12,7 +12,7 @@ def message(*parts: TextPart | ToolCallPart, raw: bytes = b"") -> MessageDraft:
     return MessageDraft("user", parts, raw=raw)
 
 
-def test_one_key_has_one_number() -> None:
+def test_same_key_gets_the_same_number_in_all_parts() -> None:
     call = ToolCallPart("", "bash", {"command": [f"echo {OTHER}", {"token": TOKEN}]})
     draft = without_keys(message(TextPart(f"{TOKEN} and {TOKEN}"), call))
     assert draft.parts[0] == TextPart("[hidden github-token 1] and [hidden github-token 1]")
@@ -25,7 +25,7 @@ def test_a_message_without_keys_is_the_same_message() -> None:
     assert without_keys(draft) is draft
 
 
-def test_marks_are_no_keys() -> None:
+def test_marks_of_hidden_keys_are_not_hidden_again() -> None:
     hidden = without_keys(message(TextPart(TOKEN)))
     assert without_keys(message(*hidden.parts)).parts == hidden.parts  # type: ignore[arg-type]
 

@@ -29,7 +29,7 @@ def view(text: str, passage: str) -> PartView:
 
 
 def marked(html: str | None) -> str:
-    """What stands in marks, as it reads."""
+    """Return the marked text without markup."""
     return unescape(re.sub("<[^>]*>", "", "".join(MARK.findall(html or ""))))
 
 
@@ -92,12 +92,12 @@ def test_a_passage_that_ends_beyond_the_text_ends_with_it(span: MarkedSpan) -> N
 
 
 @pytest.mark.parametrize("span", [MarkedSpan(7, 9), MarkedSpan(900, 1_000), MarkedSpan(3, 4)])
-def test_a_passage_of_nothing_marks_the_part_as_a_whole(span: MarkedSpan) -> None:
+def test_empty_or_out_of_range_passage_marks_whole_part(span: MarkedSpan) -> None:
     part = view_part(TextPart("one two"), 0, tools={}, passage=span)
     assert (part.is_marked, part.passage, part.html) == (False, span, render_markdown("one two"))
 
 
-def test_what_leaves_no_text_marks_the_part_as_a_whole() -> None:
+def test_passage_without_visible_text_marks_whole_part() -> None:
     part = view("text\n\n[x]: https://a.example/x\n", "[x]: https://a.example/x")
     assert not part.is_marked
     assert part.passage
@@ -105,7 +105,7 @@ def test_what_leaves_no_text_marks_the_part_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("character", ["\ufdd0", "\ufdd1", "&#xFDD0;", "&#64976;"])
-def test_markers_in_a_transcript_are_nothing(character: str) -> None:
+def test_marker_characters_in_a_transcript_are_removed(character: str) -> None:
     text = f"a {character}b{character} `{character}` c. The passage. {character}"
     part = view(text, "The passage.")
     assert marked(part.html) == "The passage."
@@ -119,7 +119,7 @@ def test_markers_in_a_transcript_are_nothing(character: str) -> None:
     st.integers(0, 300),
     st.integers(1, 300),
 )
-def test_no_highlight_lets_anything_act_or_changes_the_page(pieces: list[str], start: int, length: int) -> None:
+def test_any_highlight_is_harmless_and_keeps_the_text(pieces: list[str], start: int, length: int) -> None:
     text = "".join(pieces)
     html = view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(start, start + length)).html
     parser = HarmlessWithMarks()

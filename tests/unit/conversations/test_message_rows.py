@@ -1,4 +1,4 @@
-"""What a message is known by must never change: each stored one would seem to be another."""
+"""The content hash of a message must never change: stored messages would count as changed."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ def test_the_content_hash_is_of_role_speaker_and_parts(draft: MessageDraft) -> N
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-def test_a_row_is_one_json_object(draft: MessageDraft) -> None:
+def test_message_row_serialises_to_one_json_object(draft: MessageDraft) -> None:
     row = row_of(draft)
     row.position, row.turn_number = 7, None
     values = json.loads(row.to_json())

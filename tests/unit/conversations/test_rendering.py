@@ -1,4 +1,4 @@
-"""What a transcript can put on the page: Markdown as it was meant, and nothing that acts."""
+"""Transcripts on the page: Markdown is rendered as meant, and active content is neutralised."""
 
 import re
 from html.parser import HTMLParser
@@ -84,14 +84,14 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("text", ATTACKS)
-def test_nothing_in_markdown_acts(text: str) -> None:
+def test_active_content_in_markdown_is_neutralised(text: str) -> None:
     html = render_markdown(text)
     assert_harmless(html)
     assert html
 
 
 @given(st.lists(st.sampled_from([*ATTACKS, "<", ">", '"', "'", "`", "```", "[", "](", ")", "![", "*", "_", "\n", "a"])))
-def test_no_combination_acts(pieces: list[str]) -> None:
+def test_any_combination_of_markdown_pieces_is_harmless(pieces: list[str]) -> None:
     assert_harmless(render_markdown("".join(pieces)))
 
 
@@ -104,7 +104,7 @@ def test_raw_html_is_shown_as_text() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in render_markdown("<script>alert(1)</script>")
 
 
-def test_links_say_nothing_about_where_they_come_from() -> None:
+def test_links_send_no_referrer() -> None:
     for text in ("[x](https://a.example)", "<https://a.example>", "see https://a.example."):
         html = render_markdown(text)
         assert 'href="https://a.example"' in html
@@ -198,7 +198,7 @@ def test_a_tool_call_shows_its_parameters_as_they_were_written() -> None:
         ({}, ""),
     ],
 )
-def test_a_call_says_its_gist(parameters: dict[str, Any], gist: str) -> None:
+def test_gist_of_a_call_is_its_first_text_parameter(parameters: dict[str, Any], gist: str) -> None:
     assert view_part(ToolCallPart("t1", "Tool", parameters), 0, tools={}).gist == gist
 
 

@@ -38,7 +38,7 @@ def test_tokens_become_filters(text: str, parameters: dict[str, str]) -> None:
     "text",
     ["in:front", "is:it", "sort:me", "by:hand", "http://agent:80", "reagent:x", 'agent:"', "agent:", "in:tools,x"],
 )
-def test_what_means_nothing_stays_text(text: str) -> None:
+def test_unknown_filter_token_stays_text(text: str) -> None:
     assert read(text) == {"q": text}
 
 
@@ -52,6 +52,6 @@ def test_a_form_can_hold_what_was_typed() -> None:
     assert box.typed_fields == {"agent": "codex", "archived": "1", "scope": "tool"}
 
 
-def test_an_address_without_some_of_its_filters() -> None:
+def test_search_box_without_filters_omits_them_from_the_address() -> None:
     box = SearchBox(q="rye", agent="codex", after="2026-01-01", before="2026-02-01")
     assert box.without("after", "before") == "q=rye&agent=codex"

@@ -8,7 +8,7 @@ from convmemory.conversations.source_lines import MAX_RAW_BYTES, pack_lines, unp
 
 
 @pytest.mark.parametrize("lines", [b"", b"{}", b"\x00\xff\n" * 1000])
-def test_lines_come_back(lines: bytes) -> None:
+def test_packed_lines_round_trip(lines: bytes) -> None:
     assert unpack_lines(pack_lines(lines)) == lines
 
 

@@ -53,7 +53,7 @@ def test_calls_and_results_of_many_messages_are_one_run() -> None:
     assert [block.last_position for block in blocks] == [0, 24, 25]
 
 
-def test_what_is_said_before_calls_heads_their_run() -> None:
+def test_text_before_calls_is_the_heading_of_their_run() -> None:
     blocks = folded(
         message(0, "user", TextPart("go")),
         message(1, "assistant", TextPart("I look."), call(1), call(2)),
@@ -99,7 +99,7 @@ def test_a_run_ends_with_its_turn_and_with_another_speaker() -> None:
     assert len(folded(two, later)) == 2
 
 
-def test_what_was_superseded_is_left_alone() -> None:
+def test_superseded_calls_are_not_grouped() -> None:
     gone = message(0, "assistant", call(1), superseded=True)
     (block,) = folded(gone)
     assert block.run is None

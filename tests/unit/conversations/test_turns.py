@@ -41,7 +41,7 @@ def numbers(kinds: str, first_number: int = 0) -> list[int | None]:
         ("ss", [None, None]),
     ],
 )
-def test_cases_of_the_glossary(kinds: str, expected: list[int | None]) -> None:
+def test_turn_numbers_follow_the_glossary(kinds: str, expected: list[int | None]) -> None:
     assert numbers(kinds) == expected
 
 
@@ -66,14 +66,14 @@ def test_every_numbered_turn_has_a_question_first_and_an_answer(kinds: str) -> N
 
 
 @given(st.text(alphabet="uiats", max_size=30), st.text(alphabet="uiats", max_size=10))
-def test_appending_never_changes_a_number_that_stands(before: str, added: str) -> None:
+def test_appended_messages_never_change_earlier_turn_numbers(before: str, added: str) -> None:
     old = numbers(before)
     new = numbers(before + added)[: len(before)]
     assert all(was is None or was == now for was, now in zip(old, new, strict=True))
 
 
 @given(st.lists(st.text(alphabet="uiats", max_size=8), max_size=6))
-def test_pieces_are_numbered_as_the_whole_but_for_what_waits_for_its_answer(pieces: list[str]) -> None:
+def test_numbering_in_pieces_matches_the_whole_except_unanswered(pieces: list[str]) -> None:
     counter = TurnCounter()
     found = [number for piece in pieces for number in counter.number(KINDS[kind] for kind in piece)]
     whole = numbers("".join(pieces))
@@ -82,7 +82,7 @@ def test_pieces_are_numbered_as_the_whole_but_for_what_waits_for_its_answer(piec
         assert found == whole
 
 
-def test_who_is_a_real_user() -> None:
+def test_real_user_message_has_text_written_by_a_person() -> None:
     text = (TextPart("hello"),)
     assert is_real_user_message("user", text)
     assert not is_real_user_message("user", text, injected=True)

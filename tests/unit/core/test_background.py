@@ -1,4 +1,4 @@
-"""How background work steps back."""
+"""Background processes lower their own priority."""
 
 import os
 import subprocess
@@ -23,12 +23,12 @@ def niceness(*, leads_session: bool) -> list[str]:
     return said.stdout.split()
 
 
-def test_a_process_takes_less_of_the_processors() -> None:
+def test_background_process_is_niced() -> None:
     assert int(niceness(leads_session=False)[0]) >= NICENESS
 
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="no autogroups here")
-def test_a_session_of_its_own_steps_back_and_somebody_elses_does_not() -> None:
+def test_only_an_own_session_changes_its_autogroup_niceness() -> None:
     assert niceness(leads_session=True)[-2:] == ["nice", str(NICENESS)]
     assert niceness(leads_session=False)[-2:] != ["nice", str(NICENESS)]
 

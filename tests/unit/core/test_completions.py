@@ -49,7 +49,7 @@ def failure(endpoint: Endpoint) -> EndpointError:
     return caught.value
 
 
-def test_a_reply_comes_with_its_facts(server: FakeEndpoint) -> None:
+def test_completion_returns_text_model_reason_and_tokens(server: FakeEndpoint) -> None:
     reply = ask(endpoint_at(server))
     assert reply == Completion("You said: hello", "some-model", "stop", prompt_tokens=7, completion_tokens=5)
     assert server.requests == [{"model": "some-model", "messages": MESSAGES, "max_tokens": 100}]
@@ -106,7 +106,7 @@ def test_every_failure_says_what_to_do(
     assert server.url in str(error)
 
 
-def test_json_that_is_none_is_told(server: FakeEndpoint) -> None:
+def test_invalid_json_reply_raises_endpoint_unavailable(server: FakeEndpoint) -> None:
     server.faults.append(Fault(200, b"{not json", {"Content-Type": "application/json"}))
     assert isinstance(failure(endpoint_at(server)), EndpointUnavailable)
 
@@ -120,7 +120,7 @@ def test_retry_after_travels_with_the_error(server: FakeEndpoint) -> None:
         assert error.retry_after_s == seconds
 
 
-def test_what_may_pass_is_tried_again_and_not_for_ever(server: FakeEndpoint) -> None:
+def test_rate_limited_request_is_retried_up_to_max_retries(server: FakeEndpoint) -> None:
     fault = Fault(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"})
     server.faults.extend([fault, fault])
     assert ask(endpoint_at(server, max_retries=2)).text == "You said: hello"
@@ -129,14 +129,14 @@ def test_what_may_pass_is_tried_again_and_not_for_ever(server: FakeEndpoint) -> 
     assert len(server.requests) == 6
 
 
-def test_a_server_that_stalls_or_is_gone_is_told(server: FakeEndpoint) -> None:
+def test_stalled_or_missing_server_error_names_the_setting(server: FakeEndpoint) -> None:
     server.faults.append(Fault(delay_s=60.0))
     assert "raise CHAT_TIMEOUT_S" in str(failure(endpoint_at(server, timeout_s=0.1)))
     gone = replace(endpoint_at(server), base_url="http://127.0.0.1:9/v1")
     assert "cannot be reached: check CHAT_BASE_URL" in str(failure(gone))
 
 
-def test_the_limit_is_called_as_the_server_knows_it(server: FakeEndpoint) -> None:
+def test_reply_limit_parameter_depends_on_the_server(server: FakeEndpoint) -> None:
     plain = endpoint_at(server)
     assert reply_limit(plain, 5) == {"max_tokens": 5}
     assert reply_limit(replace(plain, base_url="https://api.openai.com/v1"), 5) == {"max_completion_tokens": 5}

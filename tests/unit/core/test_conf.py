@@ -143,7 +143,7 @@ def test_env_secret_names_a_file_that_cannot_be_read(given: pytest.MonkeyPatch, 
         conf.env_secret("THING")
 
 
-def test_what_was_read_is_kept_with_secrets_masked(given: pytest.MonkeyPatch) -> None:
+def test_settings_in_force_are_recorded_with_secrets_masked(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "7")
     conf.env_int("THING", 3, minimum=-9, maximum=9)
     assert conf.IN_FORCE["THING"] == "7"

@@ -1,4 +1,4 @@
-"""What is said about a database server that convmemory cannot use."""
+"""Problems that are reported for a database server that convmemory cannot use."""
 
 import pytest
 
@@ -18,7 +18,9 @@ from convmemory.core.postgres.validation import server_problems
         (13, None, None, ["convmemory.E002", "convmemory.E003"]),
     ],
 )
-def test_server_problems(server: int, installed: str | None, available: str | None, ids: list[str]) -> None:
+def test_unsupported_server_or_pgvector_version_is_reported(
+    server: int, installed: str | None, available: str | None, ids: list[str]
+) -> None:
     problems = server_problems(server, installed, available)
 
     assert [problem.id for problem in problems] == ids

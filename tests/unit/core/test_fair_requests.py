@@ -71,7 +71,7 @@ class Site:
 
 
 class Asked:
-    """A request that somebody sent, and what came back."""
+    """A request that a caller sent, and its response."""
 
     def __init__(self, site: Site, caller: str, path: str) -> None:
         self.sent: list[Message] = []
@@ -107,7 +107,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_a_flood_waits_and_another_caller_does_not() -> None:
+def test_requests_over_the_limit_wait_for_their_own_caller_only() -> None:
     async def scenario() -> None:
         site = Site()
         flood = [site.ask("ada", f"/{number}") for number in range(5)]
@@ -125,7 +125,7 @@ def test_a_flood_waits_and_another_caller_does_not() -> None:
     run(scenario)
 
 
-def test_beside_others_a_caller_who_has_used_much_has_fewer_at_once() -> None:
+def test_heavy_caller_gets_fewer_concurrent_requests_during_others_requests() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
         await site.answer("ada", "/long", seconds=9.0)
@@ -148,7 +148,7 @@ def test_beside_others_a_caller_who_has_used_much_has_fewer_at_once() -> None:
     run(scenario)
 
 
-def test_beside_others_a_caller_who_has_used_little_has_as_many_at_once_as_alone() -> None:
+def test_light_caller_keeps_full_concurrency_during_others_requests() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
         site.ask("bob", "/bob")
@@ -162,7 +162,7 @@ def test_beside_others_a_caller_who_has_used_little_has_as_many_at_once_as_alone
     run(scenario)
 
 
-def test_beside_others_a_flood_has_fewer_at_once_from_its_first_request_in_line_on() -> None:
+def test_flood_gets_fewer_concurrent_requests_once_one_waits_in_line() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
         await site.answer("bob", "/bob", seconds=0.1)
@@ -180,7 +180,7 @@ def test_beside_others_a_flood_has_fewer_at_once_from_its_first_request_in_line_
 
 
 @pytest.mark.usefixtures("endless_pauses")
-def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
+def test_only_the_caller_that_keeps_the_process_busy_pauses() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
         await site.answer("bob", "/bob", seconds=0.1)
@@ -195,7 +195,7 @@ def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
     run(scenario)
 
 
-def test_a_person_who_reads_between_searches_neither_pauses_nor_waits_beside_a_flood() -> None:
+def test_person_who_reads_between_searches_is_not_delayed_by_a_flood() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
         await site.answer("flood", "/long", seconds=9.0)
@@ -211,7 +211,7 @@ def test_a_person_who_reads_between_searches_neither_pauses_nor_waits_beside_a_f
 
 
 @pytest.mark.usefixtures("endless_pauses")
-def test_what_waited_in_line_counts_as_requested() -> None:
+def test_waiting_in_line_counts_towards_a_pause() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
         await site.answer("ada", "/ada", seconds=0.1)
@@ -231,7 +231,7 @@ def test_what_waited_in_line_counts_as_requested() -> None:
     run(scenario)
 
 
-def test_a_stream_that_listens_for_its_client_only_once_it_answers_holds_no_place() -> None:
+def test_stream_that_receives_only_after_answering_holds_no_place() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         listening = site.ask("ada", "/listening")
@@ -262,7 +262,7 @@ def test_a_pause_ends_with_its_event_loop() -> None:
     run(second)
 
 
-def test_nobody_pauses_who_is_alone() -> None:
+def test_lone_caller_never_pauses() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         for number in range(3):
@@ -272,7 +272,7 @@ def test_nobody_pauses_who_is_alone() -> None:
     run(scenario)
 
 
-def test_nobody_pauses_for_somebody_who_asked_a_while_ago() -> None:
+def test_caller_does_not_pause_for_an_inactive_caller() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         await site.answer("bob", "/bob", seconds=0.1)
@@ -284,7 +284,7 @@ def test_nobody_pauses_for_somebody_who_asked_a_while_ago() -> None:
     run(scenario)
 
 
-def test_a_line_that_is_full_takes_nobody() -> None:
+def test_full_line_answers_429_and_still_takes_streams() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, streams=1, waiting=2)
         kept = [site.ask("ada", f"/{number}") for number in range(3)]
@@ -304,7 +304,7 @@ def test_a_line_that_is_full_takes_nobody() -> None:
     run(scenario)
 
 
-def test_who_has_waited_too_long_is_told_so() -> None:
+def test_request_that_waited_too_long_gets_429() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, wait_s=0.01)
         site.ask("ada", "/0")
@@ -318,7 +318,7 @@ def test_who_has_waited_too_long_is_told_so() -> None:
     run(scenario)
 
 
-def test_a_client_that_goes_leaves_the_line() -> None:
+def test_disconnected_client_leaves_the_line() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         site.ask("ada", "/0")
@@ -336,7 +336,7 @@ def test_a_client_that_goes_leaves_the_line() -> None:
     run(scenario)
 
 
-def test_a_request_that_is_cancelled_in_the_line_keeps_no_place() -> None:
+def test_cancelled_request_leaves_the_line() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         site.ask("ada", "/0")
@@ -413,7 +413,7 @@ def test_a_slow_upload_takes_no_place_until_it_is_here() -> None:
     run(scenario)
 
 
-def test_an_application_that_fails_leaves_its_place() -> None:
+def test_failed_request_frees_its_place() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
 
@@ -431,7 +431,7 @@ def test_an_application_that_fails_leaves_its_place() -> None:
     run(scenario)
 
 
-def test_what_costs_nothing_is_not_counted() -> None:
+def test_static_files_are_not_limited() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         for number in range(9):
@@ -463,7 +463,7 @@ def test_all_keys_and_sessions_of_a_user_are_one_caller() -> None:
     assert found == {"user:7"}
 
 
-def test_whoever_is_not_known_is_an_address() -> None:
+def test_unknown_caller_is_identified_by_address() -> None:
     callers = KnownCallers()
     guesses = {named(callers, authorization=f"Bearer guess-{number}") for number in range(5)}
     assert guesses | {named(callers), named(callers, cookie="session=made-up")} == {"address:192.0.2.1"}
@@ -477,7 +477,7 @@ def test_a_wrong_key_is_not_covered_by_a_right_session() -> None:
     assert named(callers, authorization="Bearer wrong", cookie="session=abc") == "address:192.0.2.1"
 
 
-def test_no_more_credentials_are_remembered_than_fit() -> None:
+def test_known_callers_drop_the_oldest_credential_when_full() -> None:
     callers = KnownCallers(size=2)
     for number in range(3):
         callers.note(f"key-{number}", number)

@@ -1,4 +1,4 @@
-"""What foreign text cannot do inside a fence: close it, open one, or speak in another's name."""
+"""Foreign text inside a fence cannot close it, open another, or forge a speaker."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ BREAKS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u202
 
 
 @pytest.mark.parametrize("closer", CLOSERS)
-def test_nothing_that_reads_like_the_mark_stays(closer: str) -> None:
+def test_fence_lookalikes_are_escaped(closer: str) -> None:
     shown = fenced(f"before {closer} after", TAG)
     assert "&lt;" in shown
     assert not re.search("[<\uff1c\u2039]", shown)

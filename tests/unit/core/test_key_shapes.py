@@ -60,11 +60,11 @@ def test_all_of_a_private_key_is_found_even_where_its_end_is_missing() -> None:
         "019e19b4-eb48-746a-aa6b-8dfcfa37954b",
     ],
 )
-def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
+def test_text_that_resembles_a_key_is_not_found(text: str) -> None:
     assert find_keys(text) == []
 
 
-def test_two_keys_beside_each_other() -> None:
+def test_adjacent_keys_are_both_found() -> None:
     text = f"{PLANTED['github-token']} {PLANTED['npm-token']}"
     assert [found.kind for found in find_keys(text)] == ["github-token", "npm-token"]
 

@@ -51,7 +51,7 @@ def test_secrets_are_left_out(text: str, shown: str) -> None:
         'see {"url":"http://h","mail":"ada@example.org"}', "?keyless and ?b=1", "http://h:80, ada@example.org",
     ],
 )  # fmt: skip
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert masked(text) == text
 
 

@@ -1,4 +1,4 @@
-"""How much memory there is, and what the embedded PostgreSQL takes of it for its cache."""
+"""The size of the memory, and the share that the embedded PostgreSQL takes for its cache."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def put(root: Path, files: dict[str, str]) -> Path:
         ),
     ],
 )
-def test_without_a_limit_it_is_the_machines(tmp_path: Path, files: dict[str, str]) -> None:
+def test_memory_size_without_a_limit_is_that_of_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
     assert memory_size(put(tmp_path, files)) == psutil.virtual_memory().total
 
 
@@ -66,7 +66,7 @@ def test_without_a_limit_it_is_the_machines(tmp_path: Path, files: dict[str, str
         ),
     ],
 )
-def test_a_control_group_limits_it(tmp_path: Path, files: dict[str, str]) -> None:
+def test_memory_size_is_limited_by_the_control_group(tmp_path: Path, files: dict[str, str]) -> None:
     assert memory_size(put(tmp_path, files)) == MIB
 
 
@@ -83,7 +83,7 @@ def test_the_cache_follows_the_memory(
     assert f"shared_buffers = '{buffers}'" in (tmp_path / "convmemory.conf").read_text(encoding="utf-8").splitlines()
 
 
-def test_who_starts_the_server_may_give_it_another_cache(tmp_path: Path) -> None:
+def test_given_shared_buffers_replace_the_computed_cache(tmp_path: Path) -> None:
     configuration.write_configuration(tmp_path, tmp_path, {"shared_buffers": "64MB"})
 
     lines = (tmp_path / "convmemory.conf").read_text(encoding="utf-8").splitlines()

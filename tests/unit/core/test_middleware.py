@@ -1,4 +1,4 @@
-"""How the middleware is put together."""
+"""The order and the kinds of the middleware."""
 
 import inspect
 
@@ -19,7 +19,7 @@ def test_middleware_of_django_itself_runs_inline() -> None:
     assert all(issubclass(middleware, Inline) for middleware in of_django)
 
 
-def test_no_part_of_the_chain_is_moved_to_a_thread_or_out_of_one() -> None:
+def test_middleware_chain_runs_without_switching_threads() -> None:
     assert inspect.iscoroutinefunction(ASGIHandler()._middleware_chain)  # type: ignore[attr-defined]
     handler = WSGIHandler()
     assert not inspect.iscoroutinefunction(handler._middleware_chain)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The cache whose entries belong to owners: nobody finds, or pushes out, what another has."""
+"""The cache whose entries belong to owners: no owner reads or evicts another owner's entries."""
 
 import pytest
 
@@ -31,13 +31,13 @@ def test_a_value_is_made_once_for_each_owner() -> None:
     assert maker.made == [(ADA, "a"), (BOB, "a")]
 
 
-def test_what_its_owner_used_longest_ago_makes_room() -> None:
+def test_full_cache_drops_the_owners_least_recently_used_entry() -> None:
     maker = Maker(per_owner=2, total=8)
     maker.get(ADA, "a", "b", "a", "c", "a", "b")
     assert maker.made == [(ADA, "a"), (ADA, "b"), (ADA, "c"), (ADA, "b")]
 
 
-def test_who_asks_much_pushes_out_nobody_else() -> None:
+def test_busy_owner_does_not_evict_another_owners_entries() -> None:
     maker = Maker(per_owner=10, total=10)
     maker.get(BOB, "quiet")
     maker.get(ADA, *map(str, range(50)))
@@ -46,7 +46,7 @@ def test_who_asks_much_pushes_out_nobody_else() -> None:
     assert maker.made == []
 
 
-def test_owners_who_are_gone_make_room_too() -> None:
+def test_full_cache_drops_the_least_recently_used_owners() -> None:
     maker = Maker(per_owner=2, total=3)
     for owner_id in range(100):
         maker.get(owner_id, "a")

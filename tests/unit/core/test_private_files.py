@@ -47,7 +47,7 @@ def test_a_file_is_private_before_anything_is_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"secret"
 
 
-def test_a_link_that_somebody_laid_is_not_followed(tmp_path: Path) -> None:
+def test_planted_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "theirs").touch()
     (tmp_path / "backup.partial").symlink_to(tmp_path / "theirs")
     with new_private_file(tmp_path / "backup.partial") as file:

@@ -1,4 +1,4 @@
-"""Which requests count as streams, so that a caller's other requests do not wait for them, and which count at all."""
+"""Requests that count as streams, so that a caller's other requests do not wait for them, or that are not counted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which threads wait for which."""
+"""Threads of tools that hang delay no other work."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Who uses much pauses."""
+"""Callers that exceed their fair share of time pause."""
 
 import pytest
 
@@ -24,50 +24,50 @@ def used(clock: Clock) -> UsedTime:
     return UsedTime(clock)
 
 
-def test_what_was_used_counts_less_and_less(used: UsedTime, clock: Clock) -> None:
+def test_used_time_decays_exponentially(used: UsedTime, clock: Clock) -> None:
     used.add("ada", 6.0)
     clock.now += SPAN_S
     assert used.of("ada") == pytest.approx(6.0 / 2.718, rel=0.01)
     assert used.of("bob") == 0
 
 
-def test_little_is_free(used: UsedTime) -> None:
+def test_caller_within_the_free_share_does_not_pause(used: UsedTime) -> None:
     used.add("ada", SPAN_S * FREE_SHARE / 2)
     assert used.pause_after("ada", 0.2, beside=["bob"]) == 0
 
 
-def test_among_floods_only_who_has_used_the_most_pauses(used: UsedTime) -> None:
+def test_only_the_largest_of_two_floods_pauses(used: UsedTime) -> None:
     used.add("ada", MUCH)
     used.add("bob", MUCH + 1)
     assert used.pause_after("ada", 0.2, beside=["bob"]) == 0
     assert used.pause_after("bob", 0.2, beside=["ada"]) == PAUSE_BY_REQUEST * 0.2
 
 
-def test_beside_a_person_every_flood_pauses(used: UsedTime) -> None:
+def test_all_floods_pause_while_a_person_is_active(used: UsedTime) -> None:
     used.add("ada", MUCH)
     used.add("bob", MUCH + 1)
     assert used.pause_after("ada", 0.2, beside=["bob", "person"]) == PAUSE_BY_REQUEST * 0.2
     assert used.pause_after("bob", 0.2, beside=["ada", "person"]) == PAUSE_BY_REQUEST * 0.2
 
 
-def test_waiting_in_line_tells_a_flood_from_a_person_who_uses_as_much(used: UsedTime) -> None:
+def test_time_waited_in_line_makes_a_caller_a_flood(used: UsedTime) -> None:
     used.add("person", SPAN_S * FREE_SHARE + 1)
     used.add("flood", SPAN_S * FREE_SHARE + 0.5, waited_s=SPAN_S)
     assert used.pause_after("person", 0.2, beside=["flood"]) == 0
     assert used.pause_after("flood", 0.2, beside=["person"]) == PAUSE_BY_REQUEST * 0.2
 
 
-def test_waiting_alone_is_not_using(used: UsedTime) -> None:
+def test_waiting_without_use_is_not_much(used: UsedTime) -> None:
     used.add("patient", SPAN_S * FREE_SHARE / 2, waited_s=SPAN_S)
     assert not used.is_much("patient")
 
 
-def test_a_pause_has_an_end(used: UsedTime) -> None:
+def test_pause_is_at_most_longest_pause_s(used: UsedTime) -> None:
     used.add("ada", 60.0)
     assert used.pause_after("ada", 60.0, beside=["bob"]) == LONGEST_PAUSE_S
 
 
-def test_somebody_always_at_work_comes_to_the_whole_span(used: UsedTime, clock: Clock) -> None:
+def test_always_busy_caller_converges_to_span_s(used: UsedTime, clock: Clock) -> None:
     for _ in range(10_000):
         clock.now += 0.01
         used.add("ada", 0.01)

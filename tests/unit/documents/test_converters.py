@@ -163,7 +163,9 @@ def test_a_table_of_values_keeps_the_names_of_its_columns(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_what_cannot_be_read_says_why(tmp_path: Path, content: bytes, name: str, failure: str, remedy: str) -> None:
+def test_unreadable_document_names_failure_and_remedy(
+    tmp_path: Path, content: bytes, name: str, failure: str, remedy: str
+) -> None:
     heading, sections = convert(tmp_path, content, name)
     assert (heading.failure, sections) == (failure, [])
     assert remedy in heading.error
@@ -176,7 +178,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert (heading.failure, "unpacks to 64 MB" in heading.error) == ("too_large", True)
 
 
-def test_what_a_file_holds_decides_not_its_name(tmp_path: Path) -> None:
+def test_format_is_detected_by_content_not_by_name(tmp_path: Path) -> None:
     assert convert(tmp_path, pdf_of([[(12, "Read me")]]), "notes.txt")[0].format == "pdf"
     assert convert(tmp_path, docx_of(("Normal", "Read me")), "notes.pdf")[0].format == "docx"
 
@@ -241,7 +243,7 @@ def test_a_scan_is_read_by_ocr_where_that_is_switched_on(tmp_path: Path, monkeyp
     assert "OCR" in heading.notes[0]
 
 
-def test_nothing_that_postgresql_refuses_comes_out(tmp_path: Path) -> None:
+def test_converted_text_is_storable_in_postgresql(tmp_path: Path) -> None:
     _, [section] = convert(tmp_path, b"\xef\xbb\xbfone\x01two \xed\xa0\x80 three", "a.txt")
     assert "\x00" not in json.dumps(section.text)
     section.text.encode()

@@ -47,7 +47,7 @@ def test_a_key_that_two_sections_share_is_hidden_in_both() -> None:
     assert not any(piece in str(found.sections) for piece in (key[:20], key[20:]))
 
 
-def test_what_is_stored_holds_no_key(tmp_path: Path) -> None:
+def test_stored_sections_contain_no_key_unless_hiding_is_off(tmp_path: Path) -> None:
     key = PLANTED["slack-token"]
     text = f"# Notes on {key}\n\nCall it with {key}, and then wait.\n"
     heading, sections = convert(tmp_path, text)

@@ -125,7 +125,7 @@ def test_a_table_that_sections_cut_has_its_head_in_each() -> None:
         ("| " + "wide " * 500 + "| b |\n|---|---|\n", ""),
     ],
 )
-def test_what_a_text_leaves_open(text: str, opening: str) -> None:
+def test_opening_after_returns_the_unclosed_code_or_table(text: str, opening: str) -> None:
     assert opening_after(text) == opening
 
 
@@ -148,7 +148,7 @@ def test_fields_at_the_beginning_are_code_and_no_heading() -> None:
     assert end_of_fields("---\ntitle: " + "long " * 2_000 + "\n---\n") == 0
 
 
-def test_beyond_its_work_a_page_stays_text() -> None:
+def test_section_over_the_work_limit_is_not_laid_out() -> None:
     hostile = Section(number=0, path=[], start=0, text="[" * 1_000 + "**a_" * 40_000)
     found = list(lay_out([hostile, Section(number=1, path=["b"], start=161_000, text="**bold**")]))
     assert found[0] is None

@@ -44,7 +44,7 @@ def test_a_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("box", [b"[0 0 14400 14400]", b"[0 0 144 14400]", b"[0 0 14400 144]"])
-def test_no_page_is_drawn_larger_than_the_largest(tmp_path: Path, box: bytes) -> None:
+def test_huge_page_is_drawn_within_the_largest_size(tmp_path: Path, box: bytes) -> None:
     drawn(tmp_path, PAGES.replace(b"[0 0 595 842]", box), count=1)
     said = json.loads((tmp_path / "pages/1.json").read_text())
     assert 1 <= said["width"] <= MAX_WIDTH
@@ -56,6 +56,6 @@ def test_page_with_absurd_sides_is_not_drawn_and_the_others_are(tmp_path: Path, 
     assert drawn(tmp_path, PAGES.replace(b"[0 0 595 842]", box, 1)) == ["2.json", "2.webp"]
 
 
-def test_what_cannot_be_opened_is_not_drawn(tmp_path: Path) -> None:
+def test_encrypted_pdf_is_not_drawn(tmp_path: Path) -> None:
     with pytest.raises(Unreadable):
         drawn(tmp_path, encrypted_pdf())

@@ -1,4 +1,4 @@
-"""Pictures of pages make room for others: those that nobody looked at for longest, of their own owner alone."""
+"""Pictures of pages are pruned within their owner's limit, the least recently viewed first."""
 
 import os
 import time
@@ -39,21 +39,21 @@ def kept(owner_id: int = ADA, digest: str = DIGEST) -> list[str]:
     return sorted(file.name for file in pictures_folder(owner_id=owner_id, digest=digest).iterdir())
 
 
-def test_what_nobody_looked_at_for_longest_goes_first() -> None:
+def test_least_recently_viewed_pictures_are_pruned_first() -> None:
     for page, looked_at in ((1, 20), (2, 40), (3, 10), (4, 30)):
         keep(page, looked_at=LONG_AGO + looked_at)
     assert prune_pictures(owner_id=ADA) == 2
     assert kept() == ["2.json", "2.webp", "4.json", "4.webp"]
 
 
-def test_nothing_goes_while_there_is_room() -> None:
+def test_pictures_within_the_limit_are_not_pruned() -> None:
     keep(1, looked_at=LONG_AGO)
     keep(2, looked_at=LONG_AGO, digest="cd" * 32)
     assert prune_all_pictures() == 0
     assert len(kept()) == 2
 
 
-def test_the_documents_of_a_person_share_their_room_and_nobody_elses() -> None:
+def test_picture_limit_is_shared_by_an_owners_documents_only() -> None:
     keep(1, looked_at=LONG_AGO, owner_id=BOB)
     keep(7, looked_at=LONG_AGO + 1)
     for page in (1, 2):
@@ -62,7 +62,7 @@ def test_the_documents_of_a_person_share_their_room_and_nobody_elses() -> None:
     assert (kept(), len(kept(digest="cd" * 32)), len(kept(BOB))) == ([], 4, 2)
 
 
-def test_what_a_killed_worker_left_goes_like_a_page() -> None:
+def test_draft_of_a_killed_worker_is_pruned_like_a_picture() -> None:
     draft = keep(1, looked_at=LONG_AGO).with_name(".9.webp.4711")
     draft.write_bytes(b" " * 2 * MB)
     os.utime(draft, (LONG_AGO - 1, LONG_AGO - 1))
@@ -81,7 +81,7 @@ def test_a_page_that_is_shown_counts_as_looked_at() -> None:
     assert "2.json" not in kept()
 
 
-def test_looking_at_it_again_within_the_hour_writes_nothing() -> None:
+def test_second_view_within_the_hour_is_not_recorded() -> None:
     lately = int(time.time()) - 60
     words = keep(1, looked_at=lately)
     record_view(words)

@@ -93,7 +93,7 @@ def test_weights_are_hashed_once_and_again_when_they_change(tmp_path: Path, monk
     assert digest_of(folder, tmp_path / "cache") != first
 
 
-def test_a_damaged_note_of_the_digest_is_written_anew(tmp_path: Path) -> None:
+def test_damaged_digest_note_is_recomputed(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     digest = digest_of(folder, tmp_path / "cache")
     for damage in ("", "[]", "{}", "null"):
@@ -108,7 +108,7 @@ def test_other_weights_than_expected_are_refused(tmp_path: Path) -> None:
         graph_of(folder, tmp_path / "cache", expected_sha256=model_folder.DEFAULT_SHA256)
 
 
-def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
+def test_old_folders_of_killed_builds_are_removed(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     old, young = cache / "build-old", cache / "build-young"
     old.mkdir(parents=True)

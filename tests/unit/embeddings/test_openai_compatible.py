@@ -112,7 +112,7 @@ def test_waiting_for_as_long_as_the_server_asks(endpoint: FakeEndpoint, open_emb
 
 
 @pytest.mark.parametrize("fault", [Fault(status=500), Fault(status=503), Fault(delay_s=60.0)])
-def test_what_may_pass_is_tried_again(endpoint: FakeEndpoint, open_embedder: Open, fault: Fault) -> None:
+def test_transient_fault_is_retried(endpoint: FakeEndpoint, open_embedder: Open, fault: Fault) -> None:
     endpoint.faults.append(fault)
     embedder = open_embedder(max_retries=5, timeout_s=2.0 if fault.delay_s else 60.0)
     np.testing.assert_allclose(embedder.embed_passages(["hello"])[0], direction("hello"), atol=1e-6)
@@ -129,7 +129,7 @@ def test_what_may_pass_is_tried_again(endpoint: FakeEndpoint, open_embedder: Ope
         (Fault(status=200, body=b"<html>"), "as an embeddings endpoint does"),
     ],
 )
-def test_trouble_that_stays_says_what_to_do(
+def test_permanent_fault_error_says_what_to_do(
     endpoint: FakeEndpoint, open_embedder: Open, fault: Fault, message: str
 ) -> None:
     endpoint.faults.extend([fault] * 2)
@@ -146,7 +146,7 @@ def test_a_wrong_key_is_not_tried_again_and_not_shown(endpoint: FakeEndpoint, op
     assert "wrong-key" not in str(caught.value)
 
 
-def test_nobody_listens(open_embedder: Open) -> None:
+def test_unreachable_endpoint_error_names_embedding_base_url(open_embedder: Open) -> None:
     with pytest.raises(EmbedderUnavailable, match="cannot be reached: check EMBEDDING_BASE_URL"):
         open_embedder(base_url="http://127.0.0.1:9/v1", max_retries=0).embed_passages(["hello"])
 
@@ -164,7 +164,7 @@ def test_openai_itself_needs_a_key(open_embedder: Open) -> None:
         open_embedder(api_key="", base_url="https://api.openai.com/v1").embed_query("hello")
 
 
-def test_one_refused_text_costs_the_others_nothing(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_refused_texts_are_named_and_the_others_embedded(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.refused_words = ("poison",)
     texts = [f"text {number}" for number in range(40)]
     texts[7] = "poison"
@@ -177,7 +177,7 @@ def test_one_refused_text_costs_the_others_nothing(endpoint: FakeEndpoint, open_
     assert "text 7: The embedding endpoint refused the text: " in str(caught.value)
 
 
-def test_each_text_gets_its_vector_or_its_error(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_embed_each_returns_a_vector_or_an_error_per_text(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.refused_words = ("poison",)
     one, two, blank = embed_each(open_embedder(), ["fine", "poison", " \n"])
     assert not isinstance(one, EmbeddingError)
@@ -204,7 +204,7 @@ def test_an_endpoint_that_refuses_everything_is_at_fault_itself(endpoint: FakeEn
     assert len(endpoint.requests) <= 7
 
 
-def test_other_dimensions_than_configured(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_configured_dimensions_are_requested_from_the_endpoint(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.can_shorten = True
     assert open_embedder(dimensions=4).embed_query("hello").shape == (4,)
     assert [request.get("dimensions") for request in endpoint.requests] == [None, 4]
@@ -237,12 +237,14 @@ def test_vectors_without_a_direction_are_refused(
         ({"model": "text-embedding-3-small", "dimensions": 3072}, "not possible with text-embedding-3-small"),
     ],
 )
-def test_impossible_dimensions_are_told_at_once(open_embedder: Open, changes: dict[str, Any], message: str) -> None:
+def test_impossible_dimensions_are_refused_on_opening(
+    open_embedder: Open, changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SettingError, match=message):
         open_embedder(**changes)
 
 
-def test_how_much_a_model_reads(open_embedder: Open) -> None:
+def test_max_tokens_is_limited_by_a_known_model(open_embedder: Open) -> None:
     assert open_embedder().card.max_tokens == 512
     assert open_embedder(max_tokens=8192).card.max_tokens == 8192
     assert open_embedder(model="text-embedding-3-small", dimensions=0, max_tokens=9999).card.max_tokens == 8191

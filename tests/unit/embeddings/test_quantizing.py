@@ -27,7 +27,7 @@ def test_the_int8_variant_runs_near_the_original_and_is_another_model(tmp_path: 
     assert int8.model.files.weights.stat().st_size < exact.model.files.weights.stat().st_size / 3
 
 
-def test_a_folder_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_quantizing_refuses_an_existing_folder_or_a_graph(tmp_path: Path) -> None:
     files = ModelFiles.of_bert(default_folder())
     with pytest.raises(InvalidInput, match="exists already"):
         write_int8(files, tmp_path, cache_folder=tmp_path / "cache")

@@ -16,7 +16,7 @@ def test_a_token_takes_48_bytes() -> None:
     assert len(encode_vectors(vectors(7, 1))) == 7 * 48
 
 
-def test_signs_come_back() -> None:
+def test_encoded_vectors_decode_to_their_signs() -> None:
     given = vectors(5, 2)
     assert np.array_equal(decode_bits(np.frombuffer(encode_vectors(given), np.uint8).reshape(-1, 48), 384), given > 0)
 
@@ -61,7 +61,7 @@ def test_the_best_token_of_each_text_counts() -> None:
     assert np.allclose(found, expected, atol=1e-4)
 
 
-def test_no_texts_have_no_similarities() -> None:
+def test_best_similarities_of_no_texts_are_empty() -> None:
     assert best_similarities(vectors(3, 1), b"", np.empty(0, np.int64)).shape == (3, 0)
 
 

@@ -55,7 +55,7 @@ def test_spans_and_cuts_follow_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -
     assert tokens.cut_to_tokens("", 3, encoding="tiny") == ""
 
 
-def test_without_a_network_it_estimates_asks_once_and_says_so_once(
+def test_failed_vocabulary_download_is_tried_and_logged_once(
     monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     asked: list[str] = []
@@ -88,7 +88,7 @@ def test_a_download_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch, l
     assert "no answer within 0.05 s" in log.text
 
 
-def test_the_estimate_never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_estimate_does_not_load_tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", lambda name: pytest.fail("asked"))
     assert tokens.count_tokens("word", encoding=ESTIMATE) == 2
 
@@ -108,7 +108,7 @@ def test_the_estimate_never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
         ("\ud800", 1),
     ],
 )
-def test_estimates(text: str, estimate: int) -> None:
+def test_estimated_token_counts(text: str, estimate: int) -> None:
     assert tokens.count_tokens(text, encoding=ESTIMATE) == estimate
     spans = tokens.token_spans(text, encoding=ESTIMATE)
     assert len(spans) == estimate

@@ -35,7 +35,7 @@ class Read:
 
     @property
     def texts(self) -> list[str]:
-        """What was said, thought, called and answered, in order; superseded messages in brackets."""
+        """Return texts, thoughts, calls and results in order; superseded messages are in brackets."""
         shown = []
         for message in self.messages:
             text = " ".join(filter(None, map(part_text, message.parts)))

@@ -78,26 +78,26 @@ def in_use(tmp_path: Path, name: str) -> Iterator[Path]:
     connection.close()
 
 
-def test_it_is_recognised_by_its_tables(at_rest: Path, name: str) -> None:
+def test_database_is_recognised_by_its_tables(at_rest: Path, name: str) -> None:
     [item] = Walk().over([at_rest.parent])
     assert item.importer is importer_of(name)
 
 
-def test_at_rest(at_rest: Path, name: str) -> None:
+def test_database_at_rest_is_read_unchanged(at_rest: Path, name: str) -> None:
     before = files(at_rest.parent)
     assert prompts(at_rest) == PROMPTS[name]
     assert files(at_rest.parent) == before
     assert [path.name for path in at_rest.parent.iterdir()] == [name]
 
 
-def test_in_use_with_its_log(in_use: Path, name: str) -> None:
+def test_database_in_use_is_read_with_its_wal(in_use: Path, name: str) -> None:
     assert (in_use.parent / f"{name}-wal").stat().st_size > 0
     before = files(in_use.parent)
     assert prompts(in_use) == PROMPTS[name]
     assert files(in_use.parent) == before
 
 
-def test_with_a_log_that_was_left_behind(in_use: Path, tmp_path: Path, name: str) -> None:
+def test_database_with_a_leftover_wal_is_read_unchanged(in_use: Path, tmp_path: Path, name: str) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()
     for ending in ("", "-wal"):
@@ -107,14 +107,14 @@ def test_with_a_log_that_was_left_behind(in_use: Path, tmp_path: Path, name: str
     assert files(backup) == before
 
 
-def test_a_log_that_is_missing_costs_what_it_held(in_use: Path, tmp_path: Path, name: str) -> None:
+def test_database_without_its_wal_yields_the_rest_or_an_issue(in_use: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy" / name
     copy.parent.mkdir()
     shutil.copyfile(in_use, copy)
     assert all(name in text for text in outcome(copy))
 
 
-def test_locked_by_another_process(at_rest: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_locked_by_another_process_is_read(at_rest: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convmemory.conversations.importers.sqlite.LOCK_WAIT_S", 0.1)
     process = subprocess.Popen(
         [sys.executable, "-c", LOCKER, str(at_rest)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -130,14 +130,14 @@ def test_locked_by_another_process(at_rest: Path, name: str, monkeypatch: pytest
         process.stdout.close()
 
 
-def test_cut_off(at_rest: Path, name: str) -> None:
+def test_truncated_database_yields_prompts_or_a_named_issue(at_rest: Path, name: str) -> None:
     data = at_rest.read_bytes()
     for share in (0.1, 0.5, 0.9):
         at_rest.write_bytes(data[: int(len(data) * share)])
         assert all(text in PROMPTS[name] or name in text for text in outcome(at_rest))
 
 
-def test_with_names_that_are_no_text(at_rest: Path, name: str) -> None:
+def test_database_with_an_undecodable_schema_is_reported_damaged(at_rest: Path, name: str) -> None:
     at_rest.write_bytes(at_rest.read_bytes().replace(b"CREATE TABLE ", b"CREATE TABL\xff "))
     assert outcome(at_rest) == [f"{name} is a damaged SQLite database: its schema cannot be read."]
 

@@ -1,4 +1,4 @@
-"""What the files of coding agents come to: who said what, what was taken back, and where it belongs."""
+"""Messages that are read from files of coding agents: speakers, retracted messages, and projects."""
 
 import json
 from pathlib import Path
@@ -64,14 +64,14 @@ def first(name: str) -> Read:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_walk_finds_it(name: str) -> None:
+def test_session_file_is_recognised_by_the_walk(name: str) -> None:
     path = FIXTURES / CASES[name][0]
     items = list(Walk().over([path]))
     assert [item.importer for item in items] == [IMPORTERS[name]]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_person_asked(name: str) -> None:
+def test_prompts_of_a_session_are_read(name: str) -> None:
     found = first(name)
     current = [message for message in found.messages if not message.superseded]
     assert Read(found.draft, current, []).prompts == CASES[name][1]
@@ -80,12 +80,12 @@ def test_what_a_person_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_where_it_was(name: str) -> None:
+def test_project_of_a_session_is_read(name: str) -> None:
     assert first(name).draft.project == PROJECTS[name]
 
 
 @pytest.mark.parametrize("name", ["copilot-cli", "gemini-cli", "pi", "vscode-copilot"])
-def test_what_was_taken_back_is_superseded(name: str) -> None:
+def test_retracted_messages_are_superseded(name: str) -> None:
     assert [message.role for message in first(name).messages if message.superseded] == ["user", "assistant"]
 
 
@@ -104,7 +104,7 @@ def test_a_gemini_message_that_is_written_again_keeps_its_place() -> None:
     assert texts[1] == "Start at 250 degrees and let it fall to 200."
 
 
-def test_a_gemini_log_beside_its_older_document_is_read_alone(tmp_path: Path) -> None:
+def test_gemini_log_replaces_its_older_document(tmp_path: Path) -> None:
     header = {"sessionId": "s", "projectHash": "h"}
     message = {"id": "u", "type": "user", "content": "hello"}
     document = tmp_path / "session-1.json"
@@ -124,7 +124,7 @@ def test_a_gemini_rewind_to_an_unknown_message_takes_everything_back(tmp_path: P
     assert [message.superseded for message in found.messages] == [True]
 
 
-def test_an_editors_additions_are_no_persons() -> None:
+def test_text_added_by_an_editor_is_injected() -> None:
     roles = [(message.role, message.injected) for message in first("cline").messages]
     assert roles[:2] == [("user", False), ("system", True)]
     assert roles[3] == ("tool", False)
@@ -153,7 +153,7 @@ def test_a_session_of_both_generations_is_read_from_the_second(tmp_path: Path) -
     assert sessions["ses_three"].draft.parent_source_id == "ses_one"
 
 
-def test_a_log_of_changes_skips_what_leads_nowhere(tmp_path: Path) -> None:
+def test_change_log_skips_changes_with_unknown_targets(tmp_path: Path) -> None:
     lines = [
         {"kind": 1, "k": ["requests"], "v": []},
         {"kind": 0, "v": {"sessionId": "s", "requests": []}},

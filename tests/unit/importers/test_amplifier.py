@@ -35,14 +35,14 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path / "sessions"
 
 
-def test_headers_from_metadata(session: Read) -> None:
+def test_metadata_gives_title_agent_project_and_time(session: Read) -> None:
     draft = session.draft
     assert (draft.source, draft.source_id, draft.parent_source_id) == ("amplifier", SESSION, "")
     assert (draft.title, draft.agent, draft.project) == ("Soil mixes", "foundation", "/home/mira/garden")
     assert draft.created_at == datetime(2026, 3, 1, 8, 59, 59, tzinfo=UTC)
 
 
-def test_messages(session: Read) -> None:
+def test_messages_are_read_with_roles_keys_and_parts(session: Read) -> None:
     assert [(message.role, message.source_key) for message in session.messages] == [
         ("user", "line:1"),
         ("assistant", "line:2"),
@@ -82,7 +82,7 @@ def test_a_sub_session_is_linked_to_its_parent(copied: Path) -> None:
     assert read_session(copied / CHILD).draft.parent_source_id == SESSION  # without the parent, too
 
 
-def test_events(session: Read) -> None:
+def test_events_are_read_with_tools_times_and_prompt_numbers(session: Read) -> None:
     events = session.events
     assert [(event.line_number, event.type, event.tool, event.prompt_number) for event in events] == [
         (1, "session:start", "", None),
@@ -110,7 +110,7 @@ def test_the_project_without_metadata_is_the_slug_of_its_folder(copied: Path) ->
         assert draft.project == project
 
 
-def test_events_beside_or_below(copied: Path) -> None:
+def test_events_in_a_nested_folder_are_read(copied: Path) -> None:
     nested = copied / SESSION / "context-intelligence"
     nested.mkdir()
     (copied / SESSION / "events.jsonl").rename(nested / "events.jsonl")

@@ -182,7 +182,7 @@ def test_archives_in_archives_share_the_limits(tmp_path: Path) -> None:
         unpack(bomb, "ratio.zip", tmp_path, UnpackLimits(ratio_from_bytes=1000))
 
 
-def test_what_lies_too_deep_is_passed_over(tmp_path: Path) -> None:
+def test_archive_nested_too_deep_is_skipped_with_a_note(tmp_path: Path) -> None:
     data = zip_of(("chat.jsonl", LINE))
     for depth in range(3):
         data = zip_of((f"{depth}.zip", data), (f"{depth}.jsonl", LINE))

@@ -96,7 +96,7 @@ def test_unknown_types_are_counted() -> None:
     assert report.skipped == 0
 
 
-def test_what_a_person_typed_and_what_the_harness_wrote() -> None:
+def test_harness_lines_are_injected_system_messages() -> None:
     (found,) = read(importer, FOLDER / f"{HARNESS}.jsonl")
     assert found.prompts == [
         "Which bed has the leak?",
@@ -153,7 +153,7 @@ def test_newer_lines_say_that_no_person_wrote_them(tmp_path: Path, marks: dict[s
 
 
 @pytest.mark.parametrize("marks", [{"origin": {"kind": "human"}}, {"promptSource": "sdk"}, {"isMeta": False}])
-def test_lines_of_a_person(tmp_path: Path, marks: dict[str, Any]) -> None:
+def test_lines_marked_as_written_by_a_person_are_prompts(tmp_path: Path, marks: dict[str, Any]) -> None:
     found = read_lines(tmp_path, user_line("u", "human", **marks), assistant_line("a", "x"))
     assert found.prompts == ["human"]
 
@@ -237,7 +237,7 @@ def test_a_subagents_file_is_linked_to_its_session() -> None:
     assert (found.prompts, found.turns) == (["Find every place that reads the humidity sensor."], 1)
 
 
-def test_an_older_subagents_file_beside_the_session(tmp_path: Path) -> None:
+def test_older_subagent_file_is_linked_to_its_session(tmp_path: Path) -> None:
     line = user_line("u", "look", isSidechain=True, agentId="9", sessionId=SESSION)
     (found,) = read(
         importer, write_lines(tmp_path / "agent-9.jsonl", [line, assistant_line("a", "x", isSidechain=True)])
@@ -253,7 +253,7 @@ def test_a_session_that_is_not_named_by_an_id_gets_its_session_id_too(tmp_path: 
     assert read(importer, child)[0].draft.parent_source_id == "full:abc"
 
 
-def test_titles(tmp_path: Path) -> None:
+def test_title_prefers_custom_then_generated_then_summary(tmp_path: Path) -> None:
     question = user_line("u", "A question " * 20)
     other, own = ({"type": "summary", "summary": f"{leaf} summary", "leafUuid": leaf} for leaf in ("elsewhere", "u"))
     generated = {"type": "ai-title", "aiTitle": "By a model"}
@@ -323,7 +323,9 @@ def test_lines_without_uuid_are_named_by_their_place(tmp_path: Path) -> None:
         (["# Title", "some prose"], False),
     ],
 )
-def test_sniffing(tmp_path: Path, lines: list[dict[str, Any] | str], claimed: bool) -> None:
+def test_session_files_are_claimed_by_their_first_lines(
+    tmp_path: Path, lines: list[dict[str, Any] | str], claimed: bool
+) -> None:
     assert bool(importer.sniff(Source(write_lines(tmp_path / "f.jsonl", lines)))) is claimed
 
 
@@ -372,7 +374,7 @@ def test_wrappers_and_commands_are_those_of_the_plain_expressions(text: str) -> 
     assert _typed_command(command) == (f"/{name[1]} {words}" if name and words else "")
 
 
-def test_a_newer_version_is_said_aloud(tmp_path: Path) -> None:
+def test_newer_claude_code_version_is_a_warning(tmp_path: Path) -> None:
     report = FileReport(path="")
     lines = [user_line("u", "x", version="2.9.0"), assistant_line("a", "y", version="2.9.0")]
     read(ClaudeCodeImporter(), write_lines(tmp_path / "s.jsonl", lines), report)
@@ -404,7 +406,7 @@ TAKEN_BACK = (
 )
 
 
-def test_what_a_rewind_took_back_is_superseded(tmp_path: Path) -> None:
+def test_messages_before_a_rewind_are_superseded(tmp_path: Path) -> None:
     again = user_line("u3", "How long?", parentUuid="a1")
     found = read_lines(tmp_path, *chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours.")))
     assert found.texts == ["Which glaze?", "A blue one.", "(How hot?)", "(At 900 degrees.)", "How long?", "Ten hours."]
@@ -441,7 +443,7 @@ def test_parallel_answers_and_prompts_without_an_answer_are_no_rewind(tmp_path: 
 def test_a_rewind_in_the_second_half_of_a_file_supersedes_what_the_first_half_held(tmp_path: Path) -> None:
     first = read_lines(tmp_path, *chained(*TAKEN_BACK))
     assert not any(message.superseded for message in first.messages)
-    test_what_a_rewind_took_back_is_superseded(tmp_path)
+    test_messages_before_a_rewind_are_superseded(tmp_path)
 
 
 def test_loops_among_parents_end(tmp_path: Path) -> None:

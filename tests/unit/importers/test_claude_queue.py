@@ -74,7 +74,7 @@ def test_two_prompts_that_come_back_joined_stay_two_messages(tmp_path: Path) -> 
     assert found.turns == 2
 
 
-def test_only_whole_lines_count_as_coming_back(tmp_path: Path) -> None:
+def test_queued_prompt_returns_only_as_a_whole_line(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "stop"), queue_line("remove"))
     found = read_lines(tmp_path, *lines, user_line("u2", "please stop the pump"), END)
     assert found.prompts == ["begin", "stop", "please stop the pump"]
@@ -94,7 +94,7 @@ def test_the_same_text_queued_twice_is_two_prompts(tmp_path: Path) -> None:
     assert found.keys == ["u1", "a1", queue_key("continue"), "a9", queue_key("continue", 1)]
 
 
-def test_what_went_back_to_the_editor_was_never_said(tmp_path: Path) -> None:
+def test_prompts_returned_to_the_editor_are_not_imported(tmp_path: Path) -> None:
     lines = (queue_line("enqueue", "first"), queue_line("enqueue", "second"))
     named = read_lines(tmp_path, *START, *lines, queue_line("popAll", "first"), queue_line("popAll", "second"), END)
     joined = read_lines(tmp_path, *START, *lines, queue_line("popAll", "first\nsecond"), END)
@@ -179,7 +179,7 @@ def test_every_state_of_a_growing_session_has_each_prompt_once(tmp_path: Path) -
     assert found.prompts == ["begin", "one", "two", "one"]
 
 
-def test_many_entries_that_never_come_back_stay_cheap(tmp_path: Path) -> None:
+def test_queued_prompts_over_max_open_are_all_imported(tmp_path: Path) -> None:
     count = claude_queue.MAX_OPEN + 50
     lines = [queue_line("enqueue", f"prompt {number}") for number in range(count)]
     found = read_lines(tmp_path, *START, *lines, END)

@@ -33,7 +33,7 @@ def item(role: str, text: str) -> dict[str, Any]:
     return record("response_item", {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]})
 
 
-def test_what_is_said_twice_is_read_once() -> None:
+def test_duplicate_records_of_a_rollout_are_read_once() -> None:
     (thread,) = read(importer, ROLLOUT)
     assert thread.prompts == ["How many slates are left?", "Order a thousand.", "Order two hundred."]
     assert thread.turns == 2
@@ -43,7 +43,7 @@ def test_what_is_said_twice_is_read_once() -> None:
     assert {message.model for message in thread.messages if message.role == "assistant"} == {"gpt-5.4"}
 
 
-def test_what_codex_wrote_in_the_users_name_is_no_prompt() -> None:
+def test_user_records_written_by_codex_are_injected() -> None:
     (thread,) = read(importer, ROLLOUT)
     injected = [message for message in thread.messages if message.injected]
     assert [message.role for message in injected] == ["system", "system"]
@@ -150,7 +150,7 @@ def texts(path: Path) -> list[str]:
     return thread.texts
 
 
-def test_what_repeats_the_history_is_not_parsed(tmp_path: Path) -> None:
+def test_compacted_history_is_not_parsed(tmp_path: Path) -> None:
     huge = '{"timestamp":"t","type":"compacted","payload":{"replacement_history":"' + "x" * (17 * 1024**2) + '"}}'
     report = FileReport(path="")
     lines = [record("session_meta", {"id": "s"}), prompt("Q"), item("assistant", "A"), huge]
@@ -159,7 +159,7 @@ def test_what_repeats_the_history_is_not_parsed(tmp_path: Path) -> None:
     assert report.skipped == 0
 
 
-def test_a_newer_version_is_said_aloud(tmp_path: Path) -> None:
+def test_newer_codex_version_is_a_warning(tmp_path: Path) -> None:
     report = FileReport(path="")
     meta = record("session_meta", {"id": "s", "cli_version": "0.200.1"})
     path = write_lines(tmp_path / "a.jsonl", [meta, prompt("Q"), item("assistant", "A")])

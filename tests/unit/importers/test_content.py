@@ -118,7 +118,7 @@ def test_content_of_an_unknown_shape_is_kept_as_text(content: Any) -> None:
     assert len(unknown) == 1
 
 
-def test_an_unknown_block_beside_the_results_of_tools_is_nobody_s_question() -> None:
+def test_unknown_block_next_to_tool_results_is_a_tool_result() -> None:
     blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "done"}, {"type": "receipt", "total": 3}]
     draft = message_draft({"role": "user", "content": blocks}, unknown=lambda kind: None)
     assert draft.role == "tool"
@@ -167,7 +167,7 @@ def test_content_that_is_neither_text_nor_list(content: Any) -> None:
     ("given", "role"),
     [("user", "user"), ("Human", "user"), ("developer", "system"), ("function", "tool"), (" assistant", "assistant")],
 )
-def test_roles(given: str, role: str) -> None:
+def test_role_names_are_normalised(given: str, role: str) -> None:
     assert message_draft({"role": given, "content": "x"}).role == role
 
 
@@ -205,7 +205,7 @@ def test_openai_tool_calls_and_tool_messages() -> None:
     assert (answer.role, answer.name, answer.parts) == ("tool", "", (ToolResultPart("c", "1", name="f"),))
 
 
-def test_a_call_that_stands_in_content_and_beside_it_is_one() -> None:
+def test_call_in_content_and_tool_calls_is_read_once() -> None:
     block = {"type": "tool_call", "id": "c", "name": "f", "input": {}}
     draft = message_draft(
         {"role": "assistant", "content": [block], "tool_calls": [{"id": "c", "tool": "f", "arguments": {}}]}

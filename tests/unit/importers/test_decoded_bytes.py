@@ -1,4 +1,4 @@
-"""What the decoders of one upload produce is counted together and ends at one bound, whatever the format."""
+"""All decoders of one upload share one bound of decoded bytes, whatever the format."""
 
 import base64
 import gzip

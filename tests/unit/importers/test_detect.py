@@ -61,7 +61,7 @@ def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_pat
     assert walk.ignored == 2
 
 
-def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
+def test_unclaimed_files_are_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": 1}')
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.pb").write_bytes(b"\x8f\x02\xff")
@@ -145,7 +145,7 @@ def test_other_transcripts_in_a_sessions_folder_are_found_too(tmp_path: Path) ->
     ]
 
 
-def test_a_given_format(tmp_path: Path) -> None:
+def test_given_format_is_the_only_one_tried(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "transcript.jsonl", DIALOGUE)
     assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
     assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]

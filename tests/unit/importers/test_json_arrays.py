@@ -13,7 +13,7 @@ from convmemory.core.errors import InvalidInput
 
 @pytest.fixture(autouse=True, params=[7, 1024**2], ids=["tiny chunks", "whole"])
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds for a document read at once holds for one that is read byte by byte."""
+    """Run each test with chunks of 7 bytes and with whole files."""
     monkeypatch.setattr(json_arrays, "CHUNK_BYTES", request.param)
 
 
@@ -31,7 +31,7 @@ def elements(tmp_path: Path, data: str | bytes, *names: str) -> tuple[list[Any],
     return [element.value for element in read_elements(path, report=report, names=names)], report
 
 
-def test_an_array_of_anything(tmp_path: Path) -> None:
+def test_array_of_any_values_is_read(tmp_path: Path) -> None:
     values = [{"a": ['x"]}', {"b": "\\"}]}, "y,[", 12, -1.5e3, None, True, [], {}, "ü😀"]
     for text in (json.dumps(values), json.dumps(values, indent=2, ensure_ascii=False), "\ufeff" + json.dumps(values)):
         found, report = elements(tmp_path, text)
@@ -45,7 +45,7 @@ def test_the_array_under_a_name_and_a_single_object(tmp_path: Path) -> None:
     assert elements(tmp_path, "")[0] == []
 
 
-def test_a_broken_element_costs_nothing_else(tmp_path: Path) -> None:
+def test_broken_element_is_reported_and_the_others_read(tmp_path: Path) -> None:
     found, report = elements(tmp_path, '[{"a": 1}, {"b": "\\x", "c": [1]}, {"d": 2}]')
     assert found == [{"a": 1}, {"d": 2}]
     assert report.skipped == 1
@@ -53,7 +53,7 @@ def test_a_broken_element_costs_nothing_else(tmp_path: Path) -> None:
     assert "not readable JSON" in report.issues[0].reason
 
 
-def test_what_is_cut_off_is_reported_and_the_rest_read(tmp_path: Path) -> None:
+def test_truncated_array_yields_whole_elements_and_an_issue(tmp_path: Path) -> None:
     whole = json.dumps([{"n": number, "text": 'a "quote" \\ here'} for number in range(3)])
     for end in range(len(whole)):
         found, report = elements(tmp_path, whole[:end])
@@ -82,7 +82,7 @@ def test_an_element_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatc
     assert report.skipped + len(found) >= 2
 
 
-def test_what_is_no_document_is_refused(tmp_path: Path) -> None:
+def test_plain_text_is_refused_as_document(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="neither"):
         elements(tmp_path, "hello")
 

@@ -73,7 +73,7 @@ def test_a_last_line_that_was_cut_off(path: Path) -> None:
     assert reason.startswith("the last line is cut off")
 
 
-def test_an_object_behind_a_broken_one_is_found(path: Path) -> None:
+def test_object_after_a_broken_one_is_read(path: Path) -> None:
     found, issues = objects(path, b'{"type":"user","message":{"role":"us{"type":"summary","n":{"type":"x"}}\n')
     assert [item.value["type"] for item in found] == ["summary"]
     assert len(issues.all) == 1
@@ -103,7 +103,7 @@ def test_raw_control_characters_in_strings_are_taken(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"n":' + "1" * 10_000 + "}"])
-def test_what_json_cannot_take_is_skipped(path: Path, text: str) -> None:
+def test_line_that_exceeds_json_limits_is_skipped(path: Path, text: str) -> None:
     found, issues = objects(path, f'{text}\n{{"a": 1}}\n'.encode())
     assert [item.number for item in found] == [2]
     assert [number for number, _, _ in issues.all] == [1]

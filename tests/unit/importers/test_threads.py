@@ -28,7 +28,7 @@ def test_without_a_current_message_the_last_branch_counts() -> None:
     assert "'gone' is missing" in report.issues[0].reason
 
 
-def test_what_follows_a_missing_message_follows_the_one_before_it() -> None:
+def test_message_with_a_missing_parent_follows_the_previous_one() -> None:
     order, report = ordered(("q", ""), ("a", "q"), ("q2", "lost"), ("a2", "q2"), current="a2")
     assert order == "q a q2 a2"
     assert (report.repaired, report.skipped) == (1, 0)

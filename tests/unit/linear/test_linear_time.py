@@ -42,7 +42,7 @@ def test_every_function_of_foreign_text_is_linear(name: str) -> None:
     assert_linear(called(TEXT_FUNCTIONS[name]), units=units)
 
 
-def test_no_regular_expression_is_made_unnoticed() -> None:
+def test_inline_regular_expressions_are_registered() -> None:
     assert inline_patterns() == set(MADE_ON_THE_SPOT)
     assert set(MADE_ON_THE_SPOT.values()) <= set(TEXT_FUNCTIONS)
 
@@ -53,7 +53,7 @@ def test_every_module_that_reads_text_is_covered() -> None:
     assert modules_of_text(READERS) <= {name.partition(" ")[0] for name in TEXT_FUNCTIONS}
 
 
-def test_a_quadratic_expression_is_found_out() -> None:
+def test_assert_linear_fails_for_a_quadratic_expression() -> None:
     import re
 
     pattern = re.compile(r"\s+x")

@@ -26,7 +26,7 @@ def test_an_opening_that_is_the_target_does_not_count_twice() -> None:
     assert found.tokens == 200
 
 
-def test_what_is_alive_costs_nothing_and_is_not_brought() -> None:
+def test_chunks_in_context_cost_no_budget() -> None:
     found = resurrect([HIT], budget=230, alive={QUESTION.key})
     assert found.brought == (TARGET, ANSWER)
     assert found.tokens == 230
@@ -41,7 +41,7 @@ def test_a_target_that_leaves_no_room_for_its_question_comes_alone() -> None:
     assert (missing.part, missing.reason) == ("other opening", "needs 150 tokens, 56 were left")
 
 
-def test_of_the_partners_the_other_side_goes_first() -> None:
+def test_question_precedes_own_opening_within_the_budget() -> None:
     assert resurrect([HIT], budget=290).brought == (TARGET, QUESTION)
     assert resurrect([HIT], budget=240).brought == (TARGET, ANSWER)  # the question does not fit, the opening does
 
@@ -54,14 +54,14 @@ def test_a_group_that_does_not_fit_is_left_out_and_the_next_is_tried() -> None:
     assert found.outcomes[0].missing[0].reason == "needs 150 tokens, 100 were left"
 
 
-def test_a_group_shares_what_an_earlier_one_brought() -> None:
+def test_group_reuses_chunks_of_an_earlier_group() -> None:
     second = Group((Chunk("assistant 30 S7", 50),), other_opening=QUESTION, own_opening=ANSWER)
     found = resurrect([HIT, second], budget=400)
     assert found.tokens == 400
     assert found.outcomes[1].alive == (QUESTION, ANSWER)
 
 
-def test_all_alive_means_nothing_to_bring_and_nothing_left_out() -> None:
+def test_group_entirely_in_context_brings_and_omits_nothing() -> None:
     found = resurrect([HIT], budget=0, alive={TARGET.key, QUESTION.key, ANSWER.key})
     assert (found.brought, found.left_out, found.tokens) == ((), (), 0)
 
@@ -82,7 +82,7 @@ groups = st.lists(
 
 
 @given(groups, st.integers(-5, 400), st.sets(st.integers(0, len(SIZES) - 1)))
-def test_the_rules_hold_for_any_groups(groups: list[Group], budget: int, alive: set[int]) -> None:
+def test_budget_and_uniqueness_hold_for_any_groups(groups: list[Group], budget: int, alive: set[int]) -> None:
     found = resurrect(groups, budget=budget, alive=alive)
     keys = [chunk.key for chunk in found.brought]
     assert found.tokens == sum(chunk.tokens for chunk in found.brought) <= max(budget, 0)
@@ -110,7 +110,7 @@ def test_the_rules_hold_for_any_groups(groups: list[Group], budget: int, alive: 
 
 
 @given(groups, st.sets(st.integers(0, len(SIZES) - 1)))
-def test_with_room_enough_every_group_comes_whole(groups: list[Group], alive: set[int]) -> None:
+def test_sufficient_budget_brings_every_group_whole(groups: list[Group], alive: set[int]) -> None:
     found = resurrect(groups, budget=sum(SIZES), alive=alive)
     wanted = {chunk.key for group in groups for _, chunk in group.parts()}
     assert {chunk.key for chunk in found.brought} == wanted - alive

@@ -1,4 +1,4 @@
-"""Where passages begin and end."""
+"""Splitting messages into passages."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +68,7 @@ def test_kinds_follow_who_said_it() -> None:
     assert pieces(ToolResultPart("t", "file.txt"), assistant=False) == [("tool", "file.txt")]
 
 
-def test_what_nobody_said_gives_no_passage() -> None:
+def test_reminders_and_punctuation_give_no_passage() -> None:
     assert pieces(TextPart("<system-reminder>be nice</system-reminder>"), assistant=False) == []
     assert pieces(TextPart("  \n ... --- \n")) == []
 

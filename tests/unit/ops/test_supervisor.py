@@ -1,4 +1,4 @@
-"""The supervisor with small children of its own: output, restarts, and an end that leaves nobody."""
+"""The supervisor with small children of its own: output, restarts, and an end that leaves no process behind."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from convmemory.ops.runtime.supervisor import Backoff, ChildSpec, LinePrefixer, 
 
 
 class TestBackoff:
-    def test_waits_twice_as_long_each_time_up_to_the_longest(self) -> None:
+    def test_delay_doubles_up_to_longest_s(self) -> None:
         backoff = Backoff(first_s=0.5, longest_s=3, stable_s=30)
 
         assert [backoff.delay_after(1) for _ in range(5)] == [0.5, 1, 2, 3, 3]
@@ -90,7 +90,7 @@ class Run:
 
 
 def left_after_a_while(leader: int) -> list[psutil.Process]:
-    """Who still lives in its session: a killed process may take seconds to go, those of these tests live for 60."""
+    """Return the processes left in its session after at most 30 s; those of these tests live for 60 s."""
     deadline = time.monotonic() + 30
     while (members := session_members(leader)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -146,7 +146,7 @@ time.sleep(60)
     assert left_after_a_while(run.pids["worker"][0]) == []
 
 
-def test_orphans_of_a_killed_child_do_not_live_on_beside_its_successor() -> None:
+def test_orphans_of_a_killed_child_are_ended_on_restart() -> None:
     code = """
 import os, signal, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", "import time; print('inner', flush=True); time.sleep(60)"])

@@ -1,4 +1,4 @@
-"""A new worker process loads the local model before anybody waits for it."""
+"""A new worker process loads the local model before a task waits for it."""
 
 import logging
 from dataclasses import dataclass, field

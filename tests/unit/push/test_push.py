@@ -56,9 +56,7 @@ def test_a_thousand_files_and_a_server_that_dies_in_the_middle(tmp_path: Path, s
     assert set(server.keys) == {"Bearer cm_key"}
 
 
-def test_what_the_server_took_before_the_client_was_killed_is_not_sent_again(
-    tmp_path: Path, server: ImportServer
-) -> None:
+def test_files_taken_before_the_client_was_killed_are_not_sent_again(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 120)
     server.answer = lambda number, _: 202 if number < 2 else 0
     push(tmp_path, server)
@@ -70,7 +68,7 @@ def test_what_the_server_took_before_the_client_was_killed_is_not_sent_again(
     assert server.requests == 4
 
 
-def test_what_changed_is_sent_again(tmp_path: Path, server: ImportServer) -> None:
+def test_changed_file_is_sent_again(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 3)
     push(tmp_path, server)
     path = next(tmp_path.glob(".claude/projects/-p1/*.jsonl"))
@@ -95,7 +93,7 @@ def test_a_busy_server_is_waited_for(tmp_path: Path, server: ImportServer) -> No
     assert server.requests == 3
 
 
-def test_one_file_that_is_refused_costs_no_other(tmp_path: Path, server: ImportServer) -> None:
+def test_refused_file_does_not_stop_the_others(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 8)
 
     def answer(number: int, archive: bytes) -> int:
@@ -109,9 +107,7 @@ def test_one_file_that_is_refused_costs_no_other(tmp_path: Path, server: ImportS
     assert server.requests == requests
 
 
-def test_a_key_that_is_refused_ends_it(
-    tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_key_ends_the_push(tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]) -> None:
     transcripts(tmp_path, 1)
     server.answer = lambda *_: 401
     assert push(tmp_path, server) == __main__.ERROR_EXIT
@@ -129,7 +125,7 @@ def test_a_database_in_use_is_sent_whole(tmp_path: Path, server: ImportServer) -
     assert b"Asked in ses_two" in copy
 
 
-def test_it_runs_without_any_package(tmp_path: Path) -> None:
+def test_push_runs_with_the_standard_library_alone(tmp_path: Path) -> None:
     (tmp_path / "convmemory_push").symlink_to(Path(__main__.__file__).parent)
     transcripts(tmp_path / "home", 2)
     command = [sys.executable, "-S", "-m", "convmemory_push", "--list", "--server", "http://localhost", "--home"]

@@ -1,4 +1,4 @@
-"""How likely a hit answers, in three words."""
+"""The three bands that say how likely a hit answers the query."""
 
 from dataclasses import dataclass
 
@@ -55,5 +55,5 @@ def test_a_relevance_decides_alone(relevance: float, band: str) -> None:
         assert band_of(found, best_score=1.0) == band
 
 
-def test_without_any_score_nothing_is_strong() -> None:
+def test_band_without_any_score_is_less_likely() -> None:
     assert band_of(Found(0.9, 0.0), best_score=0.0) == "less likely"

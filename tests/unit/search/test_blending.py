@@ -1,4 +1,4 @@
-"""A reranker's score beside the fused one: what it can move, and which weight labelled questions ask for."""
+"""Blending a reranker's score with the fused one: the order, and the weight fitted to labelled questions."""
 
 import numpy as np
 from numpy.testing import assert_array_equal
@@ -28,7 +28,7 @@ def questions(skill: float, count: int = 200) -> list[Reranked]:
     return found
 
 
-def test_without_weight_the_fused_order_stays() -> None:
+def test_reranker_of_weight_zero_keeps_the_fused_order() -> None:
     assert_array_equal(blended_order(scores(3, 2, 1), scores(0, 5, 9), 0.0), [0, 1, 2])
 
 
@@ -46,7 +46,7 @@ def test_the_scale_of_a_reranker_does_not_matter() -> None:
     assert_array_equal(blended_order(fused, as_scores((reranked * 1e25 - 5).tolist()), 1.0), [1, 0, 2])
 
 
-def test_no_score_is_too_large() -> None:
+def test_blending_handles_the_largest_floats() -> None:
     assert_array_equal(blended_order(scores(3, 3, 3), as_scores([1e308, -1e308, 0.0]), 1.0), [0, 2, 1])
 
 
@@ -54,21 +54,21 @@ def test_equal_scores_keep_the_fused_order() -> None:
     assert_array_equal(blended_order(scores(3, 2, 1), as_scores([7.0, 7.0, 7.0]), 2.0), [0, 1, 2])
 
 
-def test_one_that_knows_gets_a_weight_and_its_gain_is_certain() -> None:
+def test_skilled_reranker_gets_a_weight_and_a_certain_gain() -> None:
     fit = fit_weight(questions(skill=0.9))
     assert fit.weight > 0
     assert fit.low > 0
     assert fit.after > fit.before
 
 
-def test_one_that_guesses_gets_none() -> None:
+def test_random_reranker_gets_weight_zero() -> None:
     rows = [Reranked(q.fold, q.fused, q.reranked, np.arange(HITS) == 0) for q in questions(skill=0.0)]
     fit = fit_weight(rows)
     assert fit.weight == 0
     assert fit.after <= fit.before
 
 
-def test_no_weight_is_without_limit() -> None:
+def test_reranker_weights_are_at_most_two() -> None:
     assert max(WEIGHTS) <= 2
 
 

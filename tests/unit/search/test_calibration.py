@@ -50,6 +50,6 @@ def test_calibrations_are_read_by_model_and_mode() -> None:
         (document(m={"hybrid": {"anything": ODDS | {"intercept": "1"}, "candidate": ODDS}}), "no number"),
     ],
 )
-def test_what_is_no_calibration_is_refused(wrong: Any, said: str) -> None:
+def test_invalid_calibrations_are_refused(wrong: Any, said: str) -> None:
     with pytest.raises(CalibrationError, match=said):
         read_calibrations(wrong)

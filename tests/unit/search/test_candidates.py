@@ -21,7 +21,7 @@ def test_keys_keep_conversation_and_turn_and_their_order() -> None:
     assert keys.tolist() == sorted(keys.tolist())
 
 
-def test_what_was_not_found_has_no_score() -> None:
+def test_items_that_were_not_found_have_no_score() -> None:
     keys = item_keys([1, 1, 2], [0, 3, 1])
     scores = spread(keys, item_keys([1, 9], [3, 9]), np.array([0.5, 0.7], np.float32))
     assert scores.tolist() == pytest.approx([np.nan, 0.5, np.nan], nan_ok=True)
@@ -34,12 +34,12 @@ def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
     assert best_of_source(keys[:0], scores[:0]).tolist() == []
 
 
-def test_each_key_stays_once() -> None:
+def test_distinct_returns_each_key_once_in_order() -> None:
     assert distinct(np.array([5, 3, 5, 9, 3])).tolist() == [3, 5, 9]
     assert distinct(NO_ITEMS).tolist() == []
 
 
-def test_an_item_is_among_others_or_not() -> None:
+def test_are_among_tells_membership_per_item() -> None:
     keys = np.array([3, 5, 9])
     assert are_among(np.array([9, 2, 5, 10, 5, 3]), keys).tolist() == [True, False, True, False, True, True]
     assert are_among(keys, NO_ITEMS).tolist() == [False] * 3
@@ -55,7 +55,7 @@ def test_several_features_are_laid_out_as_each_by_itself() -> None:
     np.testing.assert_array_equal(laid_out["b"], [np.nan, 4, 6])
 
 
-def test_scores_of_all_keys_stay_as_they_are_and_are_no_view_of_the_given() -> None:
+def test_spread_all_copies_scores_of_equal_keys() -> None:
     keys, scores = np.array([3, 5]), np.array([1, np.nan], np.float32)
     laid_out = spread_all(keys, keys.copy(), {"a": scores})["a"]
     np.testing.assert_array_equal(laid_out, scores)

@@ -62,7 +62,7 @@ def test_turns_count_less_the_more_days_lie_between() -> None:
     assert_allclose(closeness(Period(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
 
 
-def test_a_week_away_is_near_enough_by_itself() -> None:
+def test_closeness_ends_after_one_week() -> None:
     assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 10)))[0] == pytest.approx(0.36788, abs=1e-4)
     assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
 
@@ -79,6 +79,6 @@ def test_a_day_that_the_month_lacks_is_its_last_one() -> None:
     assert Period(2023, 2, 31).days_from(date(2023, 2, 28)) == 0
 
 
-def test_a_period_that_no_turn_is_near_tells_nothing() -> None:
+def test_closeness_is_zero_when_no_turn_is_near() -> None:
     assert not closeness(Period(2019, None, None), days_since_1970(date(2020, 2, 1), date(2023, 1, 1))).any()
     assert closeness(Period(2019, None, None), days_since_1970()).size == 0

@@ -37,7 +37,7 @@ def test_rows_count_by_their_shares() -> None:
 
 
 @pytest.mark.parametrize(("truth", "chance"), [([], 0.5), ([True] * 9, 0.95), ([False] * 9, 0.05)])
-def test_where_all_are_alike_the_columns_say_nothing(truth: list[bool], chance: float) -> None:
+def test_logistic_fit_of_one_class_ignores_the_columns(truth: list[bool], chance: float) -> None:
     columns = np.arange(len(truth), dtype=float)[:, None]
     fitted = fit_logistic(columns, np.array(truth, np.bool_), np.ones(len(truth)))
     assert fitted.probability(np.array([[0.0], [99.0]])) == pytest.approx(chance)

@@ -145,7 +145,7 @@ def test_a_limit_takes_the_first_worlds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["locomo", "longmemeval", "beam", "coding", "samples"])
-def test_what_is_not_there_or_is_something_else_is_refused(tmp_path: Path, name: str) -> None:
+def test_missing_or_foreign_dataset_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="no file"):
         list(read_dataset(name, tmp_path / "missing"))
     other = written(tmp_path / "other.json", [{"title": "something else"}])

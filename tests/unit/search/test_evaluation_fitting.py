@@ -26,7 +26,7 @@ def examples(count: int, *, dataset: str = "set", folds: int = 4) -> list[Exampl
     return made
 
 
-def test_a_telling_feature_weighs_most_and_a_misleading_one_nothing() -> None:
+def test_predictive_feature_weighs_most_and_misleading_one_nothing() -> None:
     weights = fit_weights(examples(80), NAMES)
     assert weights["telling"] > 1
     assert weights["telling"] > 3 * weights.get("noise", 0)
@@ -54,7 +54,7 @@ def test_features_that_a_question_lacks_count_as_zero() -> None:
     assert fit_weights(made, NAMES)["telling"] > 1
 
 
-def test_each_fold_gets_weights_that_never_saw_it() -> None:
+def test_weights_of_a_fold_are_fitted_without_it() -> None:
     made = examples(24, folds=2)
     odd = Example("set", "odd", made[0].keys, made[0].features, made[1].right)
     weights = leave_one_out([*made, odd], NAMES)

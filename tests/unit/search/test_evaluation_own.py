@@ -55,7 +55,7 @@ class BagOfWords:
         return vector
 
 
-def test_no_question_may_find_the_words_it_was_made_of() -> None:
+def test_question_hides_the_text_that_it_was_made_of() -> None:
     turns = archive()
     made = make_questions(turns, at_most=100)
     assert {question.kind for question in made} == {"question", "title", "mention"}
@@ -70,7 +70,7 @@ def test_no_question_may_find_the_words_it_was_made_of() -> None:
             assert own not in question.gold
 
 
-def test_a_title_that_is_the_beginning_of_a_message_asks_nothing() -> None:
+def test_title_that_repeats_a_message_makes_no_question() -> None:
     turns = [turn(1, "Where did I put my red bicycle?", "In the shed.", "Where did I put my red bicycle")]
     assert [question.kind for question in make_questions(turns, at_most=9)] == ["question"]
 

@@ -38,7 +38,7 @@ def test_the_order_of_the_search_counts_turns_and_conversations() -> None:
     assert (found["conversation_hit@1"], found["conversation_mrr"]) == (0.0, 0.5)
 
 
-def test_each_feature_ranks_alone() -> None:
+def test_each_feature_is_reported_as_a_ranking_of_its_own() -> None:
     found = reporting.each_feature([observation()])
     assert found[Feature.BM25]["hit@1"] == 1.0
     assert found[Feature.PASSAGE_COSINE]["hit@1"] == 0.0
@@ -59,7 +59,7 @@ def test_categories_are_told_apart() -> None:
     assert {name: f["hit@1"] for name, f in found.items()} == {"plain": 0.0, "rare": 1.0}
 
 
-def test_a_fold_is_held_out_for_ever_or_never() -> None:
+def test_larger_held_out_share_contains_the_smaller() -> None:
     folds = [f"fold {number}" for number in range(400)]
     small = {fold for fold in folds if reporting.is_held_out("set", fold, 0.2)}
     large = {fold for fold in folds if reporting.is_held_out("set", fold, 0.5)}
@@ -68,7 +68,7 @@ def test_a_fold_is_held_out_for_ever_or_never() -> None:
     assert not any(reporting.is_held_out("set", fold, 0.0) for fold in folds)
 
 
-def test_what_is_fitted_never_saw_the_held_out_folds() -> None:
+def test_fit_excludes_the_held_out_folds() -> None:
     rows = [observation(fold=f"fold {number}", gold=number % 3) for number in range(12)]
     report = build_report({"set": rows}, OPTIONS | {"fit": True, "held_out": 0.5})
     counted = report["set"]["development"]["questions"] + report["set"]["held out"]["questions"]

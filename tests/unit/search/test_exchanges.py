@@ -52,7 +52,7 @@ def test_the_turn_after_a_question_counts_for_it() -> None:
     assert [answers[0], *answers[2:]] == [0, 0, 0]
 
 
-def test_where_somebody_is_named_only_their_answer_counts() -> None:
+def test_answers_of_named_speakers_only_count() -> None:
     assert features("Which day suits Ann?")[Feature.ANSWERS][1] > 0
     assert features("Which day suits Ben?")[Feature.ANSWERS] == [0, 0, 0, 0]
     assert features("Which day suits Ann and Ben?")[Feature.ANSWERS][1] > 0
@@ -81,13 +81,13 @@ def test_a_question_of_a_turn_that_is_no_candidate_counts_and_its_turn_does_not(
     assert all(len(values) == len(later) for values in found.values())
 
 
-def test_where_nothing_is_known_of_who_spoke_nothing_answers() -> None:
+def test_turns_without_known_speakers_answer_nothing() -> None:
     found = exchange_features(KEYS, KEYS, matches(SCORES), {}, "Which day suits?")
     assert found[Feature.ANSWERS].tolist() == found[Feature.NAMED_SPEAKER].tolist() == [0, 0, 0, 0]
     assert found[Feature.SETTLED].tolist() == [1, 1, 1, 1]
 
 
-def test_only_what_stands_out_counts_where_nobody_is_named_and_only_for_questions() -> None:
+def test_answers_question_is_zero_unless_the_query_is_a_question() -> None:
     assert features()[Feature.ANSWERS_QUESTION][1] >= 0
     assert features("day suits")[Feature.ANSWERS_QUESTION] == [0, 0, 0, 0]
 

@@ -18,7 +18,7 @@ def test_scaling_keeps_the_margins() -> None:
     assert_allclose(scale(array(1, 2, 5)), [0, 0.25, 1])
 
 
-def test_an_unseen_turn_gets_nothing() -> None:
+def test_missing_score_scales_to_zero() -> None:
     assert_allclose(scale(array(4, NAN, 6, 8)), [0, 0, 0.5, 1])
 
 
@@ -32,7 +32,7 @@ def test_features_without_a_weight_do_not_count() -> None:
     assert_allclose(fuse(features, {"a": 2.0, "b": 0.5}), [0.5, 2.0])
 
 
-def test_the_order_is_total() -> None:
+def test_equal_scores_are_ordered_by_key() -> None:
     keys = np.array([10, 20, 30], dtype=np.int64)
     assert_array_equal(best_first(array(1, 2, 2), keys), [2, 1, 0])
 

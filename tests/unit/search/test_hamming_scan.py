@@ -62,16 +62,16 @@ def test_pieces_that_are_joined_are_the_whole() -> None:
 @pytest.mark.parametrize(
     ("limit", "nearest"), [(1, {2}), (2, {2, 3}), (3, {2, 3, 1}), (4, {2, 3, 1, 0}), (5, {2, 3, 1, 0}), (0, set())]
 )
-def test_of_what_is_equally_far_the_newest_are_kept(limit: int, nearest: set[int]) -> None:
+def test_least_keeps_the_newest_of_equal_distances(limit: int, nearest: set[int]) -> None:
     distances, ids = np.array([9, 5, 2, 5], np.uint16), np.array([70, 40, 60, 50])
     assert set(_least(distances, ids, limit).tolist()) == nearest
 
 
-def test_of_nothing_nothing_is_nearest() -> None:
+def test_least_of_no_distances_is_empty() -> None:
     assert _least(np.array([], np.uint16), np.array([], np.int64), 3).tolist() == []
 
 
-def test_of_the_wanted_alone_the_least_are_kept() -> None:
+def test_least_of_considers_wanted_items_only() -> None:
     ids = np.array([70, 40, 60, 50])
     for limit, nearest in ((1, [3]), (2, [0, 3]), (4, [0, 3])):
         distances = np.array([9, 5, 2, 5], np.uint16)
@@ -100,12 +100,12 @@ def test_a_cosine_is_estimated_closely_from_the_similarity_of_the_code() -> None
     assert np.corrcoef(estimated, cosines[rest.ids])[0, 1] > 0.9
 
 
-def test_of_equally_similar_vectors_the_newest_come_first() -> None:
+def test_parted_puts_the_newest_of_equal_similarities_first() -> None:
     near, rest = scanned(np.array([0.5, 0.7, 0.5, 0.5])).parted(2)
     assert (near.ids.tolist(), rest.ids.tolist()) == ([1, 3], [2, 0])
 
 
-def test_vectors_that_are_all_as_similar_give_their_mean() -> None:
+def test_estimate_from_equal_similarities_is_the_mean_cosine() -> None:
     known = scanned(np.array([0.9, 0.9]))
     cosines, others = np.array([0.2, 0.4], np.float32), scanned(np.array([0.9, 0.3]))
     assert estimated_cosines(known, cosines, others).tolist() == pytest.approx([0.3, 0.3])

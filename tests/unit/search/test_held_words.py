@@ -1,4 +1,4 @@
-"""Which words of a query the items contain, by their postings."""
+"""The words of a query that items contain, by their postings."""
 
 import numpy as np
 import pytest
@@ -36,5 +36,5 @@ def test_an_item_found_by_its_meaning_alone_contains_none() -> None:
     assert held().of_items(item_keys([1, 1], [4, 1])) == [{"bakes", "baking"}, set()]
 
 
-def test_no_item_contains_words_that_were_not_looked_up() -> None:
+def test_empty_held_words_give_no_words_per_item() -> None:
     assert HeldWords().of_items(KEYS) == [set(), set(), set()]

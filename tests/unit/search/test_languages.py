@@ -1,4 +1,4 @@
-"""Which language a text is in, and the parts of German compounds."""
+"""Detecting the language of a text, and splitting German compounds."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_every_language_is_told_by_a_sentence() -> None:
         "I ordered a croissant and a café au lait at the place near the station.",
     ],
 )
-def test_english_is_english(text: str) -> None:
+def test_english_with_foreign_words_is_english(text: str) -> None:
     assert language_of(text) == ENGLISH
     assert languages_of({"A": text}) == {}
 
@@ -60,7 +60,7 @@ def test_english_is_english(text: str) -> None:
         "a b c d e f g h",
     ],
 )
-def test_what_does_not_tell_counts_as_english(text: str) -> None:
+def test_text_without_a_clear_language_counts_as_english(text: str) -> None:
     assert languages_of({"A": text, "B": text}) == {}
 
 
@@ -74,11 +74,11 @@ def test_question_and_answer_have_languages_of_their_own() -> None:
     assert languages_of(texts) == {"A": "german"}
 
 
-def test_a_short_text_is_in_the_language_of_what_stands_beside_it() -> None:
+def test_short_text_takes_the_language_of_the_other_columns() -> None:
     assert languages_of({"A": "Mietvertrag?", "B": SENTENCES["german"]}) == {"A": "german", "B": "german"}
 
 
-def test_each_language_has_a_configuration() -> None:
+def test_configuration_is_named_after_the_language() -> None:
     assert configuration_of("") == "convmemory"
     assert configuration_of("german") == "convmemory_german"
 
@@ -102,7 +102,7 @@ def test_short_words_and_other_languages_are_not_parted() -> None:
     assert all(len(part) >= 4 for part in parts_of_compounds("Autobahnraststätte", "german"))
 
 
-def test_no_more_words_are_remembered_than_a_bound() -> None:
+def test_compound_cache_is_bounded() -> None:
     for start in range(0, 3 * CACHED_WORDS, CACHED_WORDS // 2):
         words = ("wort" + "".join(chr(97 + int(digit)) for digit in str(n)) for n in range(start, start + 15_000))
         list(parts_of_compounds(" ".join(words), "german"))

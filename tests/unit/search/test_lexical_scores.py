@@ -1,4 +1,4 @@
-"""What the words that items hold are worth, against the same formulas over the whole table of terms and items."""
+"""Lexical scores of items, compared with the same formulas over the whole table of terms and items."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_scores_are_those_of_the_whole_table_of_terms_and_items(numbers: list[in
         assert_allclose(scores, expected[name][np.searchsorted(keys, wide)], atol=1e-4, err_msg=name)
 
 
-def test_what_two_columns_hold_of_an_item_is_added() -> None:
+def test_counts_of_two_columns_are_added_per_item() -> None:
     keys = keys_of(1, 3)
     first = WordCounts.of_matrix(keys[:2], floats(7, 8), np.stack([floats(1, 0), floats(0, 2)]))
     second = WordCounts.of_matrix(keys[1:], floats(8, 9), np.stack([floats(0, 0), floats(3, 4)]))
@@ -97,11 +97,11 @@ def test_what_two_columns_hold_of_an_item_is_added() -> None:
 
 
 @pytest.mark.parametrize("terms", [0, 2])
-def test_nothing_found_is_nothing(terms: int) -> None:
+def test_joined_counts_of_nothing_are_zero(terms: int) -> None:
     assert joined_counts([], terms).items_by_term.tolist() == [0] * terms
 
 
-def test_one_rare_word_outweighs_common_ones_where_its_idf_counts_twice() -> None:
+def test_rare_word_outweighs_common_ones_under_squared_idf() -> None:
     common = np.array([0, 2, 2, 2, 2, 2, 2, 0, 0, 0])  # each of three words in six conversations
     rare = np.zeros(10, np.int64)
     rare[0] = 1

@@ -1,4 +1,4 @@
-"""Which share of a query a text holds: by the stems of its words, never by parts of them."""
+"""The share of a query that a text contains: by the stems of its words, never by parts of them."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ WRITTEN = st.text("aeings-. 契約書é", max_size=12)
 
 
 def holds(text: str, word: str) -> bool:
-    """Whether a word of the text, or one with all that is joined to it by hyphens and dots, has this stem."""
+    """Return whether a word of the text, or one with all that hyphens and dots join to it, has this stem."""
     ends = [at for at in range(len(text) + 1) if at == len(text) or not text[at].isalnum()]
     begins = [at for at in range(len(text)) if at == 0 or not (text[at].isalnum() and text[at - 1].isalnum())]
     return any(stem(text[begin:end]) == word for begin in begins for end in ends if begin < end)

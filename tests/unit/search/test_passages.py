@@ -1,4 +1,4 @@
-"""What a hit shows of its passage."""
+"""The excerpt of its passage that a hit shows."""
 
 import pytest
 
@@ -56,5 +56,5 @@ def test_a_text_contains_words_that_count_whatever_their_ending() -> None:
     assert QueryStems({}).held_in("The walrus feeds.") == []
 
 
-def test_of_a_phrase_the_longest_stem_is_looked_for() -> None:
+def test_longest_stem_of_each_phrase_is_used() -> None:
     assert QueryStems({}, ["the zinc lids", "rattling"]).longest_of_phrases == ["zinc", "rattl"]

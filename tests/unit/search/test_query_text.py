@@ -25,5 +25,5 @@ from search.query_text import QueryText, parse_query
         ("drop -retry_policy.max", QueryText("drop", (), ("retry_policy.max",))),
     ],
 )
-def test_operators(typed: str, expected: QueryText) -> None:
+def test_quotes_and_minus_are_parsed(typed: str, expected: QueryText) -> None:
     assert parse_query(typed) == expected

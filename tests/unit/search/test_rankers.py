@@ -70,7 +70,7 @@ def test_a_ranker_refuses_a_table_without_a_feature_that_it_weighs() -> None:
         ranker.score(table)
 
 
-def test_what_a_query_has_not_got_counts_nothing() -> None:
+def test_feature_missing_from_a_query_counts_zero() -> None:
     ranker = LinearRanker({Feature.BM25: 2.0, Feature.DATE: 6.0})
     table = FeatureTable(KEYS).with_columns({Feature.BM25: array(0, 4, 1)}, of={Feature.BM25, Feature.DATE})
     assert_allclose(ranker.score(table), [0, 2, 0.5])
@@ -105,7 +105,7 @@ def test_documents_alone_have_a_table_of_their_own(kinds: set[str], mode: str, t
     assert second_ranker(query, rankers) is getattr(rankers, table)
 
 
-def test_an_archive_without_names_is_weighed_as_if_nobody_answered() -> None:
+def test_archive_without_names_uses_the_plain_weights() -> None:
     short, people = weights_of("hybrid"), weights_of("hybrid_people")
     ranker = BlendedRanker(short, weights_of("hybrid_long_items"), people)
     unnamed = ranker.blended(0, 0.0)

@@ -57,7 +57,7 @@ def test_a_model_and_a_key_need_not_be_named(server: RerankServer, options: Rera
     assert "model" not in server.requests[0]
 
 
-def test_scores_stand_as_the_texts_were_sent(server: RerankServer, options: RerankOptions) -> None:
+def test_scores_are_in_the_order_of_the_texts(server: RerankServer, options: RerankOptions) -> None:
     server.scores = lambda documents: [0.5, 0.9, 0.5]
     assert rerank(options, query="q", documents=DOCUMENTS) == [0.5, 0.9, 0.5]
 
@@ -90,7 +90,7 @@ def row(index: Any, score: Any = 0.5) -> dict[str, Any]:
         results(row(0), row(1), {"index": 2}),
     ],
 )  # fmt: skip
-def test_an_answer_of_another_form_is_no_order(server: RerankServer, options: RerankOptions, body: bytes) -> None:
+def test_malformed_rerank_answer_is_refused(server: RerankServer, options: RerankOptions, body: bytes) -> None:
     server.body = body
     assert "does not answer with a score for each text" in refused(options)
 
@@ -110,18 +110,18 @@ def test_an_error_is_named_with_what_to_do(
     assert len(server.requests) == 1
 
 
-def test_a_wrong_path_is_told_by_its_usual_end(options: RerankOptions) -> None:
+def test_wrong_path_error_contains_the_status(options: RerankOptions) -> None:
     assert "404" in refused(replace(options, url=options.url.replace("/v1/rerank", "/v1")))
 
 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:9/rerank", "ftp://127.0.0.1/rerank", "rerank", "http://[::1", "http://\x00"]
 )
-def test_an_address_that_nobody_answers_at_is_no_order(options: RerankOptions, url: str) -> None:
+def test_unreachable_address_error_names_rerank_url(options: RerankOptions, url: str) -> None:
     assert "RERANK_URL" in refused(replace(options, url=url))
 
 
-def test_a_connection_that_breaks_is_no_order(server: RerankServer, options: RerankOptions) -> None:
+def test_broken_connection_is_reported(server: RerankServer, options: RerankOptions) -> None:
     server.cuts = True
     assert "breaks off" in refused(options)
 
@@ -159,7 +159,7 @@ def test_a_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monke
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 422, 500])
-def test_neither_the_key_nor_texts_are_repeated_when_the_endpoint_quotes_them(
+def test_key_and_texts_quoted_by_the_endpoint_are_not_repeated(
     server: RerankServer, options: RerankOptions, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     server.status = status
@@ -178,14 +178,14 @@ def test_a_key_that_no_header_may_hold_is_not_repeated(options: RerankOptions, k
     assert caught.value.__suppress_context__
 
 
-def test_what_may_be_secret_in_the_address_is_not_shown(options: RerankOptions) -> None:
+def test_secrets_in_the_rerank_url_are_not_shown(options: RerankOptions) -> None:
     url = "http://me:hidden@127.0.0.1:9/rerank?api-key=hidden"
     said = refused(replace(options, url=url))
     assert "http://127.0.0.1:9/rerank" in said
     assert "hidden" not in said
 
 
-def test_a_process_without_the_thread_starts_it_anew(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_with_a_dead_thread_is_reopened(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     rerank(options, query="q", documents=DOCUMENTS)
     before = rerank_endpoint._opened[-1]
     monkeypatch.setattr(before._thread, "is_alive", lambda: False)

@@ -1,4 +1,4 @@
-"""Which sentences of a section a hit marks."""
+"""The sentences of a section that a hit marks."""
 
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ def test_the_best_sentence_takes_in_its_better_neighbours_within_the_room() -> N
     assert runs[0][4] == 0.9
 
 
-def test_without_room_it_stands_alone() -> None:
+def test_best_sentence_without_room_is_marked_alone() -> None:
     assert spans(marked_runs(sentences(0.8, 0.9, 0.7), room=LENGTH))[0] == (91, 181)
 
 
@@ -31,7 +31,7 @@ def test_a_weak_neighbour_is_not_taken_in() -> None:
     assert spans(marked_runs(sentences(0.0, 0.9, 0.05, 0.8), room=1_000))[0] == (91, 181)
 
 
-def test_what_is_left_is_marked_as_further_passages() -> None:
+def test_remaining_sentences_are_marked_as_further_passages() -> None:
     runs = marked_runs(sentences(0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1), room=100)
     assert len(runs) == 1 + FURTHER
     covered = sorted(spans(runs))
@@ -40,17 +40,17 @@ def test_what_is_left_is_marked_as_further_passages() -> None:
     assert any(start <= 8 * (LENGTH + 1) < end for start, end in spans(runs)[1:2])
 
 
-def test_nothing_is_joined_over_a_gap_or_over_two_parts() -> None:
+def test_runs_do_not_cross_gaps_or_parts() -> None:
     assert spans(marked_runs(sentences(0.9, 0.8, gap=MAX_GAP + 1), room=1_000))[0] == (0, LENGTH)
     two_parts = [*sentences(0.9), *sentences(0.8, part=1)]
     assert spans(marked_runs(two_parts, room=1_000)) == [(0, LENGTH), (0, LENGTH)]
 
 
-def test_a_sentence_that_is_there_twice_counts_once() -> None:
+def test_duplicate_sentence_is_marked_once() -> None:
     assert spans(marked_runs([*sentences(0.4), *sentences(0.5)], room=10)) == [(0, LENGTH)]
 
 
-def test_one_sentence_is_one_run() -> None:
+def test_single_sentence_is_one_run() -> None:
     assert spans(marked_runs(sentences(0.4), room=10)) == [(0, LENGTH)]
 
 

@@ -1,4 +1,4 @@
-"""What of a turn is embedded and indexed."""
+"""The texts of a turn that are embedded and indexed."""
 
 import re
 
@@ -63,7 +63,7 @@ def test_a_named_speaker_is_named() -> None:
     assert texts.lexical["A"] == "Ada\nhi"
 
 
-def test_each_kind_has_its_weight() -> None:
+def test_kinds_of_text_go_to_their_weight_classes() -> None:
     lexical = texts_of(TURN).lexical
     assert lexical["A"] == "why is it slow?"
     assert "lacks an index" in lexical["B"]

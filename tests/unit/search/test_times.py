@@ -1,4 +1,4 @@
-"""What a question says about when: stretches of time, events, the first and the latest; and words that only look so."""
+"""Time expressions in queries: periods, events, the first and the latest; and words that only resemble them."""
 
 from datetime import date
 
@@ -96,7 +96,7 @@ def test_an_event_is_named_with_how_far_away_it_is() -> None:
     assert found.note == "Read “two weeks before the launch of Harbour” as 22 to 28 August 2026."
 
 
-def test_an_event_alone_means_any_time_beside_it() -> None:
+def test_event_without_distance_means_any_time_before_it() -> None:
     reading = read_time("what did the queue run on before we moved to Kafka", WEDNESDAY)
     assert reading is not None
     place = Place(7, date(2026, 2, 18), 0)
@@ -105,7 +105,7 @@ def test_an_event_alone_means_any_time_beside_it() -> None:
     assert reading.at(place).label == "before 18 February 2026"
 
 
-def test_a_long_story_asks_for_no_time() -> None:
+def test_long_clause_after_an_event_word_is_no_time() -> None:
     assert read_time("after the edit " + "the tests ran again and the build was green " * 3, WEDNESDAY) is None
 
 
@@ -119,7 +119,7 @@ def test_a_long_story_asks_for_no_time() -> None:
         ("anything yesterday", "anything yesterday"),
     ],
 )
-def test_what_else_is_asked_for(text: str, rest: str) -> None:
+def test_rest_of_a_query_omits_its_time_expression(text: str, rest: str) -> None:
     reading = read_time(text, WEDNESDAY)
     assert reading is not None
     assert reading.rest == rest
@@ -133,7 +133,7 @@ def test_a_written_date_needs_no_note() -> None:
 
 
 @pytest.mark.parametrize("text", ["what was 999 years ago", "999 years before the launch", "in the last 999 years"])
-def test_no_number_is_too_large(text: str) -> None:
+def test_huge_number_of_years_stays_within_the_calendar(text: str) -> None:
     reading = read_time(text, WEDNESDAY)
     assert reading is not None
     assert reading.at(Place(1, date(1, 1, 1), 0)).label
@@ -160,14 +160,14 @@ def test_calendar_arithmetic_stays_within_the_calendar() -> None:
     assert around(WEDNESDAY, 1).days_from(date(2026, 11, 21)) == 2
 
 
-def test_the_latest_of_equal_answers_counts_most_and_a_poor_one_nothing() -> None:
+def test_earliness_orders_equal_scores_by_time_and_ignores_poor_ones() -> None:
     scores = np.array([10.0, 10.0, 10.0, 1.0], np.float32)
     seconds = np.array([100, 300, 200, 400])
     assert_allclose(earliness(scores, seconds, order=Order.LATEST), [0, 1, 0.5, 0])
     assert_allclose(earliness(scores, seconds, order=Order.FIRST), [1, 0, 0.5, 0])
 
 
-def test_one_answer_alone_is_neither_early_nor_late() -> None:
+def test_earliness_of_a_single_answer_is_zero() -> None:
     assert not earliness(np.array([10.0, 1.0], np.float32), np.array([1, 2]), order=Order.LATEST).any()
 
 

@@ -30,7 +30,7 @@ def test_schemas_are_valid_and_describe_objects(tool: Tool[Any, Any]) -> None:
     assert not {"user", "user_id", "owner", "owner_id", "caller"} & set(tool.input_schema["properties"])
 
 
-def test_names_are_those_that_are_promised() -> None:
+def test_tool_names_are_fixed() -> None:
     assert [tool.name for tool in TOOLS] == [
         "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations",
         "document_search",
@@ -146,7 +146,7 @@ def test_arguments_that_are_no_object_are_refused() -> None:
         run_tool("list_conversations", ["x"], None)  # type: ignore[arg-type]
 
 
-def test_an_unknown_tool_is_said_with_those_there_are() -> None:
+def test_unknown_tool_error_lists_the_tools() -> None:
     with pytest.raises(NotFound, match=r"no tool 'magic'.*ConversationSearch"):
         run_tool("magic", {}, None)
 
