@@ -2,7 +2,7 @@
 
 The server lives under `var/test` with fsync off and ends with the run; runs at the same time share it,
 each with a database of its own. With DATABASE_URL that server is used instead. No pool: dropping the
-test database waits for nobody.
+test database waits for no connection.
 """
 
 import os
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     database = connections["default"].settings_dict
     database["OPTIONS"].pop("pool", None)
     database["LOGINS"] = {}
-    acting.process_acts_as(acting.SCHEMA)  # what tests do themselves; requests and tasks say as whom they act
+    acting.process_acts_as(acting.SCHEMA)  # for the tests' own queries; requests and tasks set their role
     if database["EMBEDDED_PATH"]:
         database["EMBEDDED_PATH"] = test_var / "postgres"
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
@@ -126,7 +126,7 @@ def from_noon_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def owner() -> "User":
-    """Somebody whose rows a test is about."""
+    """Return the user whose rows a test uses."""
     from tests.factories import make_user
 
     return make_user()

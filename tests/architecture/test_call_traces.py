@@ -51,7 +51,7 @@ def search_trace(owner: User, query: str) -> CallTrace:
 
 @pytest.fixture
 def searcher(owner: User) -> User:
-    """Somebody with conversations, whose first search has loaded what is loaded once."""
+    """Return a user with conversations, after a first search that has filled the caches."""
     for place in ("garden", "kitchen", "attic"):
         pairs = ("Where does the cat sleep?", "On the mat."), ("And the dog?", f"In the {place}.")
         index_conversation(conversation_id=make_conversation(owner, exchange(*pairs)).pk)
@@ -64,11 +64,11 @@ def test_a_search_goes_through_the_steps_of_the_page_each_once(searcher: User, q
     assert search_trace(searcher, query).steps == search_way(passes=1)
 
 
-def test_operators_take_a_second_pass_without_them(searcher: User) -> None:
+def test_query_with_operators_is_searched_again_without_them(searcher: User) -> None:
     assert search_trace(searcher, '"the cat" sleep -horse').steps == search_way(passes=2)
 
 
-def test_an_event_takes_a_pass_before_whose_best_hit_says_when_it_was(searcher: User) -> None:
+def test_event_in_a_query_takes_an_extra_pass_to_date_it(searcher: User) -> None:
     way = search_way(passes=2)
     way.insert(way.index(LAST_OF_PASS) + 1, "search/ranking/stages")
     assert search_trace(searcher, "what was said before the cat slept in the attic").steps == way

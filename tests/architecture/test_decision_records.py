@@ -1,4 +1,4 @@
-"""What decision records say of the code: constants that they name have the value that they give."""
+"""Decision records agree with the code: constants that they name have the value that they give."""
 
 import re
 from importlib import import_module

@@ -61,7 +61,7 @@ FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
 
 
 @pytest.mark.parametrize("feature", sorted(FEATURES))
-def test_every_kind_is_known(feature: str) -> None:
+def test_every_feature_handles_every_kind_of_source(feature: str) -> None:
     missing = {kind for kind, adapter in registered().items() if not FEATURES[feature](kind, adapter)}
     assert not missing, f"{feature}: {missing}"
 

@@ -1,4 +1,4 @@
-"""What import-linter cannot see: heavy libraries stay out of light paths, files stay short."""
+"""Rules that import-linter cannot check: heavy libraries stay out of light paths, files stay short."""
 
 import subprocess
 import sys

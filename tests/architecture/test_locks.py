@@ -1,4 +1,4 @@
-"""What is installed is what was reviewed: every package is pinned with its hashes, and the audit fails when it must."""
+"""Installed packages are the reviewed ones: every package is pinned by hash, and the audit fails when it must."""
 
 import json
 import os
@@ -26,7 +26,7 @@ Pins = dict[str, set[str]]
 
 
 def requirements(name: str) -> list[Requirement]:
-    """What people wrote, without what the file includes."""
+    """Return the requirements of the file itself, without those of included files."""
     lines = (ROOT / f"{name}.txt").read_text().splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith(("#", "-r "))]
 
@@ -71,7 +71,7 @@ def test_transitive_requirements_are_locked() -> None:
 
 
 def _needs(name: str) -> list[Requirement]:
-    """What an installed package needs on this machine; nothing of one that is for other machines only."""
+    """Return the requirements of an installed package on this machine; none of a package for other machines only."""
     try:
         lines = metadata.requires(name) or []
     except metadata.PackageNotFoundError:

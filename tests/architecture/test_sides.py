@@ -21,10 +21,10 @@ def physical_sides(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STYLES.glob("*.css") if path.name not in ENGLISH_ALWAYS))
-def test_sides_are_logical(name: str) -> None:
+def test_style_sheets_use_logical_sides(name: str) -> None:
     assert physical_sides((STYLES / name).read_text(encoding="utf-8")) == []
 
 
-def test_a_side_is_found() -> None:
+def test_physical_css_properties_are_detected() -> None:
     assert physical_sides(".a { margin-left: 1px; }\n.b { left: 0; }\n.c { text-align: right; }") != []
     assert physical_sides(".a { inset-inline-start: 0; left: 50%; }\n.is-left { text-align: start; }") == []

@@ -127,7 +127,7 @@ def test_every_statement_that_code_names_exists() -> None:
     assert {names for names in asked if len(names) == 2} - statements().keys() == set()
 
 
-def test_what_replaces_a_row_takes_its_time_from_the_new_one() -> None:
+def test_upserts_take_their_time_from_the_new_row() -> None:
     """A server that hands statements on to others refuses `now()` there: each would have a time of its own."""
     replacing = {name: text.partition("DO UPDATE SET")[2] for name, text in statements().items()}
     assert sum(bool(rest) for rest in replacing.values()) > 5

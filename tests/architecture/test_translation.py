@@ -58,7 +58,7 @@ class Spoken(HTMLParser):
 
 
 def unmarked_texts(source: str) -> list[str]:
-    """What of a template's text stands outside of every `translate` and `blocktranslate`."""
+    """Return the texts of a template outside of every `translate` and `blocktranslate`."""
     kept: list[str] = []
     given: list[str] = []
     ends = ""
@@ -97,7 +97,7 @@ def test_an_unmarked_text_is_found() -> None:
 
 
 def marked_messages() -> set[Message]:
-    """What templates, code and scripts mark."""
+    """Return the messages that templates, code and scripts mark."""
     found = {message for path in TEMPLATES for message in marked_in_template(path.read_text(encoding="utf-8"))}
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -161,8 +161,8 @@ def test_compiled_catalogue_matches_its_source(code: str) -> None:
             assert (compiled.gettext(message.text),) == entry.translations
 
 
-def test_pages_say_it_in_plain_words() -> None:
-    """What docs/design-system.md asks for: *result* for a hit, *by meaning* for embeddings, nothing of the machine."""
+def test_page_texts_avoid_technical_terms() -> None:
+    """Texts use the words of docs/design-system.md: *result* for a hit, *by meaning* for embeddings."""
     said = (re.sub(r"<[^>]*>|%\(\w+\)s|{\w+}", "", entry.message.text).lower() for entry in catalogue("en"))
     machine = re.compile(r"\b(?:hits?|legs?|made up|what would be sent|embed\w*|corpus|ingest\w*|head of the list)\b")
     assert [text for text in said if machine.search(text)] == []

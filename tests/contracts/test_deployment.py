@@ -18,7 +18,7 @@ SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
 
 def complaints_of(program: str, *arguments: str) -> str:
-    """What a checker says about a file; "" where it finds nothing wrong."""
+    """Return the output of a checker, or "" if it finds nothing wrong."""
     command = [str(Path(sys.executable).parent / program), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     return "" if done.returncode == 0 else done.stdout + done.stderr
@@ -36,7 +36,7 @@ def services() -> dict[str, Any]:
 
 
 def containers() -> Iterator[dict[str, Any]]:
-    """Those of the product's own image."""
+    """Yield the containers that run the product's own image."""
     for path in MANIFESTS:
         for document in documents(path):
             spec = document.get("spec", {}).get("template", {}).get("spec", {})
@@ -51,7 +51,7 @@ def test_compose_is_valid() -> None:
     assert complaints_of("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml") == ""
 
 
-def test_what_is_wrong_is_complained_of(tmp_path: Path) -> None:
+def test_validator_reports_an_invalid_manifest(tmp_path: Path) -> None:
     broken = tmp_path / "service.yaml"
     broken.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {port: [many]}\n", encoding="utf-8")
     assert "port" in complaints_of("kubernetes-validate", "--strict", str(broken))
@@ -83,7 +83,7 @@ def test_every_setting_is_documented(services: dict[str, Any]) -> None:
         assert f"`{name.removesuffix('_FILE')}" in SETTINGS, name
 
 
-def test_probes_ask_what_answers() -> None:
+def test_probes_use_health_and_ready() -> None:
     paths = {
         container[probe]["httpGet"]["path"]
         for container in containers()
@@ -100,7 +100,7 @@ def test_the_image_holds_every_package_of_the_product() -> None:
     assert packages | {"templates", "static", "manage.py"} <= kept
 
 
-def test_nothing_runs_as_root() -> None:
+def test_containers_run_without_root() -> None:
     assert "\nUSER 10001\n" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     for container in containers():
         assert container["securityContext"]["allowPrivilegeEscalation"] is False

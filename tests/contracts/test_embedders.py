@@ -1,4 +1,4 @@
-"""What holds for every embedder, whichever model stands behind it."""
+"""Rules that hold for every embedder, whatever its model."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -67,7 +67,7 @@ def test_a_query_has_the_shape_of_one_passage(embedder: Embedder) -> None:
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+def test_embedding_no_texts_returns_no_vectors(embedder: Embedder) -> None:
     assert embedder.embed_passages([]).shape == (0, embedder.card.dimensions)
     assert embedder.count_tokens([]) == []
     assert embed_each(embedder, []) == []
@@ -97,7 +97,7 @@ def test_strange_characters_are_no_error(embedder: Embedder) -> None:
     assert len(embedder.token_spans(texts[1])) == embedder.count_tokens(texts)[1]
 
 
-def test_threads_may_share_it(embedder: Embedder) -> None:
+def test_embedder_can_be_shared_by_threads(embedder: Embedder) -> None:
     alone = embedder.embed_passages(TEXTS)
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(embedder.embed_passages, [TEXTS] * 8))

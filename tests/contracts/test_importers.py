@@ -1,4 +1,4 @@
-"""What holds for every importer, over all fixtures of its format, whole and damaged."""
+"""Rules that hold for every importer, over all fixtures of its format, whole and damaged."""
 
 import json
 import os
@@ -187,7 +187,7 @@ def replaced(value: Any, holder: Any, key: Any, foreign_values: Iterable[Any]) -
 
 
 def known_keys(found: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Without those of entries that were kept although nobody knows their type."""
+    """Return the keys without those of entries of unknown type."""
     return {name: [key for key in keys if not key.startswith("unknown:")] for name, keys in found.items()}
 
 

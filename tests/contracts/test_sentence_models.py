@@ -124,13 +124,13 @@ def test_a_graph_without_states_gives_vectors_of_texts_alone(tmp_path: Path) -> 
     np.testing.assert_allclose(embedder.embed_passages(TEXTS), references(folder, shape, TEXTS, ""), atol=1e-4)
 
 
-def test_a_graph_for_one_text_at_a_time_is_run_so(tmp_path: Path) -> None:
+def test_graph_of_batch_size_one_gets_one_text_at_a_time(tmp_path: Path) -> None:
     shape = replace(SHAPES["BERT, mean"], batch=1)
     folder = write_model(tmp_path / "model", shape)
     np.testing.assert_allclose(opened(folder).embed_passages(TEXTS), references(folder, shape, TEXTS, ""), atol=1e-4)
 
 
-def test_the_card_is_noted_so_that_a_graph_is_run_once_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_card_saves_loading_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_model(tmp_path / "model", SHAPES["prompts, Dense"])
     card = opened(folder).card
     assert (card.dimensions, card.has_token_vectors) == (40, True)
@@ -177,7 +177,7 @@ def test_a_graph_that_is_no_sentence_model_is_refused_with_the_reason(
         opened(folder)
 
 
-def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_or_broken_model_file_is_named(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", SHAPES["BERT, mean"])
     pooling = folder / "1_Pooling" / "config.json"
     kept = pooling.read_text()

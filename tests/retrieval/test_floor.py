@@ -64,7 +64,7 @@ def test_our_questions_find_their_turns(samples: Archive) -> None:
 
 
 @pytest.mark.django_db
-def test_what_nothing_answers_is_silenced_and_what_something_answers_is_not(samples: Archive, settings: Any) -> None:
+def test_unanswered_queries_are_silenced_and_answered_ones_are_not(samples: Archive, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     lines = (Path(__file__).parent / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
     unanswered = [json.loads(line)["query"] for line in lines]
@@ -79,9 +79,7 @@ def test_what_nothing_answers_is_silenced_and_what_something_answers_is_not(samp
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-def test_words_that_nobody_wrote_and_the_model_does_not_know_find_nothing(
-    samples: Archive, settings: Any, mode: str
-) -> None:
+def test_out_of_vocabulary_words_find_nothing(samples: Archive, settings: Any, mode: str) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     assert [text for text in MADE_UP if not is_silent(samples, text, mode)] == []
     assert [text for text in ("Mietsicherheit", "kubernetes", "deadlock") if is_silent(samples, text, mode)] == []

@@ -16,7 +16,7 @@ NAME = "key_limits_and_model_use"
 
 
 @pytest.mark.django_db
-def test_the_log_forgets_what_keys_were_called_and_nothing_else() -> None:
+def test_migration_removes_names_of_keys_from_the_admin_log_only() -> None:
     owner = make_user()
     create_key(owner=owner, name="zebrawood")
     ContentAccess.objects.create(reader=owner, owner=owner, what="zebrawood")

@@ -36,7 +36,7 @@ def used(owner: User) -> tuple[int, int]:
     return use.tokens, use.requests
 
 
-def test_what_is_reserved_counts_until_it_is_settled(owner: User, settings: Settings) -> None:
+def test_reserved_tokens_count_until_settled(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 100
     first = reserve(owner_id=owner.pk, tokens=90)
     second = reserve(owner_id=owner.pk, tokens=90)
@@ -50,7 +50,7 @@ def test_what_is_reserved_counts_until_it_is_settled(owner: User, settings: Sett
     reserve(owner_id=owner.pk, tokens=1)
 
 
-def test_the_message_says_when_it_ends(owner: User, settings: Settings) -> None:
+def test_quota_error_says_when_the_quota_ends(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 1_000
     reserve(owner_id=owner.pk, tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
@@ -59,7 +59,7 @@ def test_the_message_says_when_it_ends(owner: User, settings: Settings) -> None:
     assert caught.value.ends_at == use_today(owner_id=owner.pk).ends_at
 
 
-def test_every_day_and_everybody_counts_alone(owner: User, settings: Settings) -> None:
+def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 10
     yesterday = timezone.localdate() - timedelta(days=1)
     ModelUse.objects.create(owner=owner, day=yesterday, tokens=1_000)
@@ -69,7 +69,7 @@ def test_every_day_and_everybody_counts_alone(owner: User, settings: Settings) -
         reserve(owner_id=owner.pk, tokens=1)
 
 
-def test_without_a_limit_it_is_counted_only(owner: User, settings: Settings) -> None:
+def test_use_is_counted_without_a_limit(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 0
     for _ in range(3):
         reserve(owner_id=owner.pk, tokens=10**9)
@@ -77,7 +77,7 @@ def test_without_a_limit_it_is_counted_only(owner: User, settings: Settings) -> 
     assert used(owner) == (3 * 10**9, 3)
 
 
-def test_a_request_that_failed_costs_nothing(owner: User) -> None:
+def test_failed_request_costs_no_tokens(owner: User) -> None:
     with pytest.raises(RuntimeError), metered(owner_id=owner.pk, tokens=100):
         raise RuntimeError
     with metered(owner_id=owner.pk, tokens=100) as note_cost:
@@ -86,7 +86,7 @@ def test_a_request_that_failed_costs_nothing(owner: User) -> None:
     assert used(owner) == (7, 2)
 
 
-def test_bytes_are_counted_where_nobody_counts_tokens() -> None:
+def test_tokens_are_estimated_from_bytes() -> None:
     assert estimated_tokens("four", b"12345678") == 3
     assert estimated_tokens("日本語") == 3
     assert estimated_tokens() == 0
@@ -166,7 +166,7 @@ def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, s
 # --- whose rows they are --------------------------------------------------------------------------
 
 
-def test_the_row_goes_with_its_owner(owner: User) -> None:
+def test_erasure_deletes_the_owners_quota_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
         reserve(owner_id=person.pk, tokens=5)

@@ -80,7 +80,7 @@ def test_beam_is_counted_by_ability(tmp_path: Path) -> None:
     assert found["turns"]["information_extraction"]["any@1"] == 1
 
 
-def test_nothing_stays_behind_of_a_set_that_was_counted(locomo: Path) -> None:
+def test_benchmark_report_leaves_no_users_behind(locomo: Path) -> None:
     from django.contrib.auth.models import User
 
     before = User.objects.count()

@@ -21,7 +21,7 @@ def broken_reply() -> ReceivedReply:
 
 
 @pytest.mark.parametrize("model", ["m\x00\ud800", "m" * 1_000, ""])
-def test_a_model_of_any_name_is_marked_all_the_same(model: str) -> None:
+def test_broken_exchange_with_any_model_name_is_recorded(model: str) -> None:
     owner = make_user()
     asked = {"model": model, "messages": [{"role": "user", "content": "Peru?"}]}
     captured = read_exchange(json.dumps(asked).encode(), broken_reply(), cut_by="It broke.")
@@ -31,7 +31,7 @@ def test_a_model_of_any_name_is_marked_all_the_same(model: str) -> None:
     assert (reply.owner, reply.conversation, reply.error) == (owner, Conversation.objects.get(), "It broke.")
 
 
-def test_without_a_persons_question_there_is_a_mark_without_one() -> None:
+def test_broken_exchange_without_a_question_is_recorded_without_one() -> None:
     captured = read_exchange(
         b'{"messages": [{"role": "system", "content": "Speak."}]}', broken_reply(), cut_by="It broke."
     )

@@ -65,7 +65,7 @@ def test_a_damaged_partial_reply_holds_up_neither_its_conversation_nor_others(
     assert "gone" not in caplog.text
 
 
-def test_what_cannot_be_read_stays_in_its_row_and_the_page_says_so(owner: User, client: Client) -> None:
+def test_damaged_partial_message_is_kept_and_reported_on_the_page(owner: User, client: Client) -> None:
     conversation = abandoned(owner, [*SOUND, DAMAGED])
     responses.release_abandoned_responses()
     reply = Reply.objects.get()
@@ -113,7 +113,7 @@ def failing() -> Iterator[set[int]]:
     response_abandoned.disconnect(fail)
 
 
-def test_one_that_cannot_be_taken_back_is_logged_and_tried_again(
+def test_failed_release_of_a_conversation_is_logged_and_retried(
     owner: User, failing: set[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, third = (abandoned(owner, SOUND) for _ in range(3))
@@ -128,7 +128,7 @@ def test_one_that_cannot_be_taken_back_is_logged_and_tried_again(
     assert texts(second) == ["Tell me a story", "Once"]
 
 
-def test_the_sweep_goes_on_past_one_that_cannot_be_taken_back(owner: User, failing: set[int]) -> None:
+def test_sweep_continues_after_a_failed_release(owner: User, failing: set[int]) -> None:
     failing.add(abandoned(owner, SOUND).pk)
     abandoned(owner, SOUND)
     run = sweeping.sweep(enqueue=lambda ids: None)

@@ -54,7 +54,7 @@ def test_a_model_s_title_is_cleaned(said: str, title: str) -> None:
     assert clean_title(said) == title
 
 
-def test_a_title_takes_the_question_s_place_and_nobody_else_s(owner: User) -> None:
+def test_generated_title_replaces_only_the_question_as_title(owner: User) -> None:
     job = answered(owner)
     turn = first_turn_of(job, [assistant_says("Rye.")])
     assert turn is not None
@@ -67,7 +67,7 @@ def test_a_title_takes_the_question_s_place_and_nobody_else_s(owner: User) -> No
     assert Conversation.objects.get().title == "Flour"
 
 
-def test_a_question_that_was_replaced_is_no_title_to_keep(owner: User) -> None:
+def test_replaced_question_as_title_is_generated_again(owner: User) -> None:
     first = answered(owner)
     again = answered(owner, "Which flour for cake?", chat=Conversation.objects.get(), replaces=first.question_id)
     turn = first_turn_of(again, [])
@@ -75,12 +75,12 @@ def test_a_question_that_was_replaced_is_no_title_to_keep(owner: User) -> None:
     assert (turn.title, turn.question) == (QUESTION, "Which flour for cake?")
 
 
-def test_what_a_program_began_keeps_its_title(owner: User) -> None:
+def test_conversation_begun_by_a_program_gets_no_generated_title(owner: User) -> None:
     program = make_conversation(owner, exchange())
     assert first_turn_of(answered(owner, chat=program), []) is None
 
 
-def test_the_thread_goes_on_without_what_was_replaced(owner: User) -> None:
+def test_replaced_question_supersedes_all_later_messages(owner: User) -> None:
     first = answered(owner)
     chat = Conversation.objects.get()
     answered(owner, "And for cake?", chat=chat)
@@ -92,7 +92,7 @@ def test_the_thread_goes_on_without_what_was_replaced(owner: User) -> None:
     assert set(chat.messages.filter(superseded=True).values_list("turn_number", flat=True)) == {None}
 
 
-def test_only_what_was_asked_here_and_still_counts_is_replaced(owner: User) -> None:
+def test_only_current_questions_of_the_chat_can_be_replaced(owner: User) -> None:
     job = answered(owner)
     chat = Conversation.objects.get()
     told = make_conversation(owner, exchange(("told", "so")))
@@ -108,7 +108,7 @@ def test_only_what_was_asked_here_and_still_counts_is_replaced(owner: User) -> N
         answered(owner, chat=chat, replaces=job.question_id)
 
 
-def test_nothing_is_replaced_while_a_reply_is_written(owner: User) -> None:
+def test_replacing_a_question_during_a_reply_is_refused(owner: User) -> None:
     job = asked(owner)
     with pytest.raises(ConversationBusy):
         asked(owner, chat=Conversation.objects.get(), replaces=job.question_id)

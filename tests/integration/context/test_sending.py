@@ -1,4 +1,4 @@
-"""What a stored conversation is made into: the caller's messages only, one signal, no surprise in the database."""
+"""Building the context of a stored conversation: the caller's messages only, one signal, few queries."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def told() -> Iterator[list[dict[str, Any]]]:
-    """What the signal told."""
+    """Yield the values that the signal sends."""
     seen: list[dict[str, Any]] = []
 
     def listen(sender: Any, **values: Any) -> None:
@@ -42,7 +42,7 @@ def test_a_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], djang
     assert told == []
 
 
-def test_a_long_one_is_cut_and_told(told: list[dict[str, Any]]) -> None:
+def test_long_conversation_is_cut_and_announced_by_signal(told: list[dict[str, Any]]) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))
     recipe = ContextRecipe(window=2_000, reply_tokens=200)
@@ -58,7 +58,7 @@ def test_a_long_one_is_cut_and_told(told: list[dict[str, Any]]) -> None:
     assert 0 < result.tokens_after <= 1_600 < result.tokens_before
 
 
-def test_settings_say_how_far_the_strategies_go(settings: Any) -> None:
+def test_strategies_follow_the_context_settings(settings: Any) -> None:
     settings.CONTEXT_THRESHOLD, settings.CONTEXT_SLIDING_MESSAGES = 0.01, 3
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question", "answer")] * 20))
@@ -82,7 +82,7 @@ def test_an_unknown_strategy_is_refused() -> None:
         preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
 
 
-def test_what_was_cut_comes_back_where_it_answers_the_question() -> None:
+def test_relevant_dropped_messages_are_recalled() -> None:
     owner = make_user()
     fact = ("Which port does the billing service listen on?", "The billing service listens on port 7411 behind nginx.")
     filler = [(f"Tell me about bird number {n}.", f"Bird number {n} is small and brown. " * 12) for n in range(20)]
@@ -108,7 +108,7 @@ def test_what_was_cut_comes_back_where_it_answers_the_question() -> None:
     assert result.steps[1].added == 1
 
 
-def test_nothing_comes_back_where_memory_is_switched_off(settings: Any) -> None:
+def test_no_messages_are_recalled_while_memory_is_off(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))

@@ -64,7 +64,7 @@ def test_tags_are_cleaned_and_never_doubled(owner: User) -> None:
         curating.add_tag(owner=owner, conversation_ids=[one.pk], name="one more")
 
 
-def test_nothing_of_another_is_changed(owner: User) -> None:
+def test_curating_foreign_conversations_changes_nothing(owner: User) -> None:
     foreign = make_conversation(make_user(), title="theirs")
     with pytest.raises(NotFound):
         curating.set_star(owner=owner, conversation_id=foreign.pk, starred=True)
@@ -76,7 +76,7 @@ def test_nothing_of_another_is_changed(owner: User) -> None:
     assert (foreign.archived_at, foreign.starred_at, Tag.objects.count()) == (None, None, 0)
 
 
-def test_archiving_many_changes_those_alone_that_were_not(owner: User) -> None:
+def test_archive_all_returns_only_conversations_that_changed(owner: User) -> None:
     rows = [make_conversation(owner) for _ in range(3)]
     numbers = [row.pk for row in rows]
     curating.archive_all(owner=owner, conversation_ids=numbers[:1], archived=True)
@@ -105,7 +105,7 @@ def test_conversations_stand_under_their_days_and_months(owner: User) -> None:
     }
 
 
-def test_what_a_conversation_started_stands_below_it(owner: User) -> None:
+def test_child_conversations_are_listed_below_their_parent(owner: User) -> None:
     parent = make_conversation(owner, title="parent")
     child = make_conversation(owner, title="child")
     Conversation.objects.filter(pk=child.pk).update(parent=parent)
@@ -148,7 +148,7 @@ def test_projects_are_a_tree_of_folders(owner: User) -> None:
     assert browsing.agent_counts(owner=owner) == []
 
 
-def test_choices_by_star_and_agent(owner: User) -> None:
+def test_library_filters_by_star_and_counts_agents(owner: User) -> None:
     one = make_conversation(owner, exchange(("q", "a")), title="one", agent="codex")
     make_conversation(owner, title="two", agent="codex")
     curating.set_star(owner=owner, conversation_id=one.pk, starred=True)

@@ -76,7 +76,7 @@ def test_numbering_one_more_turn_reads_only_the_end() -> None:
     assert len(queries) <= 16, [q["sql"] for q in queries]
 
 
-def test_an_older_file_of_a_thread_takes_nothing_away() -> None:
+def test_older_version_of_a_message_does_not_replace_the_newer() -> None:
     owner = make_user()
     older = assistant_says("I look it up.", source_key="a")
     newer = replace(older, parts=(*older.parts, ToolCallPart("t", "look", {"at": "sky"})))
@@ -92,7 +92,7 @@ def test_an_older_file_of_a_thread_takes_nothing_away() -> None:
     assert stored.typed_parts == newer.parts
 
 
-def test_importing_again_adds_nothing_and_tells_nobody() -> None:
+def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
     owner = make_user()
     first = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     heard: list[int] = []
@@ -210,7 +210,7 @@ def test_an_event_log_that_starts_at_line_0_is_added_once() -> None:
     assert list(Event.objects.order_by("line_number").values_list("line_number", flat=True)) == [0, 1]
 
 
-def test_what_postgresql_refuses_is_removed() -> None:
+def test_nul_and_surrogates_are_removed_before_storing() -> None:
     owner = make_user()
     conversation = make_conversation(owner, [user_says("nul \x00 and \ud800 lone"), assistant_says("ok")])
     assert texts(conversation)[0] == "nul  and � lone"
@@ -237,7 +237,7 @@ def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> 
     assert conversation.messages.get(position=0).pk == question_id
 
 
-def test_a_question_names_its_conversation_whatever_it_holds() -> None:
+def test_question_with_unstorable_characters_becomes_the_title() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
     responses.begin_response(
@@ -251,7 +251,7 @@ def test_a_question_names_its_conversation_whatever_it_holds() -> None:
     )
 
 
-def test_nobody_else_can_begin_a_response() -> None:
+def test_response_in_a_foreign_conversation_is_refused() -> None:
     conversation = make_conversation(make_user())
     with pytest.raises(NotFound), transaction.atomic():
         responses.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
@@ -259,7 +259,7 @@ def test_nobody_else_can_begin_a_response() -> None:
     assert (conversation.status, conversation.message_count) == ("idle", 0)
 
 
-def test_foreign_and_unknown_conversations_are_the_same() -> None:
+def test_foreign_and_unknown_conversations_raise_the_same_error() -> None:
     mine, other = make_user(), make_user()
     conversation = make_conversation(other, exchange(*GREETING))
     for conversation_id in (conversation.pk, conversation.pk + 999):

@@ -53,7 +53,7 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
     assert found.months[-2].messages == 0
 
 
-def test_what_changed_alone_is_counted_again(owner: User) -> None:
+def test_only_changed_conversations_are_counted_again(owner: User) -> None:
     one = make_conversation(owner, exchange(("q", "a")))
     make_conversation(owner, exchange(("q", "a")))
     count_changed(owner_id=owner.pk)

@@ -1,4 +1,4 @@
-"""What a person stores is counted in the transactions that store and delete it, and bounded everywhere alike."""
+"""Stored bytes are counted in the transactions that store and delete rows, and limited for every way of writing."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +32,7 @@ def stored(owner: User) -> int:
 
 
 def counted_anew(owner: User) -> int:
-    """What the rows themselves say."""
+    """Count the stored bytes again from the rows, and return their sum."""
     pks = list(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
     Conversation.objects.filter(pk__in=pks).update(stored_bytes=0)
     recount(pks)
@@ -60,7 +60,7 @@ def test_every_way_of_writing_is_counted(owner: User) -> None:
     assert stored(owner) == counted_anew(owner) > 2_000
 
 
-def test_deleting_gives_the_room_back(owner: User) -> None:
+def test_deleting_reduces_the_stored_bytes(owner: User) -> None:
     kept = make_conversation(owner, exchange(("one", "two")))
     before = stored(owner)
     number = sync(owner, *(message("x" * 1_000, key=str(n), raw=b"y" * 500) for n in range(4)))
@@ -122,7 +122,7 @@ def test_first_text_of_a_person_is_bounded_too(owner: User, settings: Settings) 
     assert stored(owner) == 0
 
 
-def test_without_a_limit_it_is_counted_only(owner: User, settings: Settings) -> None:
+def test_storage_without_a_limit_is_never_full(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 0
     StoredUse.objects.create(owner=owner, stored_bytes=10**15)
     make_conversation(owner, exchange(("one", "two")))

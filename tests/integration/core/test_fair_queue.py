@@ -78,7 +78,7 @@ def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 def take(broker: brokers.Broker) -> dict[str, Any] | None:
-    """What a worker gets from the queue."""
+    """Return the next task of the queue as a worker gets it, or None."""
     tasks = broker.dequeue()
     if not tasks:
         return None
@@ -135,7 +135,7 @@ def test_owners_take_turns_however_much_one_asked_for() -> None:
     assert owners_served(names, 7) == ["ada", "bob", "cy", "ada", "bob", "ada", "ada"]
 
 
-def test_who_was_served_longest_ago_is_next() -> None:
+def test_owner_served_least_recently_is_next() -> None:
     ada, bob = make_user(), make_user()
     ask(ada, 1, 2)
     assert owners_served({ada.pk: "ada"}, 1) == ["ada"]
@@ -153,7 +153,7 @@ def test_an_owner_with_a_task_in_work_waits_for_those_without() -> None:
     assert owners == [ada.pk, bob.pk, ada.pk, bob.pk]
 
 
-def test_of_ones_own_the_newest_is_first_and_the_long_one_after_the_short() -> None:
+def test_own_newest_short_task_is_claimed_first() -> None:
     ada = make_user()
     ask(ada, 1, 2, 3)
     OwnerTask.objects.filter(key=f"{FUNC}:3").update(slices=1)  # it has had a slice, and is not done
@@ -189,7 +189,7 @@ def test_own_long_task_goes_before_short_ones_while_a_worker_is_kept_free(settin
         assert numbers_of(claim(NOON), claim(NOON)) == order
 
 
-def test_one_worker_alone_takes_long_tasks_too(settings: Any) -> None:
+def test_single_worker_takes_long_tasks(settings: Any) -> None:
     settings.WORKERS = 1
     ask(make_user(), 1, 2, func=LONG)
     assert claim(NOON)
@@ -206,12 +206,12 @@ def test_one_worker_alone_takes_long_tasks_too(settings: Any) -> None:
         "summaries.tasks.make",
     ],
 )
-def test_task_that_cannot_stop_is_long_whoever_asks_for_it(func: str) -> None:
+def test_task_that_cannot_stop_is_always_long(func: str) -> None:
     enqueue_for(make_user().pk, func, 1)
     assert OwnerTask.objects.get().is_long
 
 
-def test_lease_is_renewed_by_whoever_watches_a_child(answer: Callable[[Answer], None]) -> None:
+def test_lease_is_renewed_while_a_child_process_runs(answer: Callable[[Answer], None]) -> None:
     leases: list[datetime | None] = []
 
     def convert_in_child(number: int, *, owner_id: int) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def test_lease_is_renewed_by_whoever_watches_a_child(answer: Callable[[Answer], 
 # --- nothing is lost, nothing is done twice ---------------------------------------------------------
 
 
-def test_asking_twice_is_asking_once() -> None:
+def test_task_enqueued_twice_is_stored_once() -> None:
     ada = make_user()
     ask(ada, 1, 1)
     assert OwnerTask.objects.count() == 1
@@ -246,7 +246,7 @@ def test_two_people_can_ask_for_a_task_that_has_no_arguments() -> None:
     assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {person.pk for person in people}
 
 
-def test_nobody_is_asked_for_a_person_who_is_gone() -> None:
+def test_task_of_a_deleted_owner_is_not_enqueued() -> None:
     ada = make_user()
     number = ada.pk
     ada.delete()
@@ -254,7 +254,7 @@ def test_nobody_is_asked_for_a_person_who_is_gone() -> None:
     assert not OwnerTask.objects.exists()
 
 
-def test_what_is_asked_for_while_it_is_done_is_done_again(answer: Callable[[Answer], None]) -> None:
+def test_task_enqueued_during_its_run_is_run_again(answer: Callable[[Answer], None]) -> None:
     ada, done = make_user(), []
 
     def index(number: int, *, owner_id: int) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def test_what_is_asked_for_while_it_is_done_is_done_again(answer: Callable[[Answ
     assert not OwnerTask.objects.exists()
 
 
-def test_a_killed_worker_loses_no_task() -> None:
+def test_task_of_a_killed_worker_is_claimed_after_its_lease() -> None:
     ask(make_user(), 1)
     assert claim(NOON)
     assert claim(NOON + timedelta(seconds=60)) is None
@@ -314,7 +314,7 @@ def test_a_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], Non
     assert timedelta(minutes=1) < pauses[0] <= timedelta(minutes=2) < pauses[1] <= timedelta(minutes=4)
 
 
-def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Answer], None]) -> None:
+def test_task_with_progress_may_take_any_number_of_slices(answer: Callable[[Answer], None]) -> None:
     left = [3 * fair_queue.MAX_ATTEMPTS]
 
     def index(number: int, *, owner_id: int) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Ans
     assert not OwnerTask.objects.exists()
 
 
-def test_waiting_for_somebody_else_is_no_progress(answer: Callable[[Answer], None]) -> None:
+def test_waiting_task_keeps_its_attempts(answer: Callable[[Answer], None]) -> None:
     answer(lambda number, owner_id: {"again_in_s": 600.0})
     ask(make_user(), 1)
     OwnerTask.objects.update(attempts=3)
@@ -338,7 +338,7 @@ def test_waiting_for_somebody_else_is_no_progress(answer: Callable[[Answer], Non
     assert timedelta(0) < task.due_at - timezone.now() <= timedelta(seconds=600)
 
 
-def test_a_row_names_no_other_code_than_tasks() -> None:
+def test_function_of_accepts_only_known_tasks() -> None:
     for path in ("os.getcwd", "search.tasks.enqueue_index", "search.tasks.nothing", "convmemory.ops.tasks.erase", ""):
         assert fair_queue.function_of(path) is None
     assert fair_queue.function_of(FUNC) is not None
@@ -389,9 +389,7 @@ def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[
     assert not OwnerTask.objects.exists()
 
 
-def test_a_large_import_leaves_room_for_the_installations_own(
-    broker: brokers.Broker, answer: Callable[[Answer], None]
-) -> None:
+def test_tickets_stay_bounded_during_a_large_import(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
     answer(lambda number, owner_id: {})
     ada = make_user()
     for number in range(3 * tickets_wanted()):
@@ -423,7 +421,7 @@ def test_many_sweeps_without_a_free_worker_add_one_ticket_for_each_task(broker: 
     assert broker.queue_size() == 2
 
 
-def test_installations_own_entries_are_no_tickets(broker: brokers.Broker) -> None:
+def test_queue_entries_of_the_installation_are_no_tickets(broker: brokers.Broker) -> None:
     for number in range(20):
         enqueue("convmemory.ops.tasks.erase", number)
     enqueue_for(make_user().pk, FUNC, 1)

@@ -247,7 +247,7 @@ ERRORS = (
 
 @pytest.fixture
 def written() -> Iterator[Callable[[], str]]:
-    """What all loggers have written meanwhile, in both formats."""
+    """Yield a function that returns the output of all loggers so far, in both formats."""
     output = io.StringIO()
     handlers = []
     for formatter in (PlainFormatter(), JsonFormatter()):
@@ -268,7 +268,7 @@ def written() -> Iterator[Callable[[], str]]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("fail", ERRORS)
-def test_errors_in_the_program_s_log_say_where_and_not_what(
+def test_program_log_of_an_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str]
 ) -> None:
     log = logging.getLogger("convmemory.tests")
@@ -288,7 +288,7 @@ def test_errors_in_the_program_s_log_say_where_and_not_what(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("fail", ERRORS)
-def test_the_history_of_tasks_says_where_and_not_what(
+def test_task_history_of_an_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)

@@ -77,7 +77,7 @@ def replicas_in_use(replica: StreamingReplica) -> Iterator[None]:
 
 @may_use_replica
 def answering() -> list[object]:
-    """Which server answers, and as whom."""
+    """Return whether the replica answers, and the database role."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_is_in_recovery(), current_user::text")
         return list(cursor.fetchone())
@@ -109,12 +109,12 @@ def test_reads_of_a_person_go_to_the_replica_under_its_policies(people: tuple[in
     with acting_for(people[0]):
         assert answering() == [True, "convmemory_app"]
         assert titles() == ["mine"]  # one row of two
-    assert answering() == [False, "convmemory_app"]  # of nobody
+    assert answering() == [False, "convmemory_app"]  # without an owner
     with maintenance():
         assert answering() == [False, "convmemory_maintenance"]
 
 
-def test_a_search_finds_the_same_there(people: tuple[int, int]) -> None:
+def test_search_on_the_replica_finds_the_same(people: tuple[int, int]) -> None:
     owner = caller(people[0])
     with acting_for(owner.pk):
         query = SearchQuery(text="zebrafish lab")
@@ -147,7 +147,7 @@ def test_a_person_reads_what_they_wrote_from_the_primary_until_the_replica_has_i
 
 
 @pytest.mark.parametrize("is_undone", [True, False])
-def test_what_a_transaction_wrote_is_noted_behind_it(
+def test_write_is_noted_after_its_transaction_commits(
     people: tuple[int, int], replica: StreamingReplica, is_undone: bool
 ) -> None:
     mine, _ = people
@@ -214,12 +214,10 @@ def test_the_doctor_says_what_is_wrong_with_a_replica(
         replica.resume()
 
 
-def test_who_writes_after_all_does_so_on_the_primary_to_the_end(
-    people: tuple[int, int], replica: StreamingReplica
-) -> None:
+def test_unexpected_write_moves_the_call_to_the_primary(people: tuple[int, int], replica: StreamingReplica) -> None:
     @may_use_replica
     def renaming() -> list[bool]:
-        """Whether the replica is used: before it was written, and when the replica has what was written."""
+        """Return whether the replica is used before the write, and after the replica has received it."""
         before = is_of_replica()
         rename(people[0], "changed")
         replica.catch_up()
@@ -231,7 +229,7 @@ def test_who_writes_after_all_does_so_on_the_primary_to_the_end(
         assert titles() == ["changed"]
 
 
-def test_a_transaction_stays_where_it_is(people: tuple[int, int]) -> None:
+def test_transaction_does_not_use_the_replica(people: tuple[int, int]) -> None:
     with acting_for(people[0]), transaction.atomic():
         assert not is_of_replica()
 

@@ -108,7 +108,7 @@ def test_a_new_table_without_a_policy_is_found_and_gets_one() -> None:
 
 @pytest.mark.usefixtures("own_logins")
 class TestLogins:
-    def test_nobody_sees_nothing(self) -> None:
+    def test_no_rows_are_visible_without_an_owner(self) -> None:
         assert value("SELECT current_user::text") == "convmemory_app"
         assert ask(READ) == []
         assert ask("SELECT id FROM search_item") == []
@@ -207,7 +207,7 @@ class TestLogins:
                 enqueue_for(others, "convmemory.conversations.tasks.count_for_statistics")
             assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {mine}
 
-    def test_whoever_asks_for_a_task_counts_the_tickets_of_all(self, people: tuple[int, int]) -> None:
+    def test_tickets_of_all_owners_are_counted_when_enqueuing(self, people: tuple[int, int]) -> None:
         with maintenance():
             OwnerTask.objects.all().delete()
             OrmQ.objects.all().delete()
@@ -217,13 +217,13 @@ class TestLogins:
                     enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
                 assert len(list(waiting_calls(TICKET))) == number
 
-    def test_the_doctor_sees_that_somebody_else_is_building_an_index(self) -> None:
+    def test_doctor_ignores_an_index_under_construction(self) -> None:
         with index_under_construction(), maintenance():
             assert list(check_validity()) == []
 
 
 class TestExternalServers:
-    """`setup_roles` and `doctor`, on the test's server as if it were somebody's own."""
+    """`setup_roles` and `doctor`, on the test's server as if it were the operator's own server."""
 
     @pytest.fixture(autouse=True)
     def own_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ class TestExternalServers:
         assert password
         assert said.getvalue().count(password) == 1  # the server gets a verifier alone
 
-    def test_they_run_and_the_settings_log_in(self) -> None:
+    def test_applied_roles_can_log_in_with_the_printed_settings(self) -> None:
         said = StringIO()
         call_command("setup_roles", apply=True, stdout=said)
         urls = dict(line.split("=", 1) for line in said.getvalue().splitlines() if line.startswith("DATABASE_"))
@@ -252,7 +252,7 @@ class TestExternalServers:
             with psycopg.connect(**found[login]) as visitor:
                 assert visitor.execute("SELECT current_user::text").fetchone() == (role,)
 
-    def test_roles_wait_for_the_tables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_setup_roles_requires_migrations(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(setup_roles, "is_migrated", lambda: False)
         with pytest.raises(CommandError, match=r"manage\.py migrate"):
             call_command("setup_roles")

@@ -39,7 +39,7 @@ def test_calls_that_wait_share_a_connection_and_the_last_one_gives_it_back() -> 
     asyncio.run(run())
 
 
-def test_an_error_reaches_who_waits_and_its_connection_is_not_used_again() -> None:
+def test_failed_call_raises_to_its_waiter_and_drops_its_connection() -> None:
     def breaks() -> None:
         process_id()
         raise ValueError("no")
@@ -58,7 +58,7 @@ def test_an_error_reaches_who_waits_and_its_connection_is_not_used_again() -> No
     asyncio.run(run())
 
 
-def test_who_is_patient_goes_later_but_not_after_everybody() -> None:
+def test_calls_run_in_order_of_their_patience() -> None:
     async def run() -> None:
         threads, go_on, order = DatabaseThreads(1, "one"), Event(), list[str]()
         blocking = asyncio.create_task(threads.run(go_on.wait))
@@ -75,7 +75,7 @@ def test_who_is_patient_goes_later_but_not_after_everybody() -> None:
     asyncio.run(run())
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_not_run() -> None:
+def test_cancelled_call_is_not_run() -> None:
     async def run() -> None:
         threads, go_on, was_run = DatabaseThreads(1, "one"), Event(), Event()
         blocking = asyncio.create_task(threads.run(go_on.wait))

@@ -48,7 +48,7 @@ def test_an_upload_becomes_ready_and_is_embedded(owner: User, django_capture_on_
     assert index_status(owner=owner).pending == 0
 
 
-def test_nothing_is_embedded_while_rag_is_off_and_all_once_it_is_on(owner: User, settings: Settings) -> None:
+def test_documents_are_embedded_only_while_rag_is_on(owner: User, settings: Settings) -> None:
     settings.RAG_ENABLED = False
     document = indexed(upload(owner, GUIDE))
     assert Item.objects.filter(source__object_id=document.pk).exists()
@@ -73,14 +73,14 @@ def test_the_same_file_twice_is_one_document(owner: User) -> None:
     assert len(files()) == 2
 
 
-def test_no_name_becomes_part_of_a_path(owner: User) -> None:
+def test_uploaded_name_is_no_part_of_the_path(owner: User) -> None:
     document = upload(owner, GUIDE, "../../etc/pass\x00wd\u202e.md")
     assert document.name == "passwd.md"
     assert Path(document.file.path).name == document.digest
     assert upload(owner, "x", "..").name == ".."
 
 
-def test_deleting_takes_everything_along(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+def test_deleting_a_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     with django_capture_on_commit_callbacks(execute=True):
         library.delete_document(owner=owner, document_id=document.pk)
@@ -146,13 +146,13 @@ def test_a_child_that_ends_badly_is_a_failure_with_a_remedy(
     assert read(library.retry_document(owner=owner, document_id=document.pk)).status == "ready"
 
 
-def test_a_document_that_ends_its_workers_is_given_up(owner: User) -> None:
+def test_document_that_kills_its_workers_fails_after_max_attempts(owner: User) -> None:
     document = upload(owner, GUIDE)
     Document.objects.update(attempts=processing.MAX_ATTEMPTS, status="processing")
     assert (read(document).status, document.failure) == ("failed", "interrupted")
 
 
-def test_the_sweep_finds_what_no_task_is_about(owner: User) -> None:
+def test_sweep_enqueues_documents_without_a_task(owner: User) -> None:
     document = upload(owner, GUIDE)
     assert tasks.sweep() == {"enqueued": 1}
     assert OwnerTask.objects.get(func=tasks.PROCESS).args == [document.pk]
@@ -160,7 +160,9 @@ def test_the_sweep_finds_what_no_task_is_about(owner: User) -> None:
     assert tasks.process(document.pk, owner_id=owner.pk) == {"status": "ready"}
 
 
-def test_limits_of_a_library(owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_and_library_limits_are_enforced(
+    owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.MAX_DOCUMENT_MB, settings.MAX_LIBRARY_MB = 1, 2
     with pytest.raises(TooLarge, match="MAX_DOCUMENT_MB"):
         library.require_acceptable(size=200 * 1024**2)
@@ -173,7 +175,7 @@ def test_limits_of_a_library(owner: User, settings: Settings, monkeypatch: pytes
         library.require_capacity(owner=owner, size=1)
 
 
-def test_what_no_signal_told_of_is_put_right(owner: User) -> None:
+def test_reconcile_repairs_sources_changed_without_signal(owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     Source.objects.all().delete()
     assert reconcile_sources() == 1

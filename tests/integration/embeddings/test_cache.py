@@ -94,7 +94,7 @@ def test_a_fresh_vector_and_a_cached_one_are_identical(space: EmbeddingSpace, em
     assert len(bytes(CachedVector.objects.earliest("pk").vector)) == 2 * DIMENSIONS
 
 
-def test_no_texts_ask_nothing(
+def test_embedding_no_texts_takes_no_queries(
     space: EmbeddingSpace, embedder: Scripted, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(0):
@@ -103,7 +103,7 @@ def test_no_texts_ask_nothing(
     assert batch.computed == 0
 
 
-def test_a_refused_text_is_told_and_costs_the_others_nothing(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_refused_texts_are_reported_and_the_others_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
     batch = embed_cached(space, ["a", "poison", "b", "poison"], owner_id=ADA)
     assert batch.errors == {1: "bad text", 3: "bad text"}
     assert not batch.vectors[[1, 3]].any()
@@ -111,7 +111,7 @@ def test_a_refused_text_is_told_and_costs_the_others_nothing(space: EmbeddingSpa
     assert CachedVector.objects.count() == 2
 
 
-def test_what_was_computed_before_a_failure_is_kept(
+def test_vectors_computed_before_a_failure_are_kept(
     space: EmbeddingSpace, embedder: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "STORE_BATCH", 2)
@@ -155,7 +155,7 @@ def test_many_texts_are_looked_up_in_one_query(
     np.testing.assert_allclose(np.linalg.norm(batch.vectors, axis=1), 1, atol=2e-3)
 
 
-def test_a_question_is_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_query_vector_is_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
     first = query_vector(space, "why?", owner_id=ADA)
     assert query_vector(space, "why?", owner_id=ADA) is first
     assert embedder.asked == [["why?"]]
@@ -164,7 +164,7 @@ def test_a_question_is_remembered(space: EmbeddingSpace, embedder: Scripted) -> 
         first[0] = 1
 
 
-def test_a_question_is_remembered_for_who_asked_it(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scripted) -> None:
     for owner_id in (ADA, BOB, ADA, BOB):
         query_vector(space, "why?", owner_id=owner_id)
     assert embedder.asked == [["why?"], ["why?"]]

@@ -62,7 +62,7 @@ def test_a_query_sent_beforehand_reads_the_same_space(django_assert_num_queries:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_several_may_be_first() -> None:
+def test_concurrent_first_callers_get_the_same_space() -> None:
     def ask(_: int) -> int:
         try:
             return spaces.active_space().pk
@@ -136,7 +136,7 @@ def test_a_key_goes_only_to_the_address_it_was_set_with(settings: Settings) -> N
 
 
 @pytest.mark.django_db
-def test_one_space_at_a_time_is_built_beside_the_active_one(settings: Settings) -> None:
+def test_only_one_space_is_built_at_a_time(settings: Settings) -> None:
     active = spaces.active_space()
     first, second = (
         EmbeddingSpace.objects.create(provider="local", model=name, dimensions=8, recipe_version=1) for name in "ab"
@@ -156,7 +156,7 @@ def test_one_space_at_a_time_is_built_beside_the_active_one(settings: Settings) 
     assert spaces.building_space() is None
 
 
-def test_an_unknown_provider_is_named(settings: Settings) -> None:
+def test_unknown_provider_error_names_the_known_ones(settings: Settings) -> None:
     settings.EMBEDDING_PROVIDER = "psychic"
     with pytest.raises(SettingError, match="EMBEDDING_PROVIDER='psychic' is unknown: use local or openai"):
         spaces.default_embedder()
@@ -174,7 +174,7 @@ def test_a_forked_child_makes_its_own_embedder() -> None:
     assert spaces.default_embedder() is mine
 
 
-def test_the_key_is_not_shown() -> None:
+def test_repr_of_embedding_options_hides_the_key() -> None:
     options = EmbeddingOptions.from_settings()
     assert "api_key" not in repr(options)
 
@@ -203,7 +203,7 @@ def test_the_check_asks_for_reembed_after_a_change_of_recipe(monkeypatch: pytest
 
 
 @pytest.mark.django_db
-def test_the_check_tells_of_settings_that_cannot_be(settings: Settings) -> None:
+def test_check_reports_impossible_settings(settings: Settings) -> None:
     name_openai(settings, "unknown-model")
     assert ids() == ["embeddings.E001"]
     settings.EMBEDDING_PROVIDER = "local"

@@ -1,4 +1,4 @@
-"""What is wrong with one file is said with its place and costs no other anything; the next run finishes the rest."""
+"""Errors in one file are reported with their place and stop no other file; the next run imports the rest."""
 
 import errno
 import json
@@ -145,7 +145,7 @@ def uploaded(owner: User) -> Import:
 
 
 @pytest.mark.parametrize("place", ["unpacking", "storing"])
-def test_a_full_disk_is_said_and_the_next_import_brings_what_is_left(
+def test_import_after_a_full_disk_succeeds(
     owner: User, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, place: str
 ) -> None:
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"

@@ -96,7 +96,7 @@ def test_an_empty_session_is_no_error() -> None:
     assert "a session without any message" in run(FIXTURES / "claude-code" / "snapshots-only.jsonl", "--user", "mira")
 
 
-def test_a_given_format() -> None:
+def test_format_option_is_used_and_validated() -> None:
     make_user("mira")
     run(FIXTURES / "plain" / "anthropic.jsonl", "--user", "mira", "--format", "plain")
     with pytest.raises(CommandError, match="invalid choice: 'morse'"):

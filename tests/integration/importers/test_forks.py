@@ -24,7 +24,7 @@ def write(folder: Path, name: str, *, lines: list[dict[str, object]], kind: str 
     return write_lines(folder / f"{name}.jsonl", marked)
 
 
-def test_a_session_in_the_background_keeps_only_what_it_did_not_copy(tmp_path: Path) -> None:
+def test_forked_session_keeps_only_its_own_messages(tmp_path: Path) -> None:
     owner = make_user()
     paths = [write(tmp_path, SESSION, lines=OPENING), write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")]
     for _ in range(2):
@@ -36,7 +36,7 @@ def test_a_session_in_the_background_keeps_only_what_it_did_not_copy(tmp_path: P
     assert parent.source_id == SESSION
 
 
-def test_without_the_session_it_is_stored_whole(tmp_path: Path) -> None:
+def test_fork_without_its_session_is_stored_whole(tmp_path: Path) -> None:
     import_paths(owner=make_user("eve"), paths=[write(tmp_path, SESSION, lines=OPENING)])
     import_paths(owner=make_user(), paths=[write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")])
     assert len(said(FORK)) == 4

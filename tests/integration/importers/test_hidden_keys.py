@@ -116,7 +116,7 @@ def test_importing_again_changes_nothing(tmp_path: Path) -> None:
     assert HiddenKey.objects.count() == rows
 
 
-def test_its_owner_alone_is_given_a_key_back(tmp_path: Path) -> None:
+def test_hidden_key_is_revealed_to_its_owner_only(tmp_path: Path) -> None:
     owner, stranger = make_user(), make_user()
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
@@ -134,7 +134,7 @@ def test_its_owner_alone_is_given_a_key_back(tmp_path: Path) -> None:
     assert client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk}).status_code == 404
 
 
-def test_the_setting_turns_it_off(tmp_path: Path, settings: object) -> None:
+def test_hide_keys_off_stores_keys_as_they_are(tmp_path: Path, settings: object) -> None:
     settings.HIDE_KEYS = False  # type: ignore[attr-defined]
     report = imported(make_user(), tmp_path)
     assert report.total("hidden_keys") == 0
@@ -143,7 +143,7 @@ def test_the_setting_turns_it_off(tmp_path: Path, settings: object) -> None:
     assert set(leaks(texts)) == set(PLANTED)
 
 
-def test_what_a_program_sends_in_has_its_keys_hidden() -> None:
+def test_keys_in_messages_of_a_program_are_hidden() -> None:
     owner = make_user()
     key = PLANTED["github-token"]
     draft = ConversationDraft(messages=[user_says(f"my token is {key}")], title=f"About {key}")
@@ -155,7 +155,7 @@ def test_what_a_program_sends_in_has_its_keys_hidden() -> None:
 
 
 @pytest.mark.parametrize("hidden_at_first", [True, False])
-def test_what_a_client_sends_again_is_known_in_spite_of_its_keys(settings: object, hidden_at_first: bool) -> None:
+def test_resent_conversation_is_recognised_despite_hidden_keys(settings: object, hidden_at_first: bool) -> None:
     owner = make_user()
     first, second = user_says(PLANTED["github-token"]), user_says("And the oven?")
     draft = ConversationDraft(messages=(first,), source="bakery", source_id="1")
@@ -166,7 +166,7 @@ def test_what_a_client_sends_again_is_known_in_spite_of_its_keys(settings: objec
     assert (again.pk, is_new, again.message_count) == (stored.pk, False, 2)
 
 
-def test_what_was_stored_before_is_hidden_by_the_command(tmp_path: Path, settings: Any) -> None:
+def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: Any) -> None:
     owner, other = make_user(), make_user("bob")
     settings.HIDE_KEYS = False
     imported(owner, tmp_path)

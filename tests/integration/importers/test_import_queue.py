@@ -66,7 +66,7 @@ def claim(row: Import) -> Import:
     return found
 
 
-def test_an_upload_waits_where_nobody_else_can_read_it_and_goes_with_the_import() -> None:
+def test_queued_upload_is_private_and_deleted_after_the_import() -> None:
     row = queued(make_user())
     (name,) = uploads()
     folder = config.import_folder
@@ -155,7 +155,7 @@ def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest
         (b'[{"role": "user", "content": "x"}' + b",{}" * 1_000_001 + b"]", "d.json", "unreadable", "1,000,000 values"),
     ],
 )
-def test_what_cannot_be_read_is_said(content: bytes, name: str, failure: str, error: str) -> None:
+def test_unreadable_upload_fails_with_the_reason(content: bytes, name: str, failure: str, error: str) -> None:
     row = queued(make_user(), content, name)
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
@@ -164,7 +164,7 @@ def test_what_cannot_be_read_is_said(content: bytes, name: str, failure: str, er
     assert uploads() == []
 
 
-def test_an_error_of_the_server_is_said_without_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_reported_without_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: Any) -> None:
         raise RuntimeError("secret detail")
 
@@ -175,7 +175,7 @@ def test_an_error_of_the_server_is_said_without_its_words(monkeypatch: pytest.Mo
     assert (row.failure, row.error) == ("internal", "An error of the server ended it: RuntimeError.")
 
 
-def test_an_upload_that_is_not_where_the_worker_looks_is_said() -> None:
+def test_missing_upload_error_names_import_folder() -> None:
     row = queued(make_user())
     (config.import_folder / str(row.file.name)).unlink()
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
@@ -194,7 +194,7 @@ def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.Monkey
     assert states() == ["running"]
 
 
-def test_what_waits_is_bounded(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_imports_are_limited_by_count_and_size(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = make_user()
     with pytest.raises(InvalidInput, match="Unknown format 'magic'"):
         queue_import(owner=ada, file=SimpleUploadedFile("a", LINES), format="magic")

@@ -49,7 +49,7 @@ def snapshot() -> list[Any]:
     return list(rows.values_list("conversation__source_id", "position", "role", "parts", "turn_number", "source_key"))
 
 
-def test_every_fixture_and_then_again() -> None:
+def test_importing_all_fixtures_twice_changes_nothing() -> None:
     owner = make_user()
     folders = [FIXTURES / name for name in CHATS]
     report = import_paths(owner=owner, paths=folders)
@@ -78,7 +78,7 @@ def test_every_fixture_and_then_again() -> None:
     )
     assert [file.path for file in report.files if file.errors] == []
     assert Message.objects.count() == report.total("messages")
-    assert Message.objects.filter(source=None).count() == 5  # answers beside prompts of Takeout and of a history
+    assert Message.objects.filter(source=None).count() == 5  # answers next to prompts of Takeout and of a history
     assert Message.objects.filter(superseded=True).count() == report.total("superseded") == 10
     assert Event.objects.count() == 7
     before = snapshot()
@@ -173,7 +173,7 @@ def test_a_conversation_that_fails_is_reported_and_the_rest_goes_on(
     assert report.recognised == 1
 
 
-def test_what_cannot_be_stored_is_made_storable(tmp_path: Path) -> None:
+def test_unstorable_values_are_made_storable(tmp_path: Path) -> None:
     messages = [
         {"role": "user", "content": "nul \0 and half \ud800", "name": "A\0na", "created_at": "0001-01-01"},
         {
@@ -199,7 +199,7 @@ def test_conversations_without_a_message_are_not_stored(tmp_path: Path) -> None:
     assert report.files[0].skipped == 1
 
 
-def test_a_damaged_document_beside_good_ones(tmp_path: Path) -> None:
+def test_damaged_document_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"role": "user", "content": "x"}, {"role"')
     write_lines(tmp_path / "b.jsonl", [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])
     report = import_paths(owner=make_user(), paths=[tmp_path, tmp_path / "gone"], root=tmp_path)
@@ -212,7 +212,7 @@ def test_a_damaged_document_beside_good_ones(tmp_path: Path) -> None:
     assert json.loads(json.dumps(report.to_json()))["total"]["messages"] == 2
 
 
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_per_messages_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_runner, "PROGRESS_EVERY", 5)
     told: list[tuple[int, int]] = []
     import_paths(
@@ -253,7 +253,7 @@ def test_uploaded_single_files_are_named_as_in_their_folder(tmp_path: Path) -> N
         assert [file.path for file in report.files] == [path.name]
 
 
-def test_uploads_that_are_refused_or_passed_over(tmp_path: Path) -> None:
+def test_oversized_and_unknown_uploads_are_refused(tmp_path: Path) -> None:
     owner = make_user()
     with pytest.raises(TooLarge):
         import_upload(
@@ -400,7 +400,7 @@ def test_without_events_undated_messages_have_the_date_of_the_nearest(tmp_path: 
     assert (conversation.updated_at, dates(conversation)[-1]) == (AT["e"], AT["e"])
 
 
-def test_where_nothing_is_dated_the_file_is(tmp_path: Path) -> None:
+def test_undated_session_gets_the_date_of_its_file(tmp_path: Path) -> None:
     owner, folder = make_user(), tmp_path / AMPLIFIER
     lines = [said("user", "One?"), said("assistant", "1")]
     conversation = import_session(owner, folder, lines)

@@ -60,7 +60,7 @@ def stored() -> list[Any]:
     return [(*row[:6], bytes(row[6]), row[7]) for row in rows]
 
 
-def test_an_upload_is_kept_once_and_nobody_can_read_it_on_the_disk() -> None:
+def test_upload_is_kept_once_private_and_encrypted() -> None:
     owner = make_user()
     row = imported(owner)
     imported(owner, name="again.jsonl")
@@ -116,7 +116,7 @@ def test_a_repaired_importer_brings_in_what_was_refused(broken: pytest.MonkeyPat
     assert stored() == before
 
 
-def test_what_is_deleted_is_not_on_the_disk_any_more_and_does_not_come_back() -> None:
+def test_deleted_conversation_loses_its_upload_and_is_not_reimported() -> None:
     owner = make_user()
     imported(owner)
     imported(owner, CHAT.replace(b"rivers", b"lakes"), "other.jsonl")
@@ -136,7 +136,7 @@ def test_an_import_that_is_undone_is_not_read_again() -> None:
     assert "No upload is kept" in reimported()
 
 
-def test_the_oldest_go_where_there_is_no_room(settings: Any) -> None:
+def test_oldest_uploads_are_dropped_over_the_limit(settings: Any) -> None:
     owner = make_user()
     settings.MAX_KEPT_UPLOADS_MB = 1
     noise = [
@@ -151,7 +151,7 @@ def test_the_oldest_go_where_there_is_no_room(settings: Any) -> None:
 
 
 def _hex(seed: int) -> Iterator[str]:
-    """What does not become smaller than half a megabyte by packing."""
+    """Return random hexadecimal digits that take half a megabyte even if compressed."""
     import random
 
     dice = random.Random(seed)
@@ -182,7 +182,7 @@ def test_truncated_copy_is_not_taken_for_the_upload() -> None:
     assert "2 unchanged" in reimported()
 
 
-def test_a_changed_secret_is_said(settings: Any) -> None:
+def test_reimport_reports_a_changed_secret_key(settings: Any) -> None:
     imported(make_user())
     settings.SECRET_KEY = "another one, long enough for Django to be content with it"
     assert "chat.jsonl: It cannot be decrypted: SECRET_KEY has changed" in reimported()
@@ -200,7 +200,7 @@ def test_the_doctor_finds_files_that_are_gone() -> None:
     assert Message.objects.count() == 2
 
 
-def test_it_goes_with_the_person() -> None:
+def test_erasure_deletes_kept_uploads() -> None:
     owner = make_user()
     imported(owner)
     erase_user(user=owner)

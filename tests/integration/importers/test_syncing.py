@@ -55,7 +55,7 @@ def sync(owner: User, home: Path) -> SyncReport:
     return sync_places(owner=owner, places=existing_places(home=home))
 
 
-def test_what_is_new_grown_or_rewritten(home: Path) -> None:
+def test_sync_tells_new_grown_and_rewritten_files_apart(home: Path) -> None:
     owner = make_user()
     path = session_file(home, "bread")
     assert sync(owner, home).counts == {"new": 1}
@@ -74,7 +74,7 @@ def test_what_is_new_grown_or_rewritten(home: Path) -> None:
     assert sync(owner, home).counts == {"unchanged": 1}
 
 
-def test_agents_of_many_makes(home: Path) -> None:
+def test_sync_imports_sessions_of_all_agents(home: Path) -> None:
     owner = make_user()
     session_file(home, "bread")
     (home / ".local/share/opencode").mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_agents_of_many_makes(home: Path) -> None:
     held_open.close()
 
 
-def test_one_file_that_cannot_be_read_costs_no_other_and_is_tried_again(home: Path) -> None:
+def test_unreadable_file_is_retried_and_does_not_stop_others(home: Path) -> None:
     owner = make_user()
     session_file(home, "bread")
     broken = home / ".local/share/opencode/opencode.db"
@@ -128,7 +128,7 @@ def test_prompts_of_a_session_that_was_imported_before_stay_with_it(home: Path, 
     assert Conversation.objects.get().source == "claude-code"
 
 
-def test_what_claude_code_is_about_to_delete(home: Path) -> None:
+def test_soon_deleted_follows_the_cleanup_period(home: Path) -> None:
     path = session_file(home, "bread")
     now = time.time()
     os.utime(path, (now - 26 * 86_400, now - 26 * 86_400))
@@ -150,7 +150,7 @@ def test_the_command_asks_before_the_first_import(home: Path, capsys: pytest.Cap
     assert "1 unchanged" in capsys.readouterr().out
 
 
-def test_states_are_each_owners_own(home: Path) -> None:
+def test_sync_states_are_kept_per_owner(home: Path) -> None:
     session_file(home, "bread")
     for _ in range(2):
         assert sync(make_user(), home).counts == {"new": 1}
@@ -187,7 +187,7 @@ def test_a_line_that_is_appended_comes_in_and_a_folder_may_vanish(home: Path) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_written_before_the_watch_begins_comes_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_written_before_the_watch_begins_are_imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, stop, counts = session_file(home, "bread"), threading.Event(), list[int]()
 
     def watch(*_: Path, **__: object) -> Iterator[set[tuple[int, str]]]:
@@ -211,14 +211,12 @@ def wait_until(holds: Callable[[], bool], tries: int = 600) -> None:
     raise AssertionError("it did not come in")
 
 
-def test_a_place_may_be_gone() -> None:
+def test_missing_place_has_no_files() -> None:
     assert list(Place("pi", Path("/nowhere/at/all"), (".jsonl",)).files()) == []
 
 
 @pytest.mark.parametrize("killed_after", [None, 1])
-def test_what_the_client_packs_comes_in_as_from_the_machine_itself(
-    home: Path, tmp_path: Path, killed_after: int | None
-) -> None:
+def test_packed_upload_imports_the_same_as_a_local_sync(home: Path, tmp_path: Path, killed_after: int | None) -> None:
     """Also where an archive comes in twice, because the client was killed before it could note it."""
     session_file(home, "bread")
     shutil.copytree(FIXTURES / "gemini-cli/oven", home / ".gemini/tmp/oven")

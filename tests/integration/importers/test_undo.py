@@ -62,7 +62,7 @@ def said(conversation: Conversation) -> list[str]:
     return [row.parts[0]["text"] for row in rows]
 
 
-def test_what_an_import_made_is_deleted(owner: User) -> None:
+def test_undo_deletes_conversations_made_by_the_import(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     assert ImportedConversation.objects.count() == 1
     undone(owner, row)
@@ -70,7 +70,7 @@ def test_what_an_import_made_is_deleted(owner: User) -> None:
     assert not Message.objects.exists()
 
 
-def test_what_came_before_stays(owner: User) -> None:
+def test_undo_keeps_messages_of_earlier_imports(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     later = imported(owner, FIRST % LONGER)
     conversation = Conversation.objects.get()
@@ -81,7 +81,7 @@ def test_what_came_before_stays(owner: User) -> None:
     assert said(conversation) == ["one", "1"]
 
 
-def test_what_came_since_stays(owner: User) -> None:
+def test_undo_keeps_messages_added_later(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     conversation = Conversation.objects.get()
     own = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
@@ -92,7 +92,7 @@ def test_what_came_since_stays(owner: User) -> None:
     assert conversation.turn_count == 1
 
 
-def test_an_import_that_changed_nothing_takes_nothing_back(owner: User) -> None:
+def test_undo_of_an_unchanged_import_removes_nothing(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     undone(owner, imported(owner, FIRST % ANSWER))
     assert said(Conversation.objects.get()) == ["one", "1"]
@@ -147,7 +147,7 @@ def test_a_zip_in_a_folder_is_imported(owner: User, tmp_path: Path) -> None:
     assert said(Conversation.objects.get()) == ["one", "1"]
 
 
-def test_what_a_command_imported_is_undone(owner: User, tmp_path: Path) -> None:
+def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_bytes(FIRST % ANSWER)
     for _ in range(2):  # the second brings nothing, and is not listed
@@ -185,7 +185,7 @@ def test_a_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class Watch:
-    """What `watch` does whenever an agent has written to its one session."""
+    """Do as `watch` does each time that an agent has written to its one session."""
 
     def __init__(self, owner: User, folder: Path) -> None:
         self.owner, self.folder, self.lines = owner, folder, list[dict[str, object]]()
@@ -207,7 +207,7 @@ def added_by(row: Import) -> int:
 
 
 @pytest.mark.usefixtures("from_noon_on")
-def test_what_a_watch_brings_in_is_one_import_a_day(owner: User, tmp_path: Path) -> None:
+def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
     watch = Watch(owner, tmp_path)
     watch.sync()
     assert not Import.objects.exists()

@@ -1,4 +1,4 @@
-"""Message embeddings that somebody asked for: what is skipped, what waits, what fails and what is tried again."""
+"""Requested message embeddings: skipped, pending, failed and retried ones."""
 
 from datetime import timedelta
 from typing import Any
@@ -67,7 +67,7 @@ def test_a_request_becomes_pending_and_then_completed_without_the_index(owner: U
     assert Passage.objects.filter(element_id__in=ids[:3]).count() == count  # replaced, not doubled
 
 
-def test_what_is_embedded_stays_completed_and_is_not_done_again(owner: User) -> None:
+def test_embedded_messages_stay_completed_when_requested_again(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids_of(conversation))
@@ -105,7 +105,7 @@ def test_a_message_without_an_answer_is_embedded_like_any_other(owner: User) -> 
     assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
 
 
-def test_foreign_and_unknown_messages_answer_alike_and_change_nothing(owner: User) -> None:
+def test_foreign_and_unknown_messages_raise_the_same_error(owner: User) -> None:
     own = make_conversation(owner, exchange(*PAIRS))
     foreign = make_conversation(make_user(), exchange(*PAIRS))
     texts = set()
@@ -123,7 +123,7 @@ def test_foreign_and_unknown_messages_answer_alike_and_change_nothing(owner: Use
 
 
 @pytest.mark.parametrize("count", [0, 1001])
-def test_no_ids_or_too_many_are_refused(owner: User, count: int) -> None:
+def test_request_for_no_or_too_many_ids_is_refused(owner: User, count: int) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     with pytest.raises(InvalidInput, match="name 1 to 1000"):
         request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=[1] * count)
@@ -132,7 +132,7 @@ def test_no_ids_or_too_many_are_refused(owner: User, count: int) -> None:
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_one_damaged_message_fails_alone_with_its_reason(owner: User) -> None:
+def test_damaged_message_fails_without_affecting_others(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = ids_of(conversation)
     Message.objects.filter(pk=ids[2]).update(parts=[{"type": "hologram"}])
@@ -159,11 +159,11 @@ def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(ow
             MessageEmbedding.objects.update(updated_at=timezone.now() - age)
             due = {home: sorted(numbers) for home, numbers in messages_to_embed(limit=10).items()}
             assert due == (found if attempt < EMBEDDING.max_attempts else {})
-    request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)  # somebody asks anew
+    request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)  # a new request
     assert embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids).completed == 2
 
 
-def test_the_index_notes_that_there_was_no_model(owner: User) -> None:
+def test_indexing_without_a_model_marks_new_messages_failed(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS[:1]))
     index_conversation(conversation_id=conversation.pk)
     more = [user_says("Another?"), assistant_says("Another one.")]
@@ -177,7 +177,7 @@ def test_the_index_notes_that_there_was_no_model(owner: User) -> None:
     assert by_position == {0: "completed", 1: "completed", 2: "failed", 3: "failed"}
 
 
-def test_what_killed_its_worker_is_tried_alone_and_given_up_in_the_end(owner: User) -> None:
+def test_message_that_killed_its_worker_is_retried_alone_then_fails(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = ids_of(conversation)
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
@@ -194,7 +194,7 @@ def test_what_killed_its_worker_is_tried_alone_and_given_up_in_the_end(owner: Us
         embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids[:2])
     assert batches == [1, 1]
     MessageEmbedding.objects.update(attempts=EMBEDDING.max_attempts, updated_at=timezone.now())
-    assert give_up_dead() == 0  # somebody may still be at it
+    assert give_up_dead() == 0  # a worker may still be at it
     MessageEmbedding.objects.update(updated_at=long_ago)
     assert give_up_dead() == 6
     assert set(statuses().values()) == {"failed"}

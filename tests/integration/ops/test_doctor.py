@@ -343,7 +343,7 @@ def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> N
 
 
 @pytest.mark.parametrize("damage", [lost_signs, signs_of_another_owner, signs_of_gone_turns])
-def test_signs_that_are_damaged_are_packed_again(damage: Callable[[], None]) -> None:
+def test_damaged_binary_codes_are_repacked_without_embedding(damage: Callable[[], None]) -> None:
     damage()
     list(fix(examine()))
     for conversation in Conversation.objects.all():
@@ -351,7 +351,7 @@ def test_signs_that_are_damaged_are_packed_again(damage: Callable[[], None]) -> 
     assert ids() == []
 
 
-def test_a_check_that_cannot_be_run_is_told_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_check_is_reported_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Iterator[Finding]:
         raise OSError("no such device")
 
@@ -401,7 +401,7 @@ def test_the_command_prints_facts_findings_and_remedies(settings: Settings, monk
     assert "very secret" not in doctor("--json")[1]
 
 
-def test_json_and_fix() -> None:
+def test_doctor_json_lists_findings_and_fix_repairs_them() -> None:
     dead_writer()
     code, text = doctor("--json", "--quiet")
     document: dict[str, Any] = json.loads(text)

@@ -162,7 +162,7 @@ def test_a_run_that_is_cut_off_shuts_the_person_out_and_is_finished_by_the_next(
         call_command("erase_user", ADA, "--yes")
 
 
-def test_small_batches_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_in_small_batches_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasing, "BATCH", 2)
     ada = make_user(ADA)
     fill_person(ada, ADA)
@@ -187,7 +187,7 @@ def _after_the_rows(write: Callable[[], object]) -> Any:
     return wrapper
 
 
-def test_what_a_worker_writes_meanwhile_goes_in_another_pass() -> None:
+def test_rows_written_during_an_erasure_are_erased_too() -> None:
     ada = make_user(ADA)
     fill_person(ada, ADA)
     late: list[int] = []
@@ -204,7 +204,7 @@ def test_what_a_worker_writes_meanwhile_goes_in_another_pass() -> None:
     assert tables_with([ADA]) == {}
 
 
-def test_who_never_stops_writing_is_told() -> None:
+def test_erasure_with_constant_writes_raises_still_in_use() -> None:
     ada = make_user(ADA)
 
     def write() -> None:
@@ -217,7 +217,7 @@ def test_who_never_stops_writing_is_told() -> None:
     assert erase_user(user=ada).finished
 
 
-def test_the_folder_that_a_killed_upload_left_goes() -> None:
+def test_erasure_deletes_work_folders_of_the_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     with ExitStack() as stack:
         left = {user: stack.enter_context(work_folder("import", owner_id=user.pk)) for user in (ada, bob)}
@@ -225,7 +225,7 @@ def test_the_folder_that_a_killed_upload_left_goes() -> None:
         assert (left[ada].exists(), left[bob].exists()) == (False, True)
 
 
-def test_the_uploads_that_wait_go() -> None:
+def test_erasure_deletes_queued_uploads_of_the_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     left = {user: queue_import(owner=user, file=SimpleUploadedFile("a.jsonl", b"{}")).file.name for user in (ada, bob)}
     assert set(left.values()) <= set(uploads())

@@ -32,7 +32,7 @@ QUERIES = ("where is the map?", f"{ADA} recipe", "the same text of everybody", f
 
 
 def contents(owner: User) -> dict[str, list[Any]]:
-    """What an archive has to give back, without numbers that the database hands out."""
+    """Return the rows that an archive must restore, without numbers that the database assigns."""
     mine = Conversation.objects.filter(owner=owner).order_by("created_at", "title")
     conversation = ("title", "agent", "project", "source", "parent_source_id", "parent__title", "created_at",
                     "updated_at", "archived_at", "message_count", "turn_count", "status")  # fmt: skip

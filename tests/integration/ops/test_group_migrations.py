@@ -76,7 +76,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> 
 
 @pytest.fixture(scope="module")
 def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[str, list[int]]]:
-    """The name of a database with somebody with an agent in each of three groups, and who these are."""
+    """Yield the name of a database with one user in each of three groups, each with an agent, and the users' ids."""
     with django_db_blocker.unblock(), copies_alone(), database_copy() as name:
         with database_in_use(name):
             distribute(groups=3)
@@ -128,7 +128,7 @@ def test_a_later_migration_runs_once_in_each_group_and_can_be_taken_back(owners:
     assert len(ask("SELECT name FROM chat_agent")) == 3
 
 
-def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any) -> None:
+def test_migration_killed_between_groups_resumes_there(owners: list[int], toy: Any) -> None:
     toy.DEADLY.append(2)
     with pytest.raises(RuntimeError, match="killed"):
         call_command("migrate", verbosity=0)
@@ -146,7 +146,7 @@ def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any)
     )
 
 
-def test_killed_behind_the_last_group_it_makes_the_tables_over_all(
+def test_migration_killed_after_the_last_group_rebuilds_union_views(
     owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed() -> None:
@@ -162,7 +162,7 @@ def test_killed_behind_the_last_group_it_makes_the_tables_over_all(
 
 
 @pytest.mark.parametrize("question", ["check_unapplied", "plan"])
-def test_asking_what_there_is_to_do_takes_nothing_away(owners: list[int], toy: Any, question: str) -> None:
+def test_migrate_plan_and_check_keep_union_views(owners: list[int], toy: Any, question: str) -> None:
     before = tables_over_all()
     with suppress(SystemExit):
         call_command("migrate", verbosity=0, stdout=StringIO(), **{question: True})
@@ -182,7 +182,7 @@ def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(
         call_command("migrate", verbosity=0)
 
 
-def test_with_nothing_to_do_nothing_is_taken_away(owners: list[int]) -> None:
+def test_migrate_without_changes_keeps_union_views(owners: list[int]) -> None:
     before = tables_over_all()
     call_command("migrate", verbosity=0)
     assert tables_over_all() == before

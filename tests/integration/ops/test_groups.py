@@ -105,7 +105,7 @@ def draft(text: str) -> ConversationDraft:
 class TestDistributed:
     """Before and after."""
 
-    def test_rows_results_and_numbers_go_on_as_they_were(self, people: People, spread_people: str) -> None:
+    def test_distribution_keeps_rows_results_and_sequences(self, people: People, spread_people: str) -> None:
         questions = [f"where is zq{name}?" for name in NAMES] + ["the same text of everybody"]
         with database_in_use(people.database):
             rows = counts()
@@ -123,7 +123,7 @@ class TestDistributed:
             made = [make_conversation(owner, exchange(("a", "b"))).pk for owner in owners]
             assert made == list(range(last + 1, last + 5))
 
-    def test_a_group_is_what_the_tables_were(self, people: People, spread_people: str) -> None:
+    def test_group_tables_have_the_shape_of_the_originals(self, people: People, spread_people: str) -> None:
         with database_in_use(people.database):
             before = self._shape("public")
         assert before
@@ -145,10 +145,10 @@ class TestDistributed:
 
 @pytest.mark.usefixtures("one_group")
 class TestDistributing:
-    """What goes wrong leaves everything as it was, so that all of it can be tried in one copy."""
+    """Failures leave the database unchanged, so that one copy serves all of them."""
 
     @pytest.mark.parametrize("number", [-1, 0, 1, 65])
-    def test_a_number_that_makes_no_sense_is_refused(self, number: int) -> None:
+    def test_distribute_refuses_an_invalid_number_of_groups(self, number: int) -> None:
         with pytest.raises(CommandError, match="Name 2 to 64 groups"):
             call_command("distribute", groups=number)
 
@@ -159,16 +159,14 @@ class TestDistributing:
             with pytest.raises(InvalidInput, match=r"stop `manage.py up`"):
                 distribute(groups=2)
 
-    def test_within_a_transaction_too_a_connection_that_ends_is_waited_for(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_refuse_while_in_use_waits_for_a_closing_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         parameters = connection.get_connection_params()
         with own_link() as link, psycopg.connect(**parameters) as other, link.transaction():
             monkeypatch.setattr("convmemory.ops.groups.in_use.time.sleep", lambda seconds: other.close())
             refuse_while_in_use(link)
             assert other.closed
 
-    def test_a_failure_leaves_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_distribution_leaves_the_database_unchanged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = counts()
         monkeypatch.setattr(distributing, "_count", lambda link, schema, table: 1)
         with pytest.raises(distributing.DistributionFailed, match="The database is unchanged"):
@@ -176,7 +174,7 @@ class TestDistributing:
         assert (counts(), groups.layout().groups) == (rows, ())
         assert not ask(DRAFTS)
 
-    def test_killed_halfway_nothing_is_lost_and_the_next_run_does_it_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_killed_distribution_loses_nothing_and_can_be_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = counts()
         for number in (2, 3):
             drops = iter([distributing._drop_drafts, lambda link: None])  # as if it had no time for that at the end
@@ -239,7 +237,7 @@ class TestWhoseTables:
                 ingest.create_conversation(owner=User.objects.get(pk=owner_id), draft=draft(f"new of {name}"))
                 assert Message.objects.filter(parts__0__text=f"new of {name}").count() == 1
 
-    def test_what_an_owner_says_is_indexed_in_their_group_and_found(self, people: People) -> None:
+    def test_new_conversation_is_indexed_in_its_owners_group(self, people: People) -> None:
         owner_id = people["cleo"]
         with acting_for(owner_id):
             owner = User.objects.get(pk=owner_id)
@@ -248,11 +246,11 @@ class TestWhoseTables:
         assert hits(owner_id, "platypus")[0][0] == said.pk
         assert said.pk not in {hit[0] for hit in hits(people["dora"], "platypus")}
 
-    def test_without_an_owner_nothing_is_there_rather_than_empty(self) -> None:
+    def test_tables_do_not_exist_without_an_owner(self) -> None:
         with nobody(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
             ask(COUNT)
 
-    def test_an_owner_who_is_gone_finds_no_table_of_anybody(self) -> None:
+    def test_unknown_owner_sees_no_tables(self) -> None:
         with acting_for(987_654), pytest.raises(ProgrammingError, match="does not exist"):
             ask(COUNT)
 
@@ -267,7 +265,7 @@ class TestWhoseTables:
         with acting_for(people["ada"]):
             assert set(Conversation.objects.values_list("title", flat=True)) == {"changed", "in its group"}
 
-    def test_no_row_gets_into_the_tables_over_all_groups(self, people: People) -> None:
+    def test_insert_into_a_union_table_is_refused(self, people: People) -> None:
         with schema_owner(), pytest.raises(IntegrityError, match="every_row_lies_in_a_group"):
             Conversation.objects.create(owner_id=people["ada"], title="nowhere", **TIMES)
 
@@ -279,7 +277,7 @@ class TestWhoseTables:
                 ask("SELECT count(*) FROM every_group.conversations_conversation")
             assert ask(f"SELECT count(*) FROM group_{other}.conversations_conversation") == [(0,)]
 
-    def test_work_in_a_group_stays_there_whoever_does_it(self, people: People) -> None:
+    def test_maintenance_within_a_group_sees_that_group_only(self, people: People) -> None:
         with acting_for(people["ada"]):
             with maintenance():
                 here = {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
@@ -355,14 +353,14 @@ def group_of_as_maintenance(owner_id: int) -> int:
 
 
 def other_group_than(people: People, name: str) -> int:
-    """Somebody of another group."""
+    """Return the id of a user in another group."""
     mine = group_of_as_maintenance(people[name])
     return next(owner_id for owner_id in people.values() if group_of_as_maintenance(owner_id) != mine)
 
 
 @pytest.mark.usefixtures("shared_groups")
 class TestOperation:
-    def test_the_doctor_is_content_and_knows_every_group(self) -> None:
+    def test_doctor_finds_nothing_wrong_in_any_group(self) -> None:
         checks = (*database_area.AREA.checks, *indexes_area.AREA.checks, *rows_area.AREA.checks)
         known = {finding.id for check in checks for finding in check()}
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
@@ -398,7 +396,7 @@ class TestOperation:
     def _indexes(self, space: Any) -> list[tuple[Any, ...]]:
         return ask(f"SELECT schemaname FROM pg_indexes WHERE indexname = '{vector_index.index_name(space)}'")
 
-    def test_metrics_count_everybody(self) -> None:
+    def test_metrics_count_rows_of_all_groups(self) -> None:
         with maintenance():
             text = metrics_text().decode()
         assert f"convmemory_conversations {Source.objects.filter(kind='conversation').count()}.0" in text
@@ -442,7 +440,7 @@ class TestOperation:
         found = Source.objects.filter(pk__in=asked).values_list("owner_id", flat=True)
         assert set(found) == set(people.values())
 
-    def test_the_deep_sweep_puts_right_what_is_wrong_in_every_group(self, people: People) -> None:
+    def test_deep_sweep_repairs_sources_in_every_group(self, people: People) -> None:
         Source.objects.filter(kind="conversation").update(title="wrong")
         Conversation.objects.filter(title="wrong").update(title="right")
         run = deep_sweep(enqueue=lambda ids: None)
@@ -452,7 +450,7 @@ class TestOperation:
 
 @pytest.mark.usefixtures("shared_groups")
 class TestEnding:
-    def test_erasing_a_person_leaves_nothing_of_theirs_in_any_group(self, people: People) -> None:
+    def test_erased_person_has_no_rows_in_any_group(self, people: People) -> None:
         person = User.objects.get(pk=people["bert"])
         others = {name: count_rows(User.objects.get(username=name)) for name in ("ada", "cleo")}
         assert count_rows(person)["conversations_conversation"]
@@ -556,7 +554,9 @@ class TestMoving:
         assert move_owner(username="cleo", to=group_of(people["cleo"])) == 0
 
     @pytest.mark.parametrize(("name", "to", "error"), [("nobody", 1, NotFound), ("ada", 4, InvalidInput)])
-    def test_what_is_not_there_is_refused(self, name: str, to: int, error: type[ConvMemoryError]) -> None:
+    def test_moving_an_unknown_owner_or_to_an_unknown_group_is_refused(
+        self, name: str, to: int, error: type[ConvMemoryError]
+    ) -> None:
         with pytest.raises(error):
             move_owner(username=name, to=to)
 

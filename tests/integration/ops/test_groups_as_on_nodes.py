@@ -172,7 +172,7 @@ def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> Non
 def test_another_model_takes_over_and_the_old_one_is_pruned(
     people: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
     with maintenance():
         old, passages = active_space(), Passage.objects.filter(space=active_space()).count()
         for owner_id in people.values():

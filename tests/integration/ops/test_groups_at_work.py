@@ -1,4 +1,4 @@
-"""What staff and commands do where owners are spread over groups, with the product's own log-ins."""
+"""Work of staff and commands while owners are spread over groups, with the product's own log-ins."""
 
 import json
 import zipfile
@@ -114,7 +114,7 @@ class TestStaff:
 
 
 class TestCommands:
-    def test_archives_of_people_hold_everything_of_theirs(self, people: People, tmp_path: Path) -> None:
+    def test_archives_hold_all_rows_of_their_owner(self, people: People, tmp_path: Path) -> None:
         with maintenance():
             OwnArchive.objects.all().delete()
         for name, owner_id in people.items():
@@ -135,7 +135,7 @@ class TestCommands:
             tables = json.loads(archive.read("manifest.json"))["tables"]
         return {name: table["rows"] for name, table in tables.items() if table["rows"]}
 
-    def test_sweeps_as_they_are_scheduled(self, people: People) -> None:
+    def test_scheduled_sweeps_repair_sources_in_every_group(self, people: People) -> None:
         with maintenance():
             Source.objects.filter(kind="conversation").update(title="wrong")
             assert deep_sweep(enqueue=lambda ids: None).fixed["orphaned"] >= 4
@@ -145,7 +145,7 @@ class TestCommands:
     def test_another_model_takes_over_in_every_group(
         self, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+        monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
         with maintenance():
             OwnerTask.objects.all().delete()
             old = spaces.active_space()
@@ -155,7 +155,7 @@ class TestCommands:
             assert new != old
             for owner_id, (passages, items) in before.items():
                 assert self._embedded(owner_id, new)[0] == passages
-                assert self._embedded(owner_id, new)[1] >= items > 0  # what nobody had embedded before, too
+                assert self._embedded(owner_id, new)[1] >= items > 0  # items without a vector before, too
         for name, owner_id in people.items():
             with acting_for(owner_id):
                 assert search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=f"zq{name}")).hits
@@ -172,7 +172,7 @@ class TestCommands:
     def _reembed(self, *arguments: str) -> None:
         call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
 
-    def test_a_person_is_erased(self, people: People) -> None:
+    def test_erase_user_command_erases_a_person_in_a_group(self, people: People) -> None:
         with maintenance():
             call_command("erase_user", "dora", "--yes", stdout=StringIO())
         assert tables_with(["zqdora"]) == {}

@@ -54,7 +54,7 @@ def test_a_block_that_raises_is_counted_as_failed() -> None:
     assert measures.totals()[0].failures == 1
 
 
-def test_what_the_database_refuses_is_kept_for_later() -> None:
+def test_measurements_survive_a_failed_flush() -> None:
     report(Measurement("search", "hybrid", 0.1))
     with connection.execute_wrapper(_refuse):
         measures.flush()

@@ -109,7 +109,7 @@ def new_conversation(owner_id: int, *texts: str) -> Conversation:
     return made
 
 
-def test_rows_and_results_are_those_of_one_server(before: Before) -> None:
+def test_nodes_hold_the_same_rows_and_results_as_one_server(before: Before) -> None:
     with maintenance():
         assert groups.layout().has_nodes
         assert counts() == before.rows
@@ -117,7 +117,7 @@ def test_rows_and_results_are_those_of_one_server(before: Before) -> None:
     assert {key: hits(*key) for key in before.found} == before.found
 
 
-def test_every_group_says_where_it_is_and_is_well(before: Before) -> None:
+def test_group_reports_name_nodes_and_no_problems(before: Before) -> None:
     with maintenance():
         reports = group_reports()
     assert [report.problems for report in reports] == [()] * GROUPS
@@ -159,7 +159,7 @@ def test_a_conversation_is_written_found_and_deleted(before: Before) -> None:
     assert made.pk not in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
 
 
-def test_what_waits_until_the_commit_is_refused_as_it_is_elsewhere(before: Before) -> None:
+def test_deferred_constraint_is_enforced_on_nodes(before: Before) -> None:
     with acting_for(before.people["ada"]):
         row = ItemEmbedding.objects.all()[0]
         row.pk, row.source_id = None, 999_999_999
@@ -234,7 +234,7 @@ def test_more_groups_join(before: Before) -> None:
 def test_another_model_takes_over_and_the_old_one_is_pruned(
     before: Before, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
     for name in ("ada", "bert", "cleo"):
         new_conversation(before.people[name], "Which model embeds this?")
     with maintenance():

@@ -1,4 +1,4 @@
-"""`manage.py reembed`: a space beside the active one, one switch, nothing computed twice, nothing lost."""
+"""`manage.py reembed`: a second space is built, one switch, nothing computed twice, nothing lost."""
 
 import re
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
     return [(hit.conversation_id, hit.turn_number) for hit in hits]
 
 
-def test_everything_moves_to_the_new_space_and_nothing_is_computed_twice(owner: User, models: dict[str, str]) -> None:
+def test_reembed_fills_the_new_space_and_computes_nothing_twice(owner: User, models: dict[str, str]) -> None:
     old, before = spaces.active_space(), rows(spaces.active_space())
     output = reembed("--model", models["new"])
     new = spaces.active_space()
@@ -106,7 +106,7 @@ def test_everything_moves_to_the_new_space_and_nothing_is_computed_twice(owner: 
 
 
 def count_found(user: User, text: str = "the cat sat") -> int:
-    """How many turns a search finds; random weights put some of them behind."""
+    """Return the number of turns that a search finds; the order is random as the weights are."""
     return len(search(caller=user, query=SearchQuery(text=text)).hits)
 
 
@@ -148,7 +148,7 @@ def test_a_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tm
     assert count_found(owner) == 12
 
 
-def test_a_space_of_a_folder_whose_prompts_nobody_read_is_opened_without_them(
+def test_space_without_stored_prompts_is_opened_without_prompts(
     owner: User, models: dict[str, str], settings: Settings
 ) -> None:
     old = spaces.active_space()
@@ -171,7 +171,7 @@ def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner
     assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
 
 
-def test_what_arrives_while_a_space_is_built_is_embedded_in_both(owner: User, models: dict[str, str]) -> None:
+def test_new_turns_during_a_build_are_embedded_in_both_spaces(owner: User, models: dict[str, str]) -> None:
     first = Conversation.objects.order_by("pk")[0]
     reembed("--model", models["new"], "--conversation", str(first.pk))
     building = spaces.building_space()
@@ -189,7 +189,7 @@ def test_what_arrives_while_a_space_is_built_is_embedded_in_both(owner: User, mo
     assert rows(building)[0] == 14
 
 
-def test_a_missing_old_model_does_not_keep_what_arrives_from_the_new_space(
+def test_new_turns_are_embedded_although_the_old_model_is_missing(
     owner: User, models: dict[str, str], settings: Settings
 ) -> None:
     reembed("--model", models["new"], "--conversation", "0")
@@ -204,7 +204,7 @@ def test_a_missing_old_model_does_not_keep_what_arrives_from_the_new_space(
     assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
 
 
-def test_the_switch_waits_for_what_only_the_old_space_has(owner: User, models: dict[str, str]) -> None:
+def test_switch_is_refused_until_all_sources_are_in_the_new_space(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     building = spaces.building_space()
     assert building
@@ -367,7 +367,7 @@ def test_a_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[
     assert found_by(owner)
 
 
-def test_turns_that_the_new_model_refuses_are_told_after_the_switch(owner: User, models: dict[str, str]) -> None:
+def test_refusals_of_the_new_model_replace_the_old_after_the_switch(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     SourceIndex.objects.filter(source=Source.objects.order_by("pk")[0]).update(refused={"1": "too strange"})
     Item.objects.filter(number=0).update(error="refused by the old model")

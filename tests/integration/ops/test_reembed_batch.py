@@ -74,7 +74,7 @@ def test_everything_is_embedded_in_batches_of_each_owner(endpoint: FakeEndpoint,
     assert reembed(endpoint, "--batch").count("handed in") == 0
 
 
-def test_what_failed_in_a_batch_is_sent_as_usual(endpoint: FakeEndpoint, owners: list[User]) -> None:
+def test_texts_refused_in_a_batch_are_sent_as_usual(endpoint: FakeEndpoint, owners: list[User]) -> None:
     endpoint.refused_words = ("cat 2",)
     original = FakeEndpoint.look_at_batch
 
@@ -116,7 +116,7 @@ def test_a_killed_run_goes_on_with_what_it_handed_in(
     assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 8
 
 
-def test_a_batch_of_which_nothing_came_costs_nothing_else(endpoint: FakeEndpoint, owners: list[User]) -> None:
+def test_expired_batch_falls_back_to_usual_requests(endpoint: FakeEndpoint, owners: list[User]) -> None:
     endpoint.looks_until_done = 99
     original = endpoint.begin_batch
     endpoint.begin_batch = lambda body: original(body | {"status": "expired"})  # type: ignore[method-assign]
@@ -126,7 +126,7 @@ def test_a_batch_of_which_nothing_came_costs_nothing_else(endpoint: FakeEndpoint
     assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 8
 
 
-def test_where_there_is_no_batch_api_texts_are_sent_as_usual(endpoint: FakeEndpoint, owners: list[User]) -> None:
+def test_server_without_batch_api_gets_usual_requests(endpoint: FakeEndpoint, owners: list[User]) -> None:
     endpoint.offers_batches = False
     assert "has no Batch API" in reembed(endpoint, "--batch")
     assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 8

@@ -111,7 +111,7 @@ def kill(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("DATABASE_URL" in os.environ, reason="the commands need the embedded test server's socket")
-def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp_path: Path) -> None:
+def test_reembed_killed_twice_resumes_and_each_search_uses_one_space(model: str, tmp_path: Path) -> None:
     owner = make_user()
     conversations = []
     for number in range(CONVERSATIONS):

@@ -38,7 +38,7 @@ def deep(asked: list[int] | None = None) -> SweepRun:
     return sweeping.deep_sweep(enqueue=(asked if asked is not None else []).extend)
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_sweeps_find_nothing_in_a_sound_index() -> None:
     indexed()
     asked: list[int] = []
     for run in (sweeping.sweep(enqueue=asked.extend), deep(asked)):
@@ -54,7 +54,7 @@ def test_missed_work_is_handed_to_a_worker() -> None:
     assert (run.found["missed"], run.fixed["missed"], run.deep) == (1, 1, False)
 
 
-def test_what_waits_in_the_queue_is_not_missed() -> None:
+def test_queued_conversations_do_not_count_as_missed() -> None:
     ada, bob = make_user(), make_user()
     asked = [make_conversation(ada, exchange(*PAIRS)) for _ in range(3)]
     missed = make_conversation(bob, exchange(*PAIRS))
@@ -65,7 +65,7 @@ def test_what_waits_in_the_queue_is_not_missed() -> None:
     assert found == [source_id(missed)]
 
 
-def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
+def test_response_of_a_dead_writer_is_released() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
         responses.begin_response(

@@ -72,7 +72,7 @@ def found(user: User, text: str = "the cat sat on the mat", **filters: object) -
     return [hit for hit in search(caller=user, query=query).hits if hit.kind == "diary"]
 
 
-def test_its_items_are_found_and_shown(owner: User) -> None:
+def test_items_of_a_new_source_are_found_and_shown(owner: User) -> None:
     best, *_ = found(owner)
     assert (best.conversation_id, best.turn_number, best.url) == (SEVEN, 0, "/diaries/7#0")
     assert (best.conversation_title, best.passage) == ("Diary", "the cat sat on the mat.")
@@ -81,14 +81,14 @@ def test_its_items_are_found_and_shown(owner: User) -> None:
     assert found(make_user("eve")) == []
 
 
-def test_words_alone_find_it_without_stored_passages(owner: User) -> None:
+def test_new_source_is_found_by_words_without_stored_passages(owner: User) -> None:
     Passage.objects.all().delete()
     query = SearchQuery(text="cat sat", mode="full_text")
     hits = [hit for hit in search(caller=owner, query=query).hits if hit.kind == "diary"]
     assert [hit.passage for hit in hits] == ["the cat sat on the mat."]
 
 
-def test_only_what_is_new_is_embedded_and_filters_follow(owner: User) -> None:
+def test_changed_source_embeds_only_new_items_and_updates_filters(owner: User) -> None:
     write(owner, SEVEN, "the dog ran.", version=2, archived=True)
     assert index_status(owner=owner).pending == 1
     assert index_source(owner_id=owner.pk, source_id=diary().pk).items == 1
@@ -96,7 +96,7 @@ def test_only_what_is_new_is_embedded_and_filters_follow(owner: User) -> None:
     assert {hit.turn_number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
 
 
-def test_a_new_model_embeds_it_too_and_nothing_is_left_over(owner: User, diaries: Path) -> None:
+def test_reembed_covers_a_new_source_and_leaves_no_orphans(owner: User, diaries: Path) -> None:
     before = ItemEmbedding.objects.filter(source=diary()).count()
     out = StringIO()
     call_command("reembed", "--model", str(diaries), "--workers", "1", stdout=out, stderr=StringIO())
@@ -107,7 +107,7 @@ def test_a_new_model_embeds_it_too_and_nothing_is_left_over(owner: User, diaries
     assert (run.found["orphaned"], run.found["stale"]) == (0, 0)
 
 
-def test_it_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
+def test_new_source_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
     report = export_user(user=owner, path=tmp_path / "ada.zip")
     assert report.rows["tests_entry"] == 3
     with zipfile.ZipFile(tmp_path / "ada.zip") as archive:

@@ -64,7 +64,7 @@ def exactly(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
     return found("passages_exact", owner, filters, **given)
 
 
-def test_every_change_is_seen_by_a_process_that_holds_the_codes() -> None:
+def test_cached_binary_codes_follow_every_change() -> None:
     owner = make_user()
     first = indexed(owner, EGGS)
     assert by_code(owner) == exactly(owner) != []
@@ -114,7 +114,7 @@ def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
         (EVERYTHING, "eggs -vienna"),
     ],
 )
-def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> None:
+def test_filters_on_binary_codes_match_the_exact_scan(filters: Filters, text: str) -> None:
     owner = make_user()
     cook = indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS, project="kitchen")
@@ -137,7 +137,7 @@ def test_kinds_are_kept_apart() -> None:
     assert by_code(owner, scope=frozenset({"thinking"})) == []
 
 
-def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
+def test_forged_block_yields_no_passages_of_other_owners() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
@@ -151,7 +151,7 @@ def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
     )
 
 
-def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
@@ -161,7 +161,7 @@ def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatc
     assert every[0] in best
 
 
-def test_what_is_less_near_is_found_too_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_past_the_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
     exact = cosines_of_items(owner, exactly_up_to=1_000)
@@ -184,8 +184,10 @@ def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
 
 
 def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> list[Any]:
-    """What late interaction compares: of all items, of the first only those that ask, the number, element, kind and
-    coded tokens of each passage, and whether it asks."""
+    """Return number, element, kind, coded tokens and whether it asks of each passage that late interaction compares.
+
+    Of the first item only passages that ask are compared.
+    """
     query = PreparedQuery(owner.pk, QueryText(text), scope=EVERY_SCOPE, space=active_space()).looked_up()
     query = embed_query(query)
     of_owner = Passage.objects.filter(owner=owner).values_list("source_id", "item_number").distinct()
@@ -229,11 +231,11 @@ def test_late_interaction_compares_nothing_of_others_even_in_a_forged_block() ->
     assert {row[1] for row in compared} <= set(Passage.objects.filter(owner=owner).values_list("element_id", flat=True))
 
 
-def test_an_owner_without_passages_has_none() -> None:
+def test_owner_without_passages_gets_no_results() -> None:
     assert by_code(make_user()) == []
 
 
-def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_searched_owners_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = [make_user() for _ in range(3)]
     for owner in owners:
         indexed(owner, EGGS)
@@ -248,7 +250,7 @@ def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.Mon
     assert by_code(owners[1]) == exactly(owners[1]) != []
 
 
-def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_of_idle_owners_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = [make_user(), make_user()]
     for owner in owners:
         indexed(owner, EGGS)
@@ -258,7 +260,7 @@ def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatc
     assert CACHE.get(owners[0].pk, active_space().pk) is None
 
 
-def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
+def test_cache_entry_of_an_emptied_owner_is_dropped() -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS)
     by_code(owner)

@@ -53,14 +53,18 @@ def delete(owner: User, conversation: Conversation) -> Change:
     ("place", "name"),
     [(active, "state_of"), (active, "store_documents"), (passages, "_compute"), (active, "_store_embeddings")],
 )
-def test_indexing_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
+def test_indexing_a_deleted_conversation_ends_without_error(
+    owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
+) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     before(monkeypatch, place, name, delete(owner, conversation))
     assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 
 
-def test_building_a_space_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_a_space_for_a_deleted_conversation_ends_without_error(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     space = active_space()
     EmbeddingSpace.objects.update(is_active=False)
@@ -69,7 +73,9 @@ def test_building_a_space_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPa
     assert build_source(owner_id=conversation.owner_id, source_id=source_id(conversation), space=space).finished
 
 
-def test_embedding_messages_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+def test_embedding_messages_of_a_deleted_conversation_ends_without_error(
+    owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = list(conversation.messages.values_list("pk", flat=True))
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)

@@ -1,4 +1,4 @@
-"""What a question says about when, over stored turns: days, events, the first and the latest, and who may see them."""
+"""Time expressions in queries, over stored turns: days, events, the first and the latest, and who may see them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -121,7 +121,9 @@ def test_turns_of_the_time_come_first(
         ("before the launch of Harbour", {"august"}), ("after the launch of Harbour", {"september", "october"}),
     ],
 )  # fmt: skip
-def test_an_event_is_looked_for_first(archives: tuple[Archive, Archive], words: str, expected: set[str]) -> None:
+def test_event_in_a_query_is_dated_before_the_search(
+    archives: tuple[Archive, Archive], words: str, expected: set[str]
+) -> None:
     launched = archives[1]
     found = find(launched.owner, f"what did the retro say {words}")
     names = {conversation_id: name for name, conversation_id in launched.retros.items()}
@@ -130,7 +132,7 @@ def test_an_event_is_looked_for_first(archives: tuple[Archive, Archive], words: 
     assert "2026" in found.time.label
 
 
-def test_an_event_of_somebody_else_is_not_found(owner: User) -> None:
+def test_event_of_another_owner_is_not_used(owner: User) -> None:
     labels = {find(owner, "the retro before the launch of Harbour").time for _ in range(2)}
     assert all(label is None or "12 September" not in label.label for label in labels)
 
@@ -141,7 +143,7 @@ def test_without_a_word_of_time_the_day_does_not_matter(owner: User) -> None:
     assert found.hits
 
 
-def test_words_of_time_can_be_plain_words(owner: User) -> None:
+def test_timeless_query_treats_time_expressions_as_words(owner: User) -> None:
     read, plain = find(owner, "our retro last month"), find(owner, "our retro last month", is_timeless=True)
     assert read.notes == ("Read “last month” as October 2026.",)
     assert (plain.notes, plain.time) == ((), None)
@@ -155,14 +157,14 @@ def test_a_cursor_belongs_to_one_reading(owner: User) -> None:
     assert query.identity != SearchQuery(text="our retro last month", limit=1, is_timeless=True).identity
 
 
-def test_nothing_of_the_time_leaves_the_order_as_it_is(owner: User) -> None:
+def test_period_without_turns_keeps_the_order(owner: User) -> None:
     query = "the retro of september in March 2020"
     assert [hit.conversation_id for hit in find(owner, query).hits] == [
         hit.conversation_id for hit in find(owner, query, is_timeless=True).hits
     ]
 
 
-def test_tools_and_recall_read_it_too() -> None:
+def test_tools_and_recall_parse_time_expressions() -> None:
     owner = make_user()
     talk(owner, date(2020, 1, 1), "summarise our retro", "The team talked about the old year.")
     found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "our latest retro"})
@@ -205,9 +207,7 @@ def test_the_moments_of_another_owner_are_not_read(archives: tuple[Archive, Arch
         assert set(read.seconds.tolist()) == {MISSING}
 
 
-def test_what_is_read_ahead_for_a_long_question_is_what_is_read_later(
-    owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moments_read_ahead_for_a_long_query_rank_the_same(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"what did the team talk about in the retro of October 2026, and {'what else was said there, ' * 5}"
     assert len(text) >= LONG_CHARS
     query = SearchQuery(text=text, today=TODAY)

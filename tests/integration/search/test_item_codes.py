@@ -70,7 +70,7 @@ def exactly(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs") -> di
     return found(owner, filters, text, exactly_up_to=1_000)
 
 
-def test_every_change_is_seen_by_a_process_that_holds_the_codes() -> None:
+def test_cached_item_codes_follow_every_change() -> None:
     owner = make_user()
     first = indexed(owner, EGGS)
     assert by_code(owner) == exactly(owner) != {}
@@ -91,7 +91,7 @@ def test_every_change_is_seen_by_a_process_that_holds_the_codes() -> None:
     assert by_code(owner) == {}
 
 
-def test_only_what_changed_is_fetched(fetched: list[list[int]]) -> None:
+def test_only_changed_sources_are_fetched(fetched: list[list[int]]) -> None:
     owner = make_user()
     first, second = indexed(owner, EGGS), indexed(owner, TRAINS)
     ids = {source_of(conversation) for conversation in (first, second)}
@@ -115,7 +115,7 @@ def source_of(conversation: Conversation) -> int:
     return ItemEmbedding.objects.filter(source__object_id=conversation.pk).values_list("source_id", flat=True)[0]
 
 
-def test_what_was_stored_last_is_noted_with_it() -> None:
+def test_newest_vector_is_noted_per_source() -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS, TRAINS)
     (state,) = SourceIndex.objects.filter(owner=owner)
@@ -142,7 +142,7 @@ def test_what_was_stored_last_is_noted_with_it() -> None:
         (Filters(kinds=frozenset({"document"})), "eggs"),
     ],
 )
-def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> None:
+def test_filters_on_item_codes_match_the_exact_scan(filters: Filters, text: str) -> None:
     owner = make_user()
     cook = indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS)
@@ -155,7 +155,7 @@ def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> Non
     assert by_code(owner, one) == exactly(owner, one) != {}
 
 
-def test_nobody_finds_items_of_others_even_in_a_forged_cache() -> None:
+def test_forged_cache_yields_no_items_of_other_owners() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
@@ -173,7 +173,7 @@ def test_nobody_finds_items_of_others_even_in_a_forged_cache() -> None:
     assert titles <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
 
 
-def test_what_is_less_near_is_found_too_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_past_the_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, HEDGEHOGS)
     exact = exactly(owner)
@@ -186,5 +186,5 @@ def test_what_is_less_near_is_found_too_by_an_estimate(monkeypatch: pytest.Monke
     assert len(by_code(owner)) == 2
 
 
-def test_an_owner_without_items_has_none() -> None:
+def test_owner_without_items_gets_no_results() -> None:
     assert by_code(make_user()) == {}

@@ -69,7 +69,7 @@ def test_a_word_is_found_as_its_language_has_it(said: tuple[str, str], query: st
     assert found(owner, query) == [conversation.pk]
 
 
-def test_what_is_found_is_marked_in_scripts_without_spaces() -> None:
+def test_hits_are_marked_in_scripts_without_spaces() -> None:
     owner = make_user()
     indexed(owner, JAPANESE)
     (hit,) = search(caller=owner, query=SearchQuery(text="契約書", mode="full_text")).hits

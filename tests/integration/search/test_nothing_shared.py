@@ -1,4 +1,4 @@
-"""What is stored of one owner tells another nothing: the same texts cost the second what they cost the first.
+"""Rows of one owner reveal nothing to another: the same texts cost the second what they cost the first.
 
 Counted are the texts that the model is asked for, not seconds; what is counted is what takes the time.
 """
@@ -49,7 +49,7 @@ def texts_for(asked: list[str], owner: User) -> list[str]:
     return list(asked)
 
 
-def test_storing_what_another_stores_computes_as_much_as_storing_it_first(asked: list[str]) -> None:
+def test_texts_stored_by_another_owner_are_computed_again(asked: list[str]) -> None:
     ada, bob, fresh = make_user("ada"), make_user("bob"), make_user("fresh")
     first = texts_for(asked, ada)
     second = texts_for(asked, bob)
@@ -59,14 +59,14 @@ def test_storing_what_another_stores_computes_as_much_as_storing_it_first(asked:
     assert len(second) == 3  # two passages and the turn
 
 
-def test_storing_what_oneself_stores_computes_nothing(asked: list[str]) -> None:
+def test_own_stored_texts_are_not_computed_again(asked: list[str]) -> None:
     ada = make_user("ada")
     store(ada)
     assert texts_for(asked, ada) == []
     assert Passage.objects.count() == 4
 
 
-def test_asking_what_another_asked_computes_as_much_as_asking_it_first(asked: list[str]) -> None:
+def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
     ada, bob = make_user("ada"), make_user("bob")
     counts = []
     for caller in (ada, bob, ada, bob):

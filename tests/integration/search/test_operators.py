@@ -60,7 +60,7 @@ def test_operators_that_keep_out_nothing_better_are_not_named(owner: User, text:
     assert find(owner, text).notes == ()
 
 
-def test_a_phrase_that_no_turn_holds_is_still_said(owner: User) -> None:
+def test_phrase_without_a_match_is_noted(owner: User) -> None:
     found = find(owner, '"starter sourdough" rye')
     assert turns(found)[0] == 0
     assert found.notes == ('No turn holds "starter sourdough" word for word: the words were searched for.',)

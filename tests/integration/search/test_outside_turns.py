@@ -1,4 +1,4 @@
-"""What belongs to no turn is found by its words and its meaning, and its status is true."""
+"""Messages outside of turns are found by their words and their meaning, and their status is right."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,7 +54,7 @@ def hits(owner: User, query: str, **values: Any) -> list[Hit]:
         ("mount the quadrant", "And where do I mount the quadrant?"),
     ],
 )
-def test_what_stands_outside_of_turns_is_found(owner: User, query: str, passage: str, mode: str) -> None:
+def test_messages_outside_of_turns_are_found(owner: User, query: str, passage: str, mode: str) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
     best = hits(owner, query, mode=mode)[0]
     assert best.passage.startswith(passage)
@@ -74,7 +74,7 @@ def test_a_conversation_without_any_turn_is_found_and_opens(owner: User, drafts:
     assert "no turn" not in page.lower()
 
 
-def test_what_a_thread_went_on_without_is_not_found(owner: User) -> None:
+def test_superseded_messages_are_not_found(owner: User) -> None:
     indexed(owner, *TURN, replace(OPEN, superseded=True))
     assert not hits(owner, "mount the quadrant", mode="full_text")
     assert hits(owner, "lens of glass", mode="full_text")
@@ -89,7 +89,7 @@ def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> Non
     assert kind == Passage.Kind.SYSTEM
 
 
-def test_what_stands_outside_counts_for_no_turn_s_vector_or_length(owner: User) -> None:
+def test_messages_outside_of_turns_do_not_change_vectors_or_lengths(owner: User) -> None:
     indexed(owner, PROMPT, GREETING, *TURN, OPEN)
     indexed(owner, *TURN)
     vectors = [list(row.embedding) for row in ItemEmbedding.objects.all()]
@@ -124,7 +124,7 @@ def test_a_question_whose_answer_never_came_is_found(owner: User, django_capture
     assert hits(owner, "mount the quadrant")[0].passage == "And where do I mount the quadrant?"
 
 
-def test_status_and_records_tell_the_truth(owner: User) -> None:
+def test_messages_outside_of_turns_count_as_embedded(owner: User) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
     stats = memory_stats(owner=owner, conversation_id=conversation.pk)
     assert (stats.embedded, stats.pending, stats.failed) == (4, 0, 0)

@@ -42,7 +42,7 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
 
 
 def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Filters = EVERYTHING) -> Candidates:
-    """What the lexical retriever finds."""
+    """Return the candidates that the lexical retriever finds."""
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
     prepared = prepare_query(owner_id=owner.pk, query=query).looked_up()
     corpus = PendingCorpus(owner.pk, None)
@@ -154,7 +154,7 @@ def test_items_that_are_gone_leave_no_postings_behind() -> None:
         (EVERYTHING, "eggs vienna -vienna", 2),
     ],
 )
-def test_filters_hold(filters: Filters, text: str, count: int) -> None:
+def test_filtered_results_are_the_same_with_and_without_postings(filters: Filters, text: str, count: int) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS, project="kitchen")
@@ -165,7 +165,7 @@ def test_filters_hold(filters: Filters, text: str, count: int) -> None:
     assert_same(found(owner, text, filters=filters), packed)
 
 
-def test_nobody_finds_the_words_of_others() -> None:
+def test_words_of_other_owners_are_not_found() -> None:
     owner, other = make_user(), make_user()
     indexed(other, EGGS)
     assert items(found(owner, "eggs")) == []
@@ -194,7 +194,7 @@ def test_after_an_upgrade_searches_are_right_and_the_sweep_packs_what_is_missing
     assert new.pk != old.pk
 
 
-def test_nothing_counts_twice_that_is_to_be_packed_again() -> None:
+def test_sources_waiting_for_repacking_are_counted_once() -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
     expected = found(owner, "egg train water")

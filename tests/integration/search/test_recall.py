@@ -51,7 +51,7 @@ def test_the_best_message_comes_first_with_its_place_passages_and_openings() -> 
 
 
 STEPS = [
-    user_says("Which nails did we buy?"),  # nobody answered, so it joins the next
+    user_says("Which nails did we buy?"),  # unanswered, so it joins the next turn
     user_says("How do I mend the fence? It leans."),
     assistant_says("I look at the plan of the garden first. It is old."),
     assistant_says("The posts are rotten below the ground.\n\n1. Set new posts of larch.\n2. Pour gravel around."),
@@ -111,7 +111,7 @@ def test_only_the_callers_messages_come_back() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_without_a_caller_there_is_nothing(caller: Any) -> None:
+def test_recall_without_a_caller_is_empty(caller: Any) -> None:
     indexed(make_user())
     found = recall(owner=caller, query="soft egg")
     assert found.messages == ()
@@ -170,7 +170,7 @@ def test_bad_arguments_are_explained(arguments: dict[str, Any]) -> None:
         recall(owner=make_user(), **({"query": "soft egg"} | arguments))
 
 
-def test_it_can_be_switched_off(settings: Any) -> None:
+def test_recall_while_memory_is_off_is_refused(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     with pytest.raises(SwitchedOff, match="CONVERSATION_MEMORY_ENABLED"):
         recall(owner=make_user(), query="soft egg")

@@ -98,7 +98,7 @@ def test_the_best_hits_are_in_the_rerankers_order_and_says_so(
     assert found.notes == ()
 
 
-def test_without_an_address_nobody_is_asked(owner: User, server: RerankServer, settings: Settings) -> None:
+def test_search_without_rerank_url_sends_no_request(owner: User, server: RerankServer, settings: Settings) -> None:
     settings.RERANK_URL = ""
     assert turns(find(owner, limit=50)) == fused(owner)
     assert server.requests == []
@@ -154,7 +154,7 @@ def test_a_turn_that_comes_in_between_pages_neither_repeats_nor_hides_one_of_the
     assert turns(first) + turns(find(owner, limit=3, cursor=first.next_cursor or "")) == best
 
 
-def test_one_hit_needs_no_reranker(owner: User, server: RerankServer) -> None:
+def test_single_hit_is_not_reranked(owner: User, server: RerankServer) -> None:
     other = make_user()
     index_conversation(conversation_id=make_conversation(other, exchange(("egg", "boiled"))).pk)
     assert turns(find(other)) == [0]
@@ -181,7 +181,7 @@ def test_a_reranker_that_gains_nothing_is_not_asked(owner: User, server: RerankS
     assert server.requests == []
 
 
-def test_a_reranker_that_nobody_has_measured_is_not_obeyed(
+def test_unmeasured_reranker_does_not_change_the_best_hit(
     owner: User, server: RerankServer, settings: Settings
 ) -> None:
     index_conversation(conversation_id=make_conversation(owner, exchange(("my bicycle", "was stolen"))).pk)
@@ -194,7 +194,7 @@ def test_a_reranker_that_nobody_has_measured_is_not_obeyed(
 # --- what it is sent ------------------------------------------------------------------------------
 
 
-def test_it_is_sent_the_question_and_the_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
+def test_reranker_gets_the_question_and_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
     hits = find(owner, 'boiled egg -"fried"', has_operators=True).hits
     [asked] = server.requests
     assert asked["query"] == "boiled egg"
@@ -222,7 +222,7 @@ def test_only_the_callers_own_texts_are_sent(owner: User, server: RerankServer) 
     assert not any("cormorant" in text for asked in server.requests for text in asked["documents"])
 
 
-def test_a_forged_cursor_brings_nobody_elses_turns(owner: User, server: RerankServer) -> None:
+def test_forged_cursor_yields_no_turns_of_other_owners(owner: User, server: RerankServer) -> None:
     other = make_user()
     theirs = make_conversation(other, exchange(("egg of another", "boiled")))
     index_conversation(conversation_id=theirs.pk)
@@ -251,7 +251,7 @@ def test_a_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) 
      {"scores": lambda documents: [0.5] * (len(documents) - 1)}],
     ids=lambda fault: "-".join(f"{name}={value}" for name, value in fault.items())[:30],
 )  # fmt: skip
-def test_without_an_order_the_fused_one_stays_and_it_is_said(
+def test_failed_reranker_keeps_the_fused_order_with_a_note(
     owner: User,
     server: RerankServer,
     settings: Settings,
@@ -274,7 +274,7 @@ def test_without_an_order_the_fused_one_stays_and_it_is_said(
     assert "boiled" not in note + caplog.text
 
 
-def test_nobody_listening_is_told_too(owner: User, server: RerankServer, settings: Settings) -> None:
+def test_unreachable_reranker_is_noted(owner: User, server: RerankServer, settings: Settings) -> None:
     settings.RERANK_URL = "http://127.0.0.1:9/rerank"
     found = find(owner, limit=50)
     assert turns(found) == fused(owner)
@@ -298,9 +298,7 @@ def test_the_api_the_page_and_the_tools_have_the_same_order(client: Client, owne
     assert "Not reranked: " in client.get("/search", {"q": "boiled egg"}).content.decode()
 
 
-def test_the_hits_in_an_open_conversation_and_a_recall_ask_nobody(
-    client: Client, owner: User, server: RerankServer
-) -> None:
+def test_hits_in_a_conversation_and_recall_are_not_reranked(client: Client, owner: User, server: RerankServer) -> None:
     client.force_login(owner)
     conversation = owner.conversations.get().pk
     hits_in = client.get("/search/hits-in", {"q": "boiled egg", "conversation": str(conversation), "turn": "1"})

@@ -1,4 +1,4 @@
-"""Finding turns: modes, scopes, filters, pages of results, and nobody else's data."""
+"""Finding turns: modes, scopes, filters, pages of results, and the caller's own data only."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ def test_the_right_turn_comes_first_in_every_mode(mode: str) -> None:
     assert "starter" in hit.passage
 
 
-def test_meaning_finds_what_shares_no_word() -> None:
+def test_semantic_search_finds_turns_without_shared_words() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     assert turns(find(owner, "my loaf does not rise", mode="semantic"))[0] == 1
@@ -172,7 +172,7 @@ def test_a_quoted_phrase_holds_where_any_turn_has_it_and_else_counts_as_words(mo
     assert 1 not in turns(find(owner, '"cold starter too" -sourdough', mode=mode))
 
 
-def test_a_phrase_that_nobody_said_is_not_sought_in_an_empty_archive() -> None:
+def test_phrase_in_an_empty_archive_gets_no_note() -> None:
     assert find(make_user(), '"cold starter too" sourdough').notes == ()
 
 

@@ -96,7 +96,7 @@ def test_punctuation_is_dropped_without_the_model_and_searches_find_the_same(
     assert [hit.turn_number for hit in search(caller=owner, query=query).hits] == found
 
 
-def test_while_the_model_is_away_rows_of_before_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_vectors_are_kept_while_the_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = indexed_owner()
     as_of_before(owner)
     expected = kept(owner)
@@ -110,7 +110,7 @@ def test_while_the_model_is_away_rows_of_before_stay_as_they_are(monkeypatch: py
     assert Source.objects.get(owner=owner).layout == Source.IN_LANGUAGES
 
 
-def test_what_was_cut_once_is_not_cut_again() -> None:
+def test_only_words_is_idempotent() -> None:
     text = "a, b."
     [embedding] = embedder().embed_passages_with_tokens([text])
     codes = encode_vectors(embedding.token_vectors)

@@ -60,7 +60,7 @@ def attack(username: str, address: str, times: int) -> None:
         fail(username, address)
 
 
-def test_pauses_grow_and_end() -> None:
+def test_pauses_double_up_to_300_s() -> None:
     for _ in range(PAIR.free):
         fail("ada", HERE)
     waits = []
@@ -71,7 +71,7 @@ def test_pauses_grow_and_end() -> None:
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
-def test_what_is_refused_in_a_pause_does_not_prolong_it() -> None:
+def test_attempts_during_a_pause_do_not_prolong_it() -> None:
     attack("ada", HERE, PAIR.free + 10)
     ends = list(PasswordFailures.objects.order_by("pk").values_list("paused_until", flat=True))
     for _ in range(20):
@@ -79,7 +79,7 @@ def test_what_is_refused_in_a_pause_does_not_prolong_it() -> None:
     assert list(PasswordFailures.objects.order_by("pk").values_list("paused_until", flat=True)) == ends
 
 
-def test_names_that_nobody_has_wait_like_others(ada: User) -> None:
+def test_unknown_names_pause_like_known_ones(ada: User) -> None:
     for name in ("ada", "nobody"):
         attack(name, HERE, PAIR.free + 3)
         assert wait_of(name, HERE) == 4
@@ -106,7 +106,7 @@ def test_pauses_of_a_name_end_within_minutes_however_long_the_attack() -> None:
     assert wait_of("ada", ELSEWHERE) == NAME.longest_s
 
 
-def test_nobody_is_locked_out_where_they_have_signed_in_before(ada: User) -> None:
+def test_known_address_is_not_paused_by_attacks_from_elsewhere(ada: User) -> None:
     succeed(ada, HERE)
     for number in range(NAME.free + 12):
         attack("ada", f"203.0.113.{number}", 1)
@@ -129,14 +129,14 @@ def test_a_known_address_guesses_no_faster_than_others(ada: User) -> None:
     assert wait_of("ada", HERE) == 4
 
 
-def test_an_address_is_known_for_the_one_who_signed_in_there(ada: User) -> None:
+def test_known_address_exempts_only_its_own_user(ada: User) -> None:
     succeed(ada, HERE)
     for number in range(NAME.free + 5):
         attack("grace", f"203.0.113.{number}", 1)
     assert wait_of("grace", HERE)
 
 
-def test_signing_in_oneself_does_not_free_the_address(ada: User) -> None:
+def test_successful_sign_in_does_not_reset_the_address_pause(ada: User) -> None:
     for number in range(ADDRESS.free + 5):
         attack(f"user{number}", HERE, 1)
     let_time_pass(seconds=wait_of("user0", HERE))
@@ -160,14 +160,14 @@ def test_failures_are_forgiven_with_time() -> None:
     assert wait_of("ada", HERE) == 1
 
 
-def test_what_is_not_judged_counts_nothing() -> None:
+def test_unconfigured_exception_does_not_count_as_failed_attempt() -> None:
     for _ in range(50):
         with pytest.raises(RuntimeError), Attempt(username="ada", address=HERE, wrong=(ValueError,)):
             raise RuntimeError("the queue is full")
     fail("ada", HERE)
 
 
-def test_an_error_that_means_wrong_counts() -> None:
+def test_configured_exception_counts_as_failed_attempt() -> None:
     for _ in range(PAIR.free + 1):
         with pytest.raises(ValueError, match="wrong"), Attempt(username="ada", address=HERE, wrong=(ValueError,)):
             raise ValueError("wrong")
@@ -185,7 +185,7 @@ def test_old_counts_and_addresses_are_deleted(ada: User) -> None:
     assert KnownAddress.objects.count() == 1
 
 
-def test_no_name_and_no_address_is_stored(ada: User) -> None:
+def test_names_and_addresses_are_stored_as_hashes(ada: User) -> None:
     fail("ada", HERE)
     succeed(ada, HERE)
     stored = [*PasswordFailures.objects.values_list("key"), *KnownAddress.objects.values_list("address_hash")]

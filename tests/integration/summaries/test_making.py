@@ -72,7 +72,7 @@ def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Con
     assert (summary.model, summary.prompt_version) == ("", None)
 
 
-def test_what_is_not_indexed_yet_is_embedded_for_it(owner: User, conversation: Conversation) -> None:
+def test_messages_not_indexed_yet_are_embedded_for_a_summary(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation, from_position=2, to_position=3)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
@@ -101,7 +101,7 @@ def test_with_an_endpoint_a_model_writes_it(owner: User, conversation: Conversat
     assert "checkout" not in request["messages"][1]["content"]
 
 
-def test_work_is_done_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+def test_completed_summary_is_not_made_again(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     summary = ask(owner, conversation)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
@@ -113,7 +113,7 @@ def wake(summary: ConversationSummary) -> None:
     ConversationSummary.objects.filter(pk=summary.pk).update(due_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_trouble_is_tried_again_and_not_for_ever(
+def test_failed_summary_retries_with_backoff_up_to_max(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     broken = Fault(500, {"error": {"message": "out of memory"}}, {"x-should-retry": "false"})
@@ -134,13 +134,17 @@ def test_trouble_is_tried_again_and_not_for_ever(
     assert summaries_to_make(limit=5) == []
 
 
-def test_a_server_that_says_when_is_asked_then(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+def test_retry_after_of_the_server_sets_the_delay(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
     busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
     endpoint.faults.append(busy)
     assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
 
 
-def test_what_a_server_refuses_fails_at_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+def test_request_refused_by_the_server_fails_at_once(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
     endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
     summary = ask(owner, conversation)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
@@ -164,7 +168,7 @@ def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conve
     rows = ConversationSummary.objects.filter(pk=summary.pk)
     rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))
     assert summaries_to_make(limit=5) == []
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # somebody else works on it
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # another worker has its lease
     wake(summary)
     assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
@@ -196,7 +200,7 @@ def test_a_long_range_is_written_in_several_runs(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_made_anew_meanwhile_is_not_overwritten(
+def test_summary_regenerated_during_a_run_is_not_overwritten(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation)
@@ -237,7 +241,7 @@ def test_regenerating_keeps_the_text_until_there_is_a_new_one(
         ({"method": "model"}, "set CHAT_MODEL"),
     ],
 )
-def test_ranges_that_cannot_be_are_explained(
+def test_impossible_ranges_are_refused_with_the_reason(
     owner: User, conversation: Conversation, values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
@@ -250,7 +254,7 @@ def test_an_empty_conversation_cannot_be_summarised(owner: User) -> None:
         ask(owner, make_conversation(owner))
 
 
-def test_nobody_reaches_another_s_summaries(owner: User, conversation: Conversation) -> None:
+def test_foreign_summaries_are_not_found(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation)
     place = {"conversation_id": conversation.pk, "summary_id": summary.pk}
     stranger = make_user()

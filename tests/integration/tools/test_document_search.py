@@ -37,7 +37,7 @@ def ask(caller: Any, documents: frozenset[int] | None = None, **arguments: Any) 
     )
 
 
-def test_it_finds_passages_and_says_how_to_cite_them(owner: User, guide: Document) -> None:
+def test_document_search_returns_passages_with_citations(owner: User, guide: Document) -> None:
     [found] = ask(owner)["results"]
     start = GUIDE.index(found["passage"])
     end = start + len(found["passage"])
@@ -45,7 +45,7 @@ def test_it_finds_passages_and_says_how_to_cite_them(owner: User, guide: Documen
     assert found["cite"] == f"[1](/documents/{guide.pk}?section=0&from={start}&to={end}#section-0)"
 
 
-def test_by_words_while_rag_is_off_or_nothing_is_embedded(owner: User, settings: Settings) -> None:
+def test_document_search_uses_words_while_rag_is_off_or_not_embedded(owner: User, settings: Settings) -> None:
     settings.RAG_ENABLED = False
     indexed(upload(owner, GUIDE))
     off = ask(owner)
@@ -56,7 +56,7 @@ def test_by_words_while_rag_is_off_or_nothing_is_embedded(owner: User, settings:
     assert "no document is indexed by meaning yet" in early["note"]
 
 
-def test_one_document_or_those_of_the_conversation(owner: User, guide: Document) -> None:
+def test_document_search_is_limited_to_given_or_attached_documents(owner: User, guide: Document) -> None:
     other = indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
     assert {row["document_id"] for row in ask(owner)["results"]} == {guide.pk, other.pk}
     assert {row["document_id"] for row in ask(owner, document_id=other.pk)["results"]} == {other.pk}
@@ -81,7 +81,7 @@ def test_a_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User
     assert agent_documents.documents_of_agent(owner=owner, agent_id=agent.pk) == []
 
 
-def test_strangers_see_nothing(owner: User, guide: Document) -> None:
+def test_foreign_documents_are_not_found(owner: User, guide: Document) -> None:
     stranger = make_user()
     assert ask(stranger)["results"] == []
     assert ask(stranger, frozenset({guide.pk}))["results"] == []

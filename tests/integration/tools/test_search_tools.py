@@ -1,4 +1,4 @@
-"""What agents can ask the search tools for: whose words, which conversations, plain text, and what they see already."""
+"""Arguments of the search tools: scopes, filters, plain text, and messages that the agent sees already."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -78,7 +78,7 @@ def test_a_scope_says_whose_words_are_searched(
     assert found_in("conversation_recall", owner, query=query, scope=scope) == {choice.pk}
 
 
-def test_unasked_the_search_looks_into_thinking_and_recall_does_not(owner: User, choice: Conversation) -> None:
+def test_thinking_is_searched_by_default_but_not_recalled(owner: User, choice: Conversation) -> None:
     reason = "why does DuckDB beat SQLite for analytical queries that scan whole columns?"
     (hit,) = run_tool("ConversationSearch", {"query": reason}, owner)["results"]
     assert "scan whole columns" in hit["passage"]
@@ -221,7 +221,7 @@ def test_recall_can_be_of_one_conversation(owner: User, bakery: Conversation) ->
             recalled(owner, conversation_id=unknown)
 
 
-def test_messages_that_are_alive_do_not_come_back(owner: User, bakery: Conversation) -> None:
+def test_messages_in_context_are_not_recalled(owner: User, bakery: Conversation) -> None:
     alive = message_ids(bakery, 2, 3, 4)
     ids, context = recalled(owner, alive_message_ids=alive)
     assert ids
@@ -231,7 +231,7 @@ def test_messages_that_are_alive_do_not_come_back(owner: User, bakery: Conversat
     assert "Every ten days" in context, "of a turn that is alive in part, the rest comes back"
 
 
-def test_from_a_position_on_everything_is_alive(owner: User, bakery: Conversation) -> None:
+def test_alive_from_position_excludes_all_later_messages(owner: User, bakery: Conversation) -> None:
     other = indexed(owner, exchange((BREAD, "Ask the baker.")))
     ids, context = recalled(owner, conversation_id=bakery.pk, alive_from_position=1)
     assert ids == set(message_ids(bakery, 0))
@@ -243,7 +243,7 @@ def test_from_a_position_on_everything_is_alive(owner: User, bakery: Conversatio
         recalled(owner, alive_from_position=1)
 
 
-def test_what_is_alive_takes_nobodys_place(owner: User, bakery: Conversation) -> None:
+def test_messages_in_context_do_not_use_up_top_k(owner: User, bakery: Conversation) -> None:
     """With one result allowed the nearest that is gone comes back, not nothing."""
     others = [indexed(owner, exchange((f"{BREAD} ({number})", "As before."))) for number in range(70)]
     alive = [pk for conversation in others for pk in message_ids(conversation, 0, 1)]
@@ -252,11 +252,11 @@ def test_what_is_alive_takes_nobodys_place(owner: User, bakery: Conversation) ->
     assert ids <= set(message_ids(bakery, *range(6)))
 
 
-def test_ids_that_cannot_be_are_nobodys(owner: User, bakery: Conversation) -> None:
+def test_impossible_message_ids_are_ignored(owner: User, bakery: Conversation) -> None:
     assert recalled(owner, alive_message_ids=[-1, 0, 2**63, 10**30])[0]
 
 
-def test_chat_says_what_its_model_sees(owner: User, bakery: Conversation) -> None:
+def test_messages_that_the_model_sees_are_excluded_from_recall(owner: User, bakery: Conversation) -> None:
     alive = message_ids(bakery, *range(4))
     seen = Seen(messages=frozenset(alive))
     answer = run_tool("conversation_recall", {"query": BREAD}, owner, seen=seen)

@@ -1,4 +1,4 @@
-"""What the tools answer: shapes, budgets, cursors, callers."""
+"""Answers of the tools: shapes, budgets, cursors, callers."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -69,7 +69,7 @@ def test_search_chat_history_has_its_fixed_shape(owner: User, bread: Conversatio
 
 
 @pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_without_a_caller_there_is_an_empty_answer(caller: Any, bread: Conversation) -> None:
+def test_tools_without_a_caller_answer_empty(caller: Any, bread: Conversation) -> None:
     answer = run_tool("search_chat_history", {"query": "sourdough"}, caller)
     assert answer["results"] == []
     assert answer["totalFound"] == 0
@@ -80,7 +80,7 @@ def test_without_a_caller_there_is_an_empty_answer(caller: Any, bread: Conversat
         run_tool("read_conversation", {"conversation_id": bread.pk}, caller)
 
 
-def test_without_history_there_is_a_note() -> None:
+def test_search_chat_history_without_history_adds_a_note() -> None:
     answer = run_tool("search_chat_history", {"query": "sourdough"}, make_user())
     assert answer == {"results": [], "totalFound": 0, "query": "sourdough", "note": "no chat history found"}
 
@@ -187,7 +187,7 @@ def test_turns_are_chosen_by_number(owner: User) -> None:
         run_tool("read_conversation", {**arguments, "to_turn": 3}, owner)
 
 
-def test_what_belongs_to_no_turn_is_read_with_its_neighbour(owner: User) -> None:
+def test_messages_outside_of_turns_are_read_with_the_nearest_turn(owner: User) -> None:
     drafts = [assistant_says("Welcome!"), *exchange(("one?", "1"), ("two?", "2"), ("three?", "3")), user_says("four?")]
     made = make_conversation(owner, drafts)
 
@@ -231,7 +231,7 @@ def test_a_cursor_is_good_for_its_reading_only(owner: User) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 10**30])
-def test_foreign_and_unknown_conversations_are_alike(number: int, owner: User, bread: Conversation) -> None:
+def test_foreign_and_unknown_conversations_raise_the_same_error(number: int, owner: User, bread: Conversation) -> None:
     answers = []
     for unknown in (bread.pk, number):
         with pytest.raises(NotFound) as raised:
