@@ -59,7 +59,7 @@ Steps = Callable[[Page], None]
 
 
 def chromium_path() -> str:
-    """Where Chromium is. Skips the test where there is none, or fails it where CI is set."""
+    """Return the path of Chromium. Without one, skip the test, or fail it if CI is set."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found:
         return found
@@ -174,7 +174,7 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
 
 
 def session_of(user: "User") -> str:
-    """The key of a session of theirs, as the form for signing in leaves it in a cookie."""
+    """Return the key of a new session of the user, as the sign-in form leaves it in a cookie."""
     client = Client()
     client.force_login(user)
     return client.cookies[settings.SESSION_COOKIE_NAME].value

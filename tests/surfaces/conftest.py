@@ -1,4 +1,4 @@
-"""What several surfaces are tested against."""
+"""Fixtures of several surfaces."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,6 +1,6 @@
 """Every way in which a caller can ask for something, as functions from a question to the bytes of the answer.
 
-`/v1/models` is left out: it passes on what the server's endpoint says and reads no row of anybody's.
+`/v1/models` is left out: it passes on what the server's endpoint says and reads no row of any user.
 """
 
 import json
@@ -31,7 +31,7 @@ NEVER_SHOW_TEXT = {
 
 @dataclass(frozen=True)
 class Ask:
-    """What one caller asks some surfaces, drawn at random; ids are the victim's, who is at times the caller.
+    """A random request of one caller to some surfaces; ids are the victim's, who is at times the caller.
 
     `arguments` are a tool's, by its name, the same for every way of calling it.
     """
@@ -88,7 +88,7 @@ def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
 
 
 def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
-    """What the tool's schema allows; at times with the cursor that the victim got for the same question."""
+    """Return arguments that the tool's schema allows; at times with the cursor that the victim got for the question."""
     known = {
         "query": ask.question,
         "conversation_id": ask.conversation,
@@ -108,7 +108,7 @@ def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
 
 
 def is_refused(answer: Answer) -> bool:
-    """Whether a tool refused its arguments. That there is no such conversation comes after they passed."""
+    """Return whether a tool refused its arguments. An unknown conversation is reported only for accepted arguments."""
     status, body = answer
     if body.startswith(b'{"jsonrpc"'):
         result = json.loads(body)["result"]

@@ -1,7 +1,7 @@
 """The people of the isolation test: four worlds of two, three, four and five users in one database.
 
-Every text of a user holds the user's tag and secret, words that stand nowhere else. Anybody may ask for a tag; a
-secret is never asked for, so one in an answer to somebody else is a leak.
+Every text of a user holds the user's tag and secret, words that stand nowhere else. Any user may ask for a tag; a
+secret is never asked for, so one in an answer to another user is a leak.
 """
 
 import random
@@ -48,8 +48,8 @@ QUESTIONS = ("how do I fix the {}?", "what did we decide about the {}?", "{}", "
 class Person:
     """A user, their ways in, what is theirs, and the words by which it is known.
 
-    `tag` and `secret` stand in every text of theirs. Anybody may ask for a tag, so an answer may repeat
-    it; nobody can ask for a secret.
+    `tag` and `secret` stand in every text of the user. Any user may ask for a tag, so an answer may repeat
+    it; no user asks for a secret.
     """
 
     user: User
@@ -137,7 +137,7 @@ def _add_document(draw: random.Random, person: Person, words: str) -> None:
 
 
 def _talk(person: Person, conversation: Conversation, words: str) -> None:
-    """What chatting leaves behind: an agent, a summary, and a reply whose context was cut."""
+    """Store an agent, a summary, and a reply whose context was cut, as chatting does."""
     agent = create_agent(
         owner=person.user,
         values={

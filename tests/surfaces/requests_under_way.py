@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 class _Count:
-    """How many requests this process has begun to answer and not ended."""
+    """The number of requests that this process has begun to answer and not ended."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -203,7 +203,7 @@ def test_links_to_items_lead_their_owner_to_the_page_and_others_to_the_question(
     assert not ContentAccess.objects.exists()
 
 
-def test_neighbours_say_what_they_are_about_to_whom_may_read_it(house: House) -> None:
+def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) -> None:
     passage = Passage.objects.filter(owner=house.ada).order_by("pk")[0]
     metadata = reverse("admin:search_passage_change", args=[passage.pk])
     shown = client_of(house.reader).post(reverse("admin:search_passage_content", args=[passage.pk])).content.decode()
@@ -231,7 +231,7 @@ def test_a_reading_is_asked_for_and_recorded(house: House) -> None:
         assert record.what
 
 
-def test_a_group_s_permission_counts_and_a_person_reads_their_own(house: House) -> None:
+def test_content_is_readable_by_group_permission_or_owner(house: House) -> None:
     group = house.root.groups.create(name="auditors")
     group.permissions.add(read_content_permission())
     *_, (_, content) = pages_of(house)
@@ -251,9 +251,7 @@ STOLEN = FORM | {"new_base_url": "https://staff.example/v1"}
 
 
 @pytest.mark.parametrize("granted", [(), ("chat.change_agent",), ("accounts.read_content",)])
-def test_an_agent_is_directed_elsewhere_by_nobody_without_both_permissions(
-    house: House, granted: tuple[str, ...]
-) -> None:
+def test_changing_an_agents_address_needs_both_permissions(house: House, granted: tuple[str, ...]) -> None:
     for name in granted:
         grant(house.staff, name)
     agent = Agent.objects.order_by("pk")[0]
@@ -337,7 +335,7 @@ def test_staff_switch_an_agent_off_and_on(house: House) -> None:
     assert options_of(Agent.objects.get(pk=agent.pk), owner=house.ada).name == "quokka"
 
 
-def test_what_people_called_their_keys_is_not_shown_to_staff(house: House) -> None:
+def test_names_of_api_keys_are_not_shown_to_staff(house: House) -> None:
     key = ApiKey.objects.get()
     grant(house.staff, "accounts.change_apikey")
     client, page = client_of(house.staff), changelist("accounts_apikey")
@@ -352,7 +350,7 @@ def test_what_people_called_their_keys_is_not_shown_to_staff(house: House) -> No
     assert key.prefix in LogEntry.objects.get().object_repr
 
 
-def test_no_row_is_called_after_what_somebody_wrote(house: House) -> None:
+def test_str_of_rows_contains_no_user_text(house: House) -> None:
     """Names go into lists, confirmations, histories and the log of Django's admin."""
     named = [
         str(row) for model in admin.site._registry if model is not User for row in model._default_manager.all()[:20]
@@ -435,7 +433,7 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
         ("conversations_conversation", "owner=nobody", False),
     ],
 )
-def test_filters(house: House, name: str, query: str, *, is_found: bool) -> None:
+def test_changelist_filters_select_rows(house: House, name: str, query: str, *, is_found: bool) -> None:
     page = client_of(house.staff).get(f"{changelist(name)}?{query}")
     assert page.status_code == 200
     assert ("field-owner" in page.content.decode()) is is_found
@@ -476,7 +474,7 @@ def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House
     assert "1.0000" in text or "0.9999" in text or "1.0001" in text
 
 
-def test_nobody_adds_or_changes_by_hand(house: House) -> None:
+def test_adding_and_changing_rows_by_hand_is_refused(house: House) -> None:
     client = client_of(house.root)
     for name in ("conversations_conversation", "chat_agent", "chat_reply"):
         assert client.get(reverse(f"admin:{name}_add")).status_code == 403
@@ -567,7 +565,7 @@ def test_a_failed_message_is_retried(house: House) -> None:
     assert (record.status, record.attempts, record.error) == ("pending", 0, "")
 
 
-def test_a_summary_is_made_anew(house: House) -> None:
+def test_retry_action_enqueues_a_summary_again(house: House) -> None:
     grant(house.staff, "summaries.change_conversationsummary")
     summary = ConversationSummary.objects.get()
     drop_all()

@@ -68,7 +68,7 @@ def test_the_dashboard_is_for_staff(ada: User) -> None:
         assert "/admin/login/" in answer.headers["Location"]
 
 
-def test_a_sample_counts_everybody(ada: User) -> None:
+def test_index_sample_counts_rows_of_all_users(ada: User) -> None:
     waiting = make_conversation(make_user("eve"), exchange(("and this?", "not yet"), ("nor this?", "no")))
     result = sample_index()
     assert result == {"turns": 5, "pending": 2, "failed": 0}
@@ -79,7 +79,7 @@ def test_a_sample_counts_everybody(ada: User) -> None:
     assert sample_index()["pending"] == 0
 
 
-def test_old_samples_go(ada: User) -> None:
+def test_old_index_samples_are_deleted(ada: User) -> None:
     sample_index()
     IndexSample.objects.update(taken_at=timezone.now() - timedelta(days=31))
     sample_index()
@@ -169,7 +169,7 @@ def test_clumps_of_a_map_are_named(ada: User) -> None:
     assert "deadlock" in labels or "payments" in labels
 
 
-def test_somebody_else_s_map_needs_the_permission_and_is_recorded(ada: User, staff: User) -> None:
+def test_foreign_map_needs_the_permission_and_is_recorded(ada: User, staff: User) -> None:
     map_turns(ada.pk)
     client, page = client_of(staff), f"{reverse('turn-map')}?owner=ada"
     for answer in (client.get(page), client.post(page), client.post(reverse("compute-map"), {"owner": "ada"})):

@@ -1,4 +1,4 @@
-"""Which addresses agents may have the server fetch: by spelling, by name, by who asks, and when the name changes."""
+"""Addresses that agents may have the server fetch: by spelling, host name, user, and after a change of DNS."""
 
 import asyncio
 import socket
@@ -49,7 +49,7 @@ def staff(*, superuser: bool = False) -> User:
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_superuser", [False, True])
 @pytest.mark.parametrize("host", PRIVATE)
-def test_staff_name_no_address_inside(host: str, is_superuser: bool) -> None:
+def test_staff_cannot_name_private_addresses(host: str, is_superuser: bool) -> None:
     user = staff(superuser=is_superuser)
     with pytest.raises(InvalidInput, match="private network"):
         create_agent(owner=user, values={"name": "L", "base_url": f"http://{host}:8000/v1", "model": "m"})
@@ -66,7 +66,7 @@ def test_staff_name_public_addresses_that_are_checked_again_when_used(host: str)
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("host", PRIVATE)
-def test_whoever_was_given_the_permission_names_any(host: str) -> None:
+def test_user_with_the_permission_may_name_any_address(host: str) -> None:
     for user in (staff(), make_user()):
         user.groups.clear()
         Group.objects.all().delete()
@@ -121,7 +121,7 @@ class Recorder(httpcore2.AsyncNetworkBackend):
 
 
 def connect(host: str, *silent: str) -> list[str]:
-    """Where a connection to `host` goes."""
+    """Return the addresses that a connection to `host` tries."""
     backend = PublicBackend()
     backend._inner = recorder = Recorder(*silent)
     try:
@@ -133,7 +133,7 @@ def connect(host: str, *silent: str) -> list[str]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
-    """What the names of this dict lead to, one answer after the other; the last one stays."""
+    """Return a dict of DNS answers by host name, given one after the other; the last one stays."""
     answers: dict[str, list[list[str]]] = {}
     real = socket.getaddrinfo
 
@@ -187,7 +187,7 @@ def last_error(talker: Talker, **values: Any) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_sent_to_a_name_that_leads_inside(
+def test_host_name_with_a_private_address_gets_no_request(
     talker: Talker, endpoint: ChatServer, names: dict[str, list[list[str]]]
 ) -> None:
     names["inside.example"] = [["127.0.0.1"]]

@@ -1,4 +1,4 @@
-"""Agents over the API and on the pages: every value checked, keys never shown, nobody else's."""
+"""Agents over the API and on the pages: every value checked, keys never shown, foreign agents not found."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def staff() -> User:
-    """Somebody on the staff who may also name addresses of this machine."""
+    """Return a member of staff who may also name addresses of this machine."""
     user = make_user()
     user.is_staff = True
     user.save()
@@ -62,13 +62,13 @@ def test_an_agent_is_made_read_changed_and_deleted(api: Api) -> None:
         ({"base_url": "file:///etc/passwd"}, "http"),
     ],
 )
-def test_values_that_cannot_be_are_refused_with_what_can(api: Api, values: dict[str, Any], told: str) -> None:
+def test_invalid_agent_values_are_refused_with_the_allowed_ones(api: Api, values: dict[str, Any], told: str) -> None:
     detail = problem_of(api.send("POST", "/agents", {"name": "Baker", **values}), 422)
     assert told in detail
     assert not Agent.objects.exists()
 
 
-def test_a_single_strategy_is_a_list_of_one(api: Api) -> None:
+def test_single_strategy_is_stored_as_a_list(api: Api) -> None:
     for key, name in (("context_strategy", "A"), ("context_strategies", "B")):
         created = api.send("POST", "/agents", {"name": name, key: "sliding_window"}).json()
         assert created["context_strategies"] == ["sliding_window"]
@@ -161,7 +161,7 @@ def test_a_changed_secret_key_asks_for_the_key_again(staff: User, settings: Sett
         options_of(agent, owner=staff)
 
 
-def test_nobody_else_sees_changes_or_uses_an_agent(api: Api, owner: User, settings: Settings) -> None:
+def test_foreign_agents_are_not_found(api: Api, owner: User, settings: Settings) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
     theirs = create_agent(owner=make_user(), values={"name": "Theirs", "system_prompt": "their secret"})
     assert api.get("/agents").json()["results"] == []

@@ -1,4 +1,4 @@
-"""The HTTP API: shapes, errors as problem JSON, keys, and nobody else's data."""
+"""The HTTP API: shapes, errors as problem JSON, keys, and the caller's own data only."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -169,14 +169,14 @@ def test_an_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: 
 
 
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}])
-def test_without_a_right_key_there_is_nothing(header: dict[str, str]) -> None:
+def test_request_without_a_valid_key_gets_401(header: dict[str, str]) -> None:
     response = Client(headers=header).get("/api/v1/conversations")
     assert "create_api_key" in problem_of(response, 401)
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 @pytest.mark.parametrize("value", ["Bearer cvm_wrong", "Bearer", "cvm_wrong", "Basic x"])
-def test_a_wrong_key_is_no_matter_of_the_session(owner: User, value: str) -> None:
+def test_wrong_key_gets_401_despite_a_session(owner: User, value: str) -> None:
     client = Client(enforce_csrf_checks=True, headers={"Authorization": value})
     for sign_in in (False, True):
         if sign_in:
@@ -187,13 +187,13 @@ def test_a_wrong_key_is_no_matter_of_the_session(owner: User, value: str) -> Non
     assert not Conversation.objects.exists()
 
 
-def test_a_revoked_key_ends(api: Api, owner: User) -> None:
+def test_revoked_key_gets_401(api: Api, owner: User) -> None:
     assert api.get("/conversations").status_code == 200
     revoke_key(owner=owner, key_id=ApiKey.objects.get().pk)
     assert problem_of(api.get("/conversations"), 401)
 
 
-def test_an_inactive_user_is_out(api: Api, owner: User) -> None:
+def test_key_of_an_inactive_user_gets_401(api: Api, owner: User) -> None:
     User.objects.update(is_active=False)
     assert problem_of(api.get("/conversations"), 401)
 

@@ -73,11 +73,11 @@ def test_unknown_addresses_and_bad_ids(program: Client, method: str, path: str) 
     assert "/api/v1/docs" in problem_of(response, 404)
 
 
-def test_ids_beyond_what_can_be_stored_are_unknown_ones(program: Client) -> None:
+def test_too_large_id_gets_404(program: Client) -> None:
     assert problem_of(program.get(f"/api/v1/conversations/{10**30}"), 404)
 
 
-def test_a_method_that_is_not_there_names_those_that_are(program: Client) -> None:
+def test_unsupported_method_names_the_allowed_ones(program: Client) -> None:
     response = program.put("/api/v1/conversations")
     assert problem_of(response, 405) == "PUT is not possible here: use GET, POST."
     assert set(response.headers["Allow"].split(", ")) == {"GET", "POST"}
@@ -96,7 +96,7 @@ def test_unknown_query_parameters_are_refused_by_name(program: Client, path: str
     assert "'agnet'" in detail or "'query'" in detail
 
 
-def test_the_parameters_there_are_are_named(program: Client, owner: User) -> None:
+def test_unknown_parameter_names_the_known_ones(program: Client, owner: User) -> None:
     make_conversation(owner, exchange(("a question", "an answer")))
     assert "use any of after, agent" in problem_of(program.get("/api/v1/conversations", {"agnet": "x"}), 422)
     assert "'q'" in problem_of(program.get("/api/v1/conversations/search", {"q": "bread"}), 422)
@@ -104,7 +104,7 @@ def test_the_parameters_there_are_are_named(program: Client, owner: User) -> Non
     assert program.get("/api/v1/conversations", {"agent": "", "limit": "5"}).status_code == 200
 
 
-def test_a_stranger_is_told_of_the_key_before_the_parameters() -> None:
+def test_missing_key_is_reported_before_unknown_parameters() -> None:
     assert "key" in problem_of(Client().get("/api/v1/conversations", {"agnet": "x"}), 401)
 
 

@@ -62,7 +62,7 @@ def test_a_known_id_answers_with_the_conversation_it_names(api: Api) -> None:
     assert Conversation.objects.count() == 1
 
 
-def test_what_follows_is_appended_and_what_contradicts_is_refused(api: Api) -> None:
+def test_continued_messages_are_appended_and_contradicting_ones_refused(api: Api) -> None:
     number = api.post("/conversations", {"source_id": "7", "messages": PERU}).json()["id"]
     grown = api.post("/conversations", {"source_id": "7", "messages": PERU + CHILE}).json()
     assert (grown["id"], grown["message_count"], grown["turn_count"]) == (number, 4, 2)
@@ -129,7 +129,7 @@ def test_a_turn_goes_to_a_conversation_that_was_stored_whole(api: Api) -> None:
     assert (done.status_code, done.json()["conversation_id"]) == (201, number)
 
 
-def test_a_turn_that_cannot_be_leaves_no_conversation_behind(api: Api) -> None:
+def test_refused_turn_creates_no_conversation(api: Api) -> None:
     gap = api.post("/conversations/by-source/maestro/7/turns", {**TURN, "turn_number": 3})
     assert gap.status_code == 422
     assert "gap" in gap.json()["detail"]
@@ -137,7 +137,7 @@ def test_a_turn_that_cannot_be_leaves_no_conversation_behind(api: Api) -> None:
     assert not Conversation.objects.exists()
 
 
-def test_ids_are_each_owners_own(api: Api, owner: User) -> None:
+def test_source_ids_are_separate_per_owner(api: Api, owner: User) -> None:
     foreign = make_conversation(make_user(), exchange(("secret", "secret")), source_id="7")
     mine = api.post("/conversations", {"source_id": "7", "messages": PERU})
     assert mine.status_code == 201

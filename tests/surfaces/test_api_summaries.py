@@ -1,4 +1,4 @@
-"""Summaries through the HTTP API: asking, polling, making anew, deleting, and nobody else's."""
+"""Summaries through the HTTP API: requesting, polling, regenerating, deleting, and foreign ones not found."""
 
 import re
 from typing import Any
@@ -32,7 +32,7 @@ def queued() -> list[Any]:
     return [arguments[0] for _, arguments in queue.queued("summaries.tasks.make")]
 
 
-def test_a_summary_is_asked_for_polled_made_anew_and_deleted(api: Api, conversation: Conversation) -> None:
+def test_summary_is_requested_polled_regenerated_and_deleted(api: Api, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     created = api.send("POST", path, {"from_position": 1})
     assert created.status_code == 201

@@ -208,7 +208,7 @@ def text_file(backup: Path, target: Path) -> Path:
     return target
 
 
-def test_what_cannot_be_restored_changes_nothing(installation: Installation, backup: Path, tmp_path: Path) -> None:
+def test_refused_backup_changes_nothing(installation: Installation, backup: Path, tmp_path: Path) -> None:
     before = installation.shell(SHOW)
     for make, reason in (
         (damaged, "damaged"),
@@ -307,9 +307,7 @@ def test_a_backup_with_anything_that_could_run_code_is_refused(here: Installatio
     assert not harm.exists()
 
 
-def test_an_entry_that_is_not_what_it_says_runs_with_no_rights(
-    here: Installation, backup: Path, tmp_path: Path
-) -> None:
+def test_disguised_dump_entry_runs_without_rights(here: Installation, backup: Path, tmp_path: Path) -> None:
     """The list of entries calls it an index; what it says is a command of the operating system."""
     harm, path = Path("/tmp") / f"harm-{os.getpid()}", tmp_path / "evil.zip"
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
@@ -330,7 +328,7 @@ def test_an_entry_that_is_not_what_it_says_runs_with_no_rights(
     assert not harm.exists()
 
 
-def test_what_was_restored_belongs_to_the_program(here: Installation, backup: Path) -> None:
+def test_restored_tables_belong_to_the_schema_owner(here: Installation, backup: Path) -> None:
     restoring.restore(path=backup, force=True)
     owners = here.query(
         "SELECT DISTINCT relowner::regrole::text FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION "

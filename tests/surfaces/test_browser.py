@@ -26,7 +26,7 @@ ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
 
 @dataclass(frozen=True)
 class Archive:
-    """What the owner has: a long conversation with one turn about sourdough, and a short one."""
+    """The owner's conversations: a long conversation with one turn about sourdough, and a short one."""
 
     owner: User
     long: Conversation
@@ -112,7 +112,7 @@ def glacier_story(owner: User) -> Conversation:
     return conversation
 
 
-def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Archive) -> None:
+def test_passage_far_below_is_in_view_and_keys_move_between_hits(visit: Callable[..., None], archive: Archive) -> None:
     conversation = glacier_story(archive.owner)
     at = "/search?q=terminal+moraine+of+the+glacier&scope=user,assistant,tool&mode=full_text"
 
@@ -138,7 +138,7 @@ def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Arch
     at_every_width(visit, steps, at=at)
 
 
-def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
+def test_back_button_restores_turns_results_and_list(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         search_for(page, "sourdough starter")
         page.locator(".hit-group", has_text="Invoices").locator(".hit").first.click()
@@ -162,7 +162,7 @@ def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive)
     at_every_width(visit, steps, widths=WIDE)
 
 
-def test_the_keyboard_alone(visit: Callable[..., None]) -> None:
+def test_search_works_by_keyboard_alone(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.locator("body").click()
         page.keyboard.press("/")
@@ -194,7 +194,7 @@ def test_the_keyboard_alone(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, widths=WIDE)
 
 
-def test_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
+def test_search_and_paging_work_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("searchbox").fill("sourdough starter alive")
         page.keyboard.press("Enter")
@@ -263,7 +263,7 @@ def test_long_output_is_shown_whole_in_its_place(visit: Callable[..., None], arc
     visit(steps)
 
 
-def test_transcripts_cannot_act(visit: Callable[..., None], archive: Archive) -> None:
+def test_html_in_a_transcript_is_not_executed(visit: Callable[..., None], archive: Archive) -> None:
     attack = "<img src=x onerror='document.title = 1'><script>document.title = 2</script> [go](javascript:alert(1))"
     conversation = make_conversation(archive.owner, [user_says(attack), assistant_says(attack)], title=attack)
 
@@ -276,7 +276,7 @@ def test_transcripts_cannot_act(visit: Callable[..., None], archive: Archive) ->
     visit(steps)
 
 
-def test_progress_goes_away_when_the_index_is_done(visit: Callable[..., None], archive: Archive) -> None:
+def test_indexing_progress_disappears_when_done(visit: Callable[..., None], archive: Archive) -> None:
     conversation = make_conversation(archive.owner, exchange(("new?", "yes")), title="Just imported")
 
     def waiting(page: Page) -> None:

@@ -60,7 +60,7 @@ def expect_no_violation_anywhere(page: Page, where: str) -> None:
             expect_no_violation(page, f"{where}, {scheme}, {width} pixels", rules)
 
 
-def test_pages_keep_the_rules(visit: Callable[..., None], owner: User) -> None:
+def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
     said = exchange(("why is my sourdough flat?", "It is too young."), ("and the rye?", "Rye sourdough is lively."))
     conversation = make_conversation(owner, said, title="Bread", agent="baker", project="/home/kitchen")
     index_conversation(conversation_id=conversation.pk)
@@ -84,7 +84,7 @@ def test_pages_keep_the_rules(visit: Callable[..., None], owner: User) -> None:
     visit(steps)
 
 
-def test_the_administration_keeps_the_rules(visit: Callable[..., None], owner: User) -> None:
+def test_administration_has_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
     User.objects.filter(pk=owner.pk).update(is_staff=True, is_superuser=True)
     conversation = make_conversation(owner, exchange(("why is it flat?", "It is too young.")), title="Bread")
     index_conversation(conversation_id=conversation.pk)

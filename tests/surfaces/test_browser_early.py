@@ -1,4 +1,4 @@
-"""What a person does before the page's scripts are there is honoured: typing, pressing Enter, setting filters."""
+"""Input before the page's scripts have loaded takes effect: typing, pressing Enter, setting filters."""
 
 from collections.abc import Callable
 
@@ -69,7 +69,9 @@ def test_enter_before_the_scripts_searches_as_a_plain_form(visit: Callable[[Step
     visit(steps)
 
 
-def test_filters_set_before_the_scripts_count(visit: Callable[[Steps], None], conversation: Conversation) -> None:
+def test_filters_set_before_scripts_load_are_applied(
+    visit: Callable[[Steps], None], conversation: Conversation
+) -> None:
     def steps(page: Page) -> None:
         with held(page, is_deferred_script):
             page.goto(f"/conversations/{conversation.pk}", wait_until="commit")
@@ -98,7 +100,9 @@ def test_a_list_that_comes_late_does_not_replace_what_was_found(visit: Callable[
     visit(steps)
 
 
-def test_opening_the_filters_breaks_no_search_off(visit: Callable[[Steps], None], conversation: Conversation) -> None:
+def test_opening_the_filters_does_not_abort_a_search(
+    visit: Callable[[Steps], None], conversation: Conversation
+) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{conversation.pk}")
         with held(page, lambda url: "/search?" in url) as waiting:

@@ -115,7 +115,7 @@ def test_from_an_empty_account_to_the_first_found_turn(
 
 
 def first_time(chromium: Chromium, address: str, newcomer: User, worker: Worker, width: int) -> list[str]:
-    """The clicks of somebody who comes with a file and an empty account."""
+    """Import a first file into an empty account, and return the clicks that it takes."""
     clicks: list[str] = []
 
     def click(what: Locator) -> None:
@@ -201,7 +201,7 @@ def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> N
     at_every_width(visit, steps, at="/import")
 
 
-def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:
+def test_refused_upload_shows_no_success_mark(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         name = f"broken-{width}.zip"
         page.locator("input#file").set_input_files([file_of(name, DAMAGED), BREAD | {"name": f"{width}.jsonl"}])
@@ -213,7 +213,7 @@ def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/import")
 
 
-def test_where_all_is_refused_nothing_is_green_and_the_page_stays(visit: Callable[..., None]) -> None:
+def test_upload_refused_entirely_stays_on_the_page_without_success_marks(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
         expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
@@ -270,7 +270,7 @@ def test_an_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Call
 
 def test_an_import_is_undone_without_javascript(visit: Callable[..., None]) -> None:
     def look_until(page: Page, selector: str) -> Locator:
-        """What is waited for; the page is loaded again until it is there."""
+        """Reload the page until the selector matches or a minute has passed, and return the locator."""
         found = page.locator(selector)
         until = time.monotonic() + 60
         while not found.count() and time.monotonic() < until:

@@ -108,7 +108,7 @@ def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None], 
     hebrew(steps)
 
 
-def test_titles_begin_where_they_begin_and_end_on_the_page_s_side(hebrew: Callable[..., None], owner: User) -> None:
+def test_titles_keep_their_direction_and_align_with_the_page(hebrew: Callable[..., None], owner: User) -> None:
     said = ("What does the lease say?", "Nothing.")
     lease = make_conversation(owner, exchange(said), title="The lease: what does it say?")
     index_conversation(conversation_id=lease.pk)

@@ -1,4 +1,4 @@
-"""The rooms beside search in a real browser: reading a conversation, the library, home, statistics, settings."""
+"""The pages other than search in a real browser: reading a conversation, the library, home, statistics, settings."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ PAGES = (
 
 @dataclass(frozen=True)
 class Archive:
-    """What the owner has: a long conversation with work in its third turn, and four short ones."""
+    """The owner's conversations: a long conversation with work in its third turn, and four short ones."""
 
     owner: User
     long: Conversation
@@ -186,7 +186,7 @@ def test_words_are_found_and_the_outline_leads_to_turns(visit: Callable[..., Non
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
-def test_the_outline_moves_nothing_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
+def test_opening_the_outline_does_not_move_the_text(visit: Callable[..., None], archive: Archive) -> None:
     long = " ".join(["words that fill more lines the narrower they stand"] * 30)
     pairs = [(f"question {number}?", long) for number in range(12)]
     read = make_conversation(archive.owner, exchange(*pairs), title="Long")
@@ -289,7 +289,7 @@ def choose(page: Page, count: int) -> None:
     expect(page.locator("[data-bulk-count]")).to_have_text(f"{count} chosen")
 
 
-def test_many_are_chosen_with_shift_and_changed_together(visit: Callable[..., None], archive: Archive) -> None:
+def test_conversations_selected_with_shift_are_changed_together(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         bar, rows = page.locator(".bulk-bar"), page.locator(".library-row")
         undo = page.get_by_role("button", name="Undo")
@@ -397,7 +397,7 @@ def test_rows_are_starred_and_pinned_in_their_place_and_hold_what_they_started(
     at_every_width(visit, steps, at="/library")
 
 
-def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], archive: Archive) -> None:
+def test_statistics_bars_open_the_filtered_library(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("link", name=re.compile("Bash")).click()
         expect(page.locator(".library-row")).to_have_count(1)

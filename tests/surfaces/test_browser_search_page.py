@@ -82,7 +82,7 @@ def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) ->
     at_every_width(visit, steps, at="/search?q=sourdough+starter", widths=WIDE)
 
 
-def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -> None:
+def test_back_and_forward_restore_box_list_and_preview(visit: Callable[..., None]) -> None:
     def expect_found(page: Page, query: str, title: str, text: str) -> None:
         expect(page.locator("#q")).to_have_value(query)
         expect(page).to_have_url(re.compile(rf"\?q={query}$"))
@@ -178,7 +178,7 @@ def test_a_place_shows_three_results_and_the_others_when_asked(visit: Callable[.
     at_every_width(visit, steps, at="/search?q=sourdough+starter&agent=baker")
 
 
-def test_what_nothing_answers_finds_nothing_and_says_so(visit: Callable[..., None], settings: Settings) -> None:
+def test_unanswered_query_shows_a_notice_and_offers_the_nearest(visit: Callable[..., None], settings: Settings) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
 
     def steps(page: Page, _: int) -> None:
@@ -213,7 +213,7 @@ def test_searches_are_saved_ordered_and_come_back_to(visit: Callable[..., None])
     at_every_width(visit, steps)
 
 
-def test_filters_without_javascript(visit: Callable[..., None]) -> None:
+def test_filters_and_palette_work_without_javascript(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.locator("#chip-agent").click()
         page.get_by_role("radio", name="chef 1").check()
@@ -228,7 +228,7 @@ def test_filters_without_javascript(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/search?q=sourdough", widths=(WIDTHS[0], WIDTHS[-1]), javascript=False)
 
 
-def test_why_says_why(visit: Callable[..., None]) -> None:
+def test_why_shows_the_reasons_of_a_hit(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_text("Why?").first.click()
         expect(page.locator(".why-body").first).to_contain_text("Words of the query stand in it.")
@@ -260,7 +260,7 @@ def test_the_palette_goes_anywhere(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps)
 
 
-def test_what_is_chosen_in_the_palette_opens_however_late_its_entries_come(visit: Callable[..., None]) -> None:
+def test_palette_choice_is_kept_when_entries_arrive_late(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         dialog = page.get_by_role("dialog", name="Go anywhere")
         chosen = dialog.locator(".is-chosen")

@@ -22,7 +22,7 @@ def list_width(page: Page) -> float:
     return float(page.locator("#list").evaluate("list => list.getBoundingClientRect().width"))
 
 
-def test_an_address_of_recall_keeps_what_it_does_not_say(visit: Callable[..., None]) -> None:
+def test_recall_address_with_a_query_keeps_default_values(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         usual = page.locator(".recall-form input:not([name=query])")
         values = usual.evaluate_all("fields => fields.map(field => field.value)")

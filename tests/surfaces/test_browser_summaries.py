@@ -78,7 +78,7 @@ def test_a_summary_appears_by_itself(
     at_every_width(visit, steps, at=f"/conversations/{conversation.pk}")
 
 
-def test_without_javascript(visit: Callable[..., None], worker: threading.Event) -> None:
+def test_summary_is_made_without_javascript(visit: Callable[..., None], worker: threading.Event) -> None:
     worker.set()
 
     def steps(page: Page) -> None:

@@ -31,7 +31,7 @@ def test_the_table_has_every_table_and_the_sums() -> None:
     assert "vector index (HNSW, codes)" in run("--passages-per-turn", "101")
 
 
-def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capacity_uses_and_names_measured_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "MIN_ROWS_TO_MEASURE", 100)
     space = active_space()
     with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
@@ -48,6 +48,6 @@ def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch)
     assert line["table_bytes"] / line["rows"] == pytest.approx(1_026, rel=0.15)
 
 
-def test_a_load_of_nothing_is_refused() -> None:
+def test_capacity_of_zero_characters_per_turn_is_refused() -> None:
     with pytest.raises(CommandError, match="--chars-per-turn 0 is not above 0"):
         run("--chars-per-turn", "0")

@@ -102,7 +102,9 @@ def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], end
     assert set(Conversation.objects.values_list("turn_count", flat=True)) == {3}
 
 
-def test_a_failure_is_told_where_it_happened(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
+def test_chat_failure_is_shown_once_below_the_question(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User
+) -> None:
     conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
     endpoint.scripts.append(fails(500, "out of memory"))
 
@@ -117,7 +119,7 @@ def test_a_failure_is_told_where_it_happened(visit: Callable[..., None], endpoin
     visit(steps, **PHONE)
 
 
-def test_it_works_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_chat_works_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
     endpoint.scripts.append(says("The first answer."))
 
     def steps(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""The stream over real HTTP: a reply in events, its tools, what goes wrong, stopping; nobody else's conversations."""
+"""The stream over real HTTP: a reply in events, its tools, errors, stopping; foreign conversations not found."""
 
 import json
 import threading
@@ -101,7 +101,7 @@ def test_a_tool_runs_as_the_conversations_owner_and_its_result_goes_back(
     assert "ConversationSearch" in [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]]
 
 
-def test_recall_brings_nothing_back_that_the_model_was_sent(ada: Talker, endpoint: ChatServer, owner: User) -> None:
+def test_recall_excludes_messages_sent_to_the_model(ada: Talker, endpoint: ChatServer, owner: User) -> None:
     bread = ("how do I feed a sourdough starter?", "Once a week, with rye flour.")
     here, elsewhere = (make_conversation(owner, exchange(bread)) for _ in range(2))
     for conversation in (here, elsewhere):
@@ -173,7 +173,7 @@ def test_a_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: Chat
         (Script((Cut(),)), "cannot be reached"),
     ],
 )
-def test_an_endpoint_that_fails_is_told_and_the_question_is_kept(
+def test_endpoint_failure_is_reported_and_keeps_the_question(
     ada: Talker, endpoint: ChatServer, script: Script, told: str
 ) -> None:
     endpoint.scripts.append(script)
@@ -236,7 +236,7 @@ def test_too_many_requests_say_when_to_try_again(ada: Talker, endpoint: ChatServ
     assert len(endpoint.requests) == 1
 
 
-def test_an_endpoint_that_is_down_is_told(ada: Talker, settings: Settings) -> None:
+def test_unreachable_endpoint_is_reported(ada: Talker, settings: Settings) -> None:
     settings.CHAT_BASE_URL = "http://127.0.0.1:9/v1"
     events = ada.ask(ada.new_conversation(), "Hi")
     assert "cannot be reached" in events[-1][1]["detail"]
@@ -246,7 +246,7 @@ def test_an_endpoint_that_is_down_is_told(ada: Talker, settings: Settings) -> No
     ("last", "told"),
     [(Cut(), "cannot be reached"), (Raw(b"data: {oops\n\n"), "unreadable"), (Pause(30), "no answer in time")],
 )
-def test_what_was_received_of_a_broken_reply_is_kept_and_marked(
+def test_partial_text_of_a_broken_reply_is_kept_as_failed(
     ada: Talker, endpoint: ChatServer, settings: Settings, last: Any, told: str
 ) -> None:
     if isinstance(last, Pause):
@@ -268,9 +268,7 @@ def test_a_stream_without_an_end_counts_as_broken(ada: Talker, endpoint: ChatSer
     assert ada.messages(number)[-1]["parts"][0]["text"] == "Half"
 
 
-def test_a_context_that_does_not_fit_is_told_and_the_question_is_kept(
-    ada: Talker, endpoint: ChatServer, settings: Settings
-) -> None:
+def test_too_long_question_is_reported_and_kept(ada: Talker, endpoint: ChatServer, settings: Settings) -> None:
     settings.CHAT_CONTEXT_WINDOW = 8_000
     number = ada.new_conversation()
     events = ada.ask(number, "many words " * 20_000)
@@ -279,7 +277,9 @@ def test_a_context_that_does_not_fit_is_told_and_the_question_is_kept(
     assert ada.conversation(number)["message_count"] == 1
 
 
-def test_older_messages_are_left_out_and_that_is_told(ada: Talker, endpoint: ChatServer, settings: Settings) -> None:
+def test_left_out_messages_are_announced_by_a_context_event(
+    ada: Talker, endpoint: ChatServer, settings: Settings
+) -> None:
     settings.CHAT_CONTEXT_WINDOW = 10_000
     number = ada.new_conversation()
     pairs = [{"role": role, "content": "some words " * 300} for _ in range(20) for role in ("user", "assistant")]
@@ -360,7 +360,7 @@ def test_a_stopped_reply_is_kept_and_the_endpoint_is_left(
     assert ada.post(f"/conversations/{number}/stop").status_code == 404
 
 
-def test_a_stop_from_another_process_is_heard(ada: Talker, held: threading.Event) -> None:
+def test_stop_requested_by_another_process_ends_the_reply(ada: Talker, held: threading.Event) -> None:
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
@@ -452,10 +452,10 @@ def test_a_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held:
     assert Reply.objects.get().status == "interrupted"
 
 
-# --- nobody else's --------------------------------------------------------------------------------
+# --- other users ----------------------------------------------------------------------------------
 
 
-def test_nobody_else_may_chat_stop_or_read_here(ada: Talker, site: str, held: threading.Event) -> None:
+def test_other_users_cannot_chat_stop_or_read_a_conversation(ada: Talker, site: str, held: threading.Event) -> None:
     stranger = Talker(site, make_user())
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:

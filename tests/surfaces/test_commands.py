@@ -62,7 +62,7 @@ def test_bad_searches_say_what_to_do(arguments: list[str], reason: str) -> None:
         run("conversation_search", *arguments)
 
 
-def test_a_search_says_what_it_did_not_do_and_how_to_go_on() -> None:
+def test_search_command_reports_exclusions_and_unindexed_turns() -> None:
     ada = make_user("ada")
     indexed(ada)
     make_conversation(ada, exchange(("what is the capital of Chile?", "Santiago.")))  # not indexed yet

@@ -1,4 +1,4 @@
-"""What would this agent be sent now? The route and the page, and nobody else's conversation or agent."""
+"""The dry run of an agent's context: the route and the page; foreign conversations and agents are not found."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_without_an_endpoint_the_page_says_how_to_set_one_up(
     assert "CHAT_BASE_URL" in text
 
 
-def test_what_does_not_fit_is_said(owner: User) -> None:
+def test_dry_run_reports_a_context_that_does_not_fit(owner: User) -> None:
     huge = make_conversation(owner, exchange(("word " * 9_000, "no")))
     make_agent(owner)
     run = Api(owner).get(f"/conversations/{huge.pk}/context").json()
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_said(owner: User) -> None:
     assert "shorten the message" in run["error"]
 
 
-def test_neither_conversation_nor_agent_of_another(owner: User, conversation: Conversation) -> None:
+def test_dry_run_of_foreign_conversation_or_agent_gets_404(owner: User, conversation: Conversation) -> None:
     stranger = make_user()
     agent = make_agent(stranger)
     path = f"/conversations/{conversation.pk}/context"

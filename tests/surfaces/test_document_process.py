@@ -29,7 +29,7 @@ def owner(settings: Settings, tmp_path: Path) -> User:
     return make_user("ada")
 
 
-def test_a_worker_reads_it(owner: User) -> None:
+def test_worker_reads_an_uploaded_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
     assert list(document.sections.values_list("page", flat=True)) == [1, 2]
@@ -37,7 +37,7 @@ def test_a_worker_reads_it(owner: User) -> None:
 
 def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_TIMEOUT_S = 0
-    document = upload(owner, GUIDE * 1_000, "long.md")  # a short one may be read before anybody looks
+    document = upload(owner, GUIDE * 1_000, "long.md")  # a short one may be read before the first check
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
@@ -127,7 +127,7 @@ def test_pages_that_met_a_full_disk_are_drawn_later(owner: User) -> None:
     assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 2}
 
 
-def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_process_gets_no_secrets_in_its_environment(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, str] = {}
 
     def run_child(module: str, arguments: Any, *, environment: Any, **options: Any) -> child_process.Ending:

@@ -75,7 +75,7 @@ def test_the_commands_of_the_first_minutes_do_what_the_readme_says() -> None:
     assert "conversations" in answers[1]
 
 
-def test_what_an_installation_needs_is_computed_as_documented() -> None:
+def test_capacity_command_of_the_docs_runs() -> None:
     out = StringIO()
     call_command("capacity", "--users", "10", "--turns-per-user", "1000", stdout=out)
     assert "search_passage" in out.getvalue()

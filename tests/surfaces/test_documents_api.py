@@ -1,4 +1,4 @@
-"""Documents over HTTP: upload, status, search of sections and of both, attachments, and nobody else's."""
+"""Documents over HTTP: upload, status, search of sections and of both, attachments, and foreign ones not found."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_an_upload_is_read_found_and_deleted(client: Client) -> None:
     assert find(client)["results"] == []
 
 
-def test_what_is_refused_says_why(client: Client, settings: Settings) -> None:
+def test_refused_upload_names_the_reason(client: Client, settings: Settings) -> None:
     assert client.post("/api/v1/documents", {}).status_code == 422
     settings.MAX_DOCUMENT_MB = 0
     refused = send(client, GUIDE)
@@ -179,7 +179,7 @@ def test_every_mode_finds_sections(client: Client, owner: User, mode: str) -> No
     assert bool(found["results"][0]["similarity"]) is (mode != "full_text")
 
 
-def test_by_words_while_rag_is_off(client: Client, owner: User, settings: Settings) -> None:
+def test_document_search_uses_words_while_rag_is_off(client: Client, owner: User, settings: Settings) -> None:
     indexed(upload(owner, GUIDE))
     settings.RAG_ENABLED = False
     found = find(client)
@@ -187,7 +187,7 @@ def test_by_words_while_rag_is_off(client: Client, owner: User, settings: Settin
     assert "RAG_ENABLED" in found["notes"][0]
 
 
-def test_by_words_while_nothing_is_embedded(client: Client, owner: User, settings: Settings) -> None:
+def test_document_search_uses_words_while_nothing_is_embedded(client: Client, owner: User, settings: Settings) -> None:
     settings.RAG_ENABLED = False
     document = indexed(upload(owner, GUIDE))
     settings.RAG_ENABLED = True
@@ -200,7 +200,7 @@ def test_by_words_while_nothing_is_embedded(client: Client, owner: User, setting
     assert find(client)["notes"] == []
 
 
-def test_another_users_document_is_not_there(owner: User) -> None:
+def test_foreign_document_gets_404(owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     stranger = make_user()
     client = program_of(stranger)

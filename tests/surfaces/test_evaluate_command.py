@@ -168,7 +168,7 @@ def test_a_reranker_gets_the_weight_that_questions_ask_for(
     assert not User.objects.exists()
 
 
-def test_without_a_reranker_there_is_nothing_to_fit(tmp_path: Path, settings: Settings) -> None:
+def test_fit_reranker_without_rerank_url_is_refused(tmp_path: Path, settings: Settings) -> None:
     settings.RERANK_URL = ""
     with pytest.raises(CommandError, match="RERANK_URL"):
         call_command("evaluate", "locomo", "--data", str(tmp_path), "--fit-reranker", stdout=StringIO())

@@ -1,4 +1,4 @@
-"""`manage.py evaluate own`: models compared on a person's own turns, and on nobody else's; nothing is stored."""
+"""`manage.py evaluate own`: models compared on a person's own turns only; nothing is stored."""
 
 import json
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def test_models_are_compared_on_the_owners_turns_alone(model: Path, monkeypatch:
     assert "too few conversations to tell" in text
 
 
-def test_what_is_missing_is_said() -> None:
+def test_evaluate_command_names_missing_arguments() -> None:
     make_user("eve")
     with pytest.raises(CommandError, match="--user NAME"):
         compared()

@@ -1,4 +1,4 @@
-"""Conversations as files: the same turns when they come back, keys masked, nothing of anybody else, streamed."""
+"""Conversations as files: the same turns when they come back, keys masked, nothing of other users, streamed."""
 
 import json
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def rows_of(user: User) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.django_db
-def test_the_json_brings_the_same_turns_back(stored: Conversation, owner: User, tmp_path: Path) -> None:
+def test_exported_json_imports_the_same_turns(stored: Conversation, owner: User, tmp_path: Path) -> None:
     path = tmp_path / "trip.json"
     path.write_text(fetched(owner, f"{stored.pk}/export", format="json"), encoding="utf-8")
     other = make_user("bob")
@@ -115,7 +115,7 @@ def test_markdown_holds_what_was_said_and_no_text_closes_a_fence(stored: Convers
 
 
 @pytest.mark.django_db
-def test_the_page_stands_alone_and_runs_nothing(stored: Conversation, owner: User) -> None:
+def test_exported_html_has_no_active_or_external_content(stored: Conversation, owner: User) -> None:
     text = fetched(owner, f"{stored.pk}/export", format="html")
     assert "<strong>Lima</strong>" in text
     assert "turn 1" in text
@@ -138,7 +138,7 @@ def test_keys_stand_masked_also_where_they_were_stored_as_they_came(format: str,
 
 
 @pytest.mark.django_db
-def test_a_selection_by_ids_and_by_filters(owner: User) -> None:
+def test_export_selects_by_ids_and_filters(owner: User) -> None:
     first, second, third = (
         make_conversation(owner, exchange((f"question {n}", f"answer {n}")), project=f"/p{n}") for n in range(3)
     )
@@ -150,7 +150,7 @@ def test_a_selection_by_ids_and_by_filters(owner: User) -> None:
 
 
 @pytest.mark.django_db
-def test_nobody_gets_another_persons(stored: Conversation) -> None:
+def test_export_of_foreign_conversations_gets_404(stored: Conversation) -> None:
     eve = client_of(make_user("eve"))
     for path in (f"{stored.pk}/export", f"export?id={stored.pk}"):
         assert eve.get(f"/api/v1/conversations/{path}").status_code == 404
@@ -193,7 +193,7 @@ def test_the_command_writes_a_private_file_and_overwrites_none(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_server_streams_it(owner: User) -> None:
+def test_export_is_streamed(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*((f"q {n}", "x" * 5_000) for n in range(60))))
     headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
     with (

@@ -36,7 +36,7 @@ print(seen)
 
 
 class External:
-    """A database of the tests' server, used by its address, as somebody's own would be."""
+    """A database of the tests' server, used by its address like an operator's own database."""
 
     def __init__(self, folder: Path, host: str) -> None:
         self.folder, self.host = folder, host
@@ -76,7 +76,7 @@ def external(tmp_path: Path) -> Iterator[External]:
         found.as_superuser(f"DROP ROLE {NAME}", "postgres")
 
 
-def test_it_runs_as_before_until_its_roles_are_set_up(external: External, tmp_path: Path) -> None:
+def test_external_database_works_before_and_after_setup_roles(external: External, tmp_path: Path) -> None:
     external.run("migrate", "--verbosity", "0")
     key = external.run("create_api_key", "ada", "--create").split()[-1]
     talk = tmp_path / "talk.jsonl"

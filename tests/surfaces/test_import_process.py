@@ -115,7 +115,7 @@ def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pyte
 
 def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_TIMEOUT_S = 0
-    row = queued(owner, many_messages(200_000))  # a small one may be done before anybody looks
+    row = queued(owner, many_messages(200_000))  # a small one may be done before the first check
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
@@ -243,7 +243,7 @@ def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User
 
 @contextmanager
 def inserts_held() -> Iterator[None]:
-    """Nobody stores a message before the end of the block: an import stays under way, however long the test takes."""
+    """Lock inserts of messages until the end of the block: an import stays under way, however long the test takes."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {Message._meta.db_table} IN SHARE MODE")
         yield

@@ -1,4 +1,4 @@
-"""Imports over HTTP: waited for or come back for, refused with reasons, nobody else's."""
+"""Imports over HTTP: waited for or come back for, refused with reasons, foreign ones not found."""
 
 import io
 import zipfile
@@ -60,7 +60,7 @@ def test_an_import_that_ends_in_time_is_answered_with_its_report(client: Client)
 
 
 @pytest.mark.parametrize("address", ["/api/v1/imports?wait=0", "/api/v1/imports"])
-def test_an_import_that_goes_on_is_come_back_for(client: Client, no_worker: None, address: str) -> None:
+def test_unfinished_import_gets_202_and_a_location(client: Client, no_worker: None, address: str) -> None:
     answer = client.post(
         address, {"file": SimpleUploadedFile("chat.jsonl", LINES), "wait": "" if "?" in address else "0"}
     )
@@ -98,7 +98,7 @@ def test_an_archive_that_expands_without_end_is_too_large(client: Client) -> Non
     ("failure", "status"),
     [("time", 413), ("memory", 413), ("interrupted", 503), ("internal", 503)],
 )
-def test_how_an_import_failed_is_told_by_the_status(
+def test_import_failure_determines_the_status(
     client: Client, owner: User, monkeypatch: pytest.MonkeyPatch, failure: str, status: int
 ) -> None:
     def fail(*_: Any, **__: Any) -> bool:
@@ -130,14 +130,14 @@ def test_a_body_that_is_no_form_is_explained(client: Client) -> None:
     assert answer.status_code == 422, answer.content
 
 
-def test_too_many_at_once_is_told(client: Client, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_unfinished_imports_get_429(client: Client, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convmemory.conversations.imports.MAX_UNFINISHED", 1)
     assert send(client, LINES, wait="0").status_code == 202
     answer = send(client, LINES, wait="0")
     assert (answer.status_code, "wait until some have" in answer.json()["detail"]) == (429, True)
 
 
-def test_an_import_of_somebody_else_is_as_none(client: Client) -> None:
+def test_foreign_import_answers_like_an_unknown_one(client: Client) -> None:
     number = send(program_of(make_user()), LINES, "secret.jsonl").json()["id"]
     foreign, none = (client.get(f"/api/v1/imports/{n}") for n in (number, number + 1_000))
     assert (foreign.status_code, none.status_code) == (404, 404)

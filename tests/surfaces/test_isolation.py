@@ -1,4 +1,4 @@
-"""Nobody ever gets another user's row: two to five users, random conversations, random questions, every surface.
+"""No user ever gets another user's row: two to five users, random conversations, random questions, every surface.
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
@@ -77,7 +77,7 @@ def town(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 
 
 class Tally:
-    """What was asked, what was answered with the caller's own text, and which arguments the tools were called with."""
+    """Counts of requests, of answers with the caller's own text, and of the tools' arguments."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
@@ -159,7 +159,7 @@ def ask_everything(town: Town, cases: int) -> None:
     assert all(now >= then for now, then in zip(rows(), before, strict=True)), "something was removed"
 
 
-def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:
+def test_no_surface_shows_or_removes_another_users_row(town: Town) -> None:
     ask_everything(town, CASES)
 
 
@@ -170,7 +170,7 @@ def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
 
 
-def test_nobody_ever_sees_another_users_row_where_owners_are_spread_over_groups(town: Town) -> None:
+def test_no_surface_shows_another_users_row_over_groups(town: Town) -> None:
     with spread_database():
         assert groups.layout().groups == tuple(range(1, GROUPS + 1))
         assert len(set(OwnerGroup.objects.values_list("number", flat=True))) == GROUPS
@@ -178,7 +178,7 @@ def test_nobody_ever_sees_another_users_row_where_owners_are_spread_over_groups(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_filters_and_without_policies_there_would_be_leaks() -> None:
+def test_rows_leak_without_filters_and_policies() -> None:
     """So the other test shows that the policies hold, not that there was nothing to hold."""
     owners = make_user(), make_user()
     for owner in owners:

@@ -71,13 +71,13 @@ def send(client: Client, method: str, path: str, body: Any = None, **values: Any
 # --- read only ------------------------------------------------------------------------------------
 
 
-def test_there_are_routes_to_walk_over() -> None:
+def test_list_of_routes_is_not_empty() -> None:
     assert len(routes()) > 30
     assert set(routes()) > READING | OPEN
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_read_only_key_writes_nowhere(reader: Client) -> None:
+def test_read_only_key_gets_403_on_every_writing_route(reader: Client) -> None:
     for method, path in routes():
         response = send(reader, method, address_of(path))
         if method in SAFE or (method, path) in READING:
@@ -112,7 +112,7 @@ def test_the_proxy_records_and_so_refuses_a_read_only_key(owner: User, settings:
     assert client.get("/v1/models").status_code == 502  # let through to the endpoint, which is not there
 
 
-def test_a_key_is_taken_to_write_where_nobody_says_that_it_reads(owner: User) -> None:
+def test_key_use_counts_as_writing_unless_declared_reading(owner: User) -> None:
     key = create_key(owner=owner, read_only=True)
     with pytest.raises(ReadOnlyKey):
         user_of_key(key)
@@ -122,7 +122,7 @@ def test_a_key_is_taken_to_write_where_nobody_says_that_it_reads(owner: User) ->
 # --- expiry ---------------------------------------------------------------------------------------
 
 
-def test_an_expired_key_is_no_key(owner: User, conversation: Conversation) -> None:
+def test_expired_key_gets_401(owner: User, conversation: Conversation) -> None:
     client = Client(headers={"Authorization": f"Bearer {create_key(owner=owner, days=30)}"})
     assert client.get(f"/api/v1/conversations/{conversation.pk}").status_code == 200
     ApiKey.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -168,7 +168,7 @@ def test_the_command_makes_keys_with_limits(owner: User) -> None:
     assert not User.objects.filter(username="eve").exists()
 
 
-# --- wrong keys beside a session ------------------------------------------------------------------
+# --- wrong keys with a session --------------------------------------------------------------------
 
 
 def wrong_headers(owner: User) -> Iterator[str]:
@@ -230,7 +230,7 @@ def test_a_new_password_ends_the_keys_if_asked(owner: User, asked: bool) -> None
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_an_administrator_ends_the_keys_of_somebody_if_asked(owner: User, asked: bool) -> None:
+def test_admin_password_change_revokes_keys_if_asked(owner: User, asked: bool) -> None:
     key = create_key(owner=owner)
     User.objects.create_superuser("root", password="x")
     admin = Client()

@@ -97,7 +97,7 @@ def test_a_client_of_2025_lists_and_calls_every_tool(session: Session, bread: Co
     assert session(lambda client: use_every_tool(client, bread.pk), mode="legacy") == YEAR_BEFORE
 
 
-def test_errors_are_answers_that_a_model_can_mend(session: Session, bread: Conversation) -> None:
+def test_mcp_errors_name_the_wrong_argument(session: Session, bread: Conversation) -> None:
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
 
     calls: list[tuple[str, dict[str, Any], str]] = [
@@ -122,7 +122,7 @@ def test_errors_are_answers_that_a_model_can_mend(session: Session, bread: Conve
     session(steps)
 
 
-def test_the_server_says_what_its_answers_are(session: Session) -> None:
+def test_mcp_instructions_mark_answers_as_data(session: Session) -> None:
     async def steps(client: Client) -> str | None:
         return client.instructions
 
@@ -145,7 +145,7 @@ def post(address: str, body: Any, **headers: str) -> httpx2.Response:
     "headers", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}, {"Authorization": "Bearer"}]
 )
 @pytest.mark.parametrize("version", [None, YEAR_BEFORE, TODAY, "1999-01-01"])
-def test_without_a_right_key_there_is_nothing(address: str, headers: dict[str, str], version: str | None) -> None:
+def test_mcp_without_a_valid_key_gets_401(address: str, headers: dict[str, str], version: str | None) -> None:
     chosen = {"Mcp-Protocol-Version": version} if version else {}
     response = post(address, LIST, **headers, **chosen)
     assert response.status_code == 401
@@ -162,7 +162,7 @@ def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> N
         over_http(address, "cvm_wrong", steps)
 
 
-def test_a_database_that_is_down_is_said(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_while_the_database_is_down_gets_503(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(authorization: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
@@ -172,7 +172,7 @@ def test_a_database_that_is_down_is_said(address: str, monkeypatch: pytest.Monke
     assert "try again" in response.json()["detail"]
 
 
-def test_the_session_cookie_is_no_key(address: str, owner: User) -> None:
+def test_mcp_does_not_accept_the_session_cookie(address: str, owner: User) -> None:
     from django.test import Client as Browser
 
     browser = Browser()
@@ -277,7 +277,7 @@ def test_malformed_lines_are_answered_and_nothing_but_the_protocol_is_written(ow
     assert [tool["name"] for tool in answers[3]["result"]["tools"]] == NAMES
 
 
-def test_an_unknown_user_is_said_on_standard_error() -> None:
+def test_mcp_command_reports_an_unknown_user_on_stderr() -> None:
     done = run_stdio("nobody")
     assert (done.returncode, done.stdout) == (1, "")
     assert "create_api_key nobody --create" in done.stderr

@@ -1,4 +1,4 @@
-"""The routes of memory and of whole turns: shapes, what they refuse, and nobody else's data."""
+"""The routes of memory and of whole turns: shapes, what they refuse, and the caller's own data only."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User
     assert (passage["start"], passage["end"], passage["similarity"]) == (0, len(PAIRS[0][1]), hit["similarity"])
 
 
-def test_recall_leaves_out_what_is_alive_and_what_filters_keep_out(api: Api, owner: User) -> None:
+def test_recall_omits_messages_in_context_and_filtered_ones(api: Api, owner: User) -> None:
     first, second = stored(owner), stored(owner)
     alive = list(first.messages.values_list("pk", flat=True))
     found = api.send("POST", "/memory/recall", {"query": "boil a soft egg", "alive_message_ids": alive}).json()
@@ -158,7 +158,7 @@ def test_bad_input_is_explained(api: Api, owner: User, path: str, body: Any) -> 
     assert not MessageEmbedding.objects.exists()
 
 
-def test_a_memory_that_is_switched_off_says_so(api: Api, settings: Any) -> None:
+def test_recall_while_memory_is_off_gets_403(api: Api, settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     assert "CONVERSATION_MEMORY_ENABLED" in problem_of(api.send("POST", "/memory/recall", {"query": "egg"}), 403)
 

@@ -57,7 +57,7 @@ def test_models_are_listed_with_what_a_switch_costs(shelf: Path) -> None:
     assert EmbeddingSpace.objects.count() == 1  # looking makes no space
 
 
-def test_a_person_reads_what_to_do_next(shelf: Path) -> None:
+def test_models_command_prints_the_next_step(shelf: Path) -> None:
     text = listed(str(shelf / "prompted"))
     assert "(in use)" in text
     assert "prompts: 'the cat: ' before questions" in text

@@ -1,4 +1,4 @@
-"""What page, API, command, tools and recall say where nothing answers; and that nothing is silenced which does."""
+"""Unanswered queries on page, API, command, tools and recall; answered queries are never silenced."""
 
 import json
 from io import StringIO
@@ -59,7 +59,7 @@ def test_the_page_says_that_nothing_answers_and_shows_the_nearest_when_asked(arc
     assert "seems to answer “" not in nearest
 
 
-def test_the_page_shows_what_answers(archive: User) -> None:
+def test_answered_query_shows_hits_with_bands(archive: User) -> None:
     text = page_of(archive, q=QUESTION)
     assert "seems to answer" not in text
     assert '<span class="band is-strong">strong</span>' in text.split('class="item hit"')[1]
@@ -79,12 +79,12 @@ def test_the_api_brings_the_nearest_and_says_that_they_do_not_answer(archive: Us
     assert max(hit["relevance"] for hit in nothing["results"]) < 0.1
 
 
-def test_an_empty_answer_answers_nothing(archive: User) -> None:
+def test_empty_result_counts_as_unanswered(archive: User) -> None:
     found = Api(archive).get("/search", query=NONSENSE, mode="full_text").json()
     assert (found["results"], found["answered"], found["notes"]) == ([], False, [])
 
 
-def test_without_a_bar_nothing_is_silenced(archive: User, settings: Any) -> None:
+def test_threshold_of_zero_silences_nothing(archive: User, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0
     assert 'class="item hit"' in page_of(archive, q=NONSENSE)
     assert Api(archive).get("/search", query=NONSENSE).json()["answered"] is True
@@ -119,7 +119,7 @@ def test_a_search_of_documents_alone_silences_nothing(archive: User) -> None:
     assert [hit["relevance"] for hit in found["results"]] == [None]
 
 
-def test_the_command_says_it(archive: User) -> None:
+def test_search_command_marks_unanswered_results(archive: User) -> None:
     out, said = StringIO(), StringIO()
     arguments = ["conversation_search", "--query", NONSENSE, "--user", archive.username]
     call_command(*arguments, stdout=out, stderr=said)
@@ -133,7 +133,7 @@ def test_the_command_says_it(archive: User) -> None:
 
 
 @pytest.mark.parametrize("tool", ["ConversationSearch", "search_chat_history"])
-def test_search_tools_say_it_before_what_is_nearest(archive: User, tool: str) -> None:
+def test_search_tools_note_unanswered_results(archive: User, tool: str) -> None:
     answer = run_tool(tool, {"query": NONSENSE}, archive)
     assert answer["note"] == ONLY_NEAREST
     assert answer["results"]
@@ -183,6 +183,6 @@ def test_the_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
     assert "**Take a serrated knife** with `teeth`" in sent
 
 
-def test_an_archive_of_nothing_is_silent_for_its_owner_alone(archive: User) -> None:
+def test_empty_archive_is_unanswered_for_its_owner_only(archive: User) -> None:
     assert Api(make_user()).get("/search", query=QUESTION).json()["answered"] is False
     assert Api(archive).get("/search", query=QUESTION).json()["answered"] is True

@@ -54,7 +54,7 @@ def test_metrics_are_off_unless_asked_for_and_closed_to_others(settings: Setting
         assert Client().get("/metrics", headers={"Authorization": header}).status_code == status
 
 
-def test_metrics_tell_what_was_done_and_nothing_that_was_said(settings: Settings) -> None:
+def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     settings.METRICS, settings.METRICS_TOKEN = True, "t"
     owner = make_user("zebrafinch")
     client = Client()

@@ -65,7 +65,7 @@ def add_one_of_each(owner: User, main: Conversation, number: int) -> None:
 
 
 def queries_of(client: Client, address: str) -> int:
-    """How many it takes, the second time: what is kept from request to request is known by then."""
+    """Return the number of queries of a second request, when caches are filled."""
     assert client.get(address).status_code == 200, address
     with CaptureQueriesContext(connection) as queries:
         client.get(address)

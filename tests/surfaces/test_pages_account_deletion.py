@@ -50,7 +50,7 @@ def test_a_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
     assert ada.conversations.count() == 1
 
 
-def test_who_has_no_password_types_the_name(client: Client, ada: User) -> None:
+def test_user_without_a_password_confirms_with_the_name(client: Client, ada: User) -> None:
     ada.set_unusable_password()
     ada.save()
     client.force_login(ada)
@@ -81,7 +81,7 @@ def test_an_erasure_whose_worker_died_is_taken_up_again(ada: User) -> None:
     assert finish_erasures() == {"enqueued": 1}
 
 
-def test_nobody_else_can_be_deleted(client: Client) -> None:
+def test_account_deletion_ignores_other_users(client: Client) -> None:
     bob = make_user("bob")
     client.post(f"{PAGE}?user=bob", {"confirmation": "correct horse", "user": bob.pk})
     assert list(User.objects.all()) == [bob]

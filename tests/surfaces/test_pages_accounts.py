@@ -135,7 +135,7 @@ def test_changing_the_password(owner: User, client_of_owner: Client) -> None:
     assert owner.check_password("battery staple")
 
 
-def test_a_database_that_is_down_is_said(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_while_the_database_is_down_gets_503(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OperationalError("connection refused")
 

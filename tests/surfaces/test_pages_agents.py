@@ -47,7 +47,7 @@ def test_the_page_opens_with_the_tools_defaults(browser: Client) -> None:
     assert 'href="/recall"' in browser.get("/").content.decode()
 
 
-def test_it_shows_the_groups_the_bar_and_the_text(browser: Client, archive: None) -> None:
+def test_recall_page_shows_groups_budget_bar_and_text(browser: Client, archive: None) -> None:
     text = page(browser, query="how do I feed a sourdough starter?", threshold="0.3")
     assert re.search(r"<strong>\d+</strong> of 2000 tokens used", text)
     assert text.count('class="segment') >= 2
@@ -60,7 +60,7 @@ def test_it_shows_the_groups_the_bar_and_the_text(browser: Client, archive: None
     assert "Bread &lt;b&gt;" in raw
 
 
-def test_it_says_what_was_left_out_and_why(browser: Client, archive: None) -> None:
+def test_recall_page_says_what_was_left_out_and_why(browser: Client, archive: None) -> None:
     query: dict[str, Any] = {"query": "how do I feed a sourdough starter?", "threshold": "0"}
     text = page(browser, **query, max_tokens="120")
     assert re.search(r"left out: needs \d+ tokens, \d+ were left", text)
@@ -82,7 +82,7 @@ def test_it_says_what_was_left_out_and_why(browser: Client, archive: None) -> No
         ({"query": "egg", "max_tokens": "many"}, "Enter a whole number"),
     ],
 )
-def test_bad_input_is_said_beside_the_form(browser: Client, query: dict[str, str], said: str) -> None:
+def test_recall_page_shows_input_errors(browser: Client, query: dict[str, str], said: str) -> None:
     assert said in page(browser, status=422, **query)
 
 
@@ -98,11 +98,11 @@ def test_a_server_without_memory_says_so(browser: Client, settings: Any) -> None
     assert "CONVERSATION_MEMORY_ENABLED=0" in page(browser, status=403, query="sourdough")
 
 
-def test_nothing_similar_is_said(browser: Client) -> None:
+def test_recall_page_without_matches_says_so(browser: Client) -> None:
     assert "Nothing in your conversations" in page(browser, query="sourdough starter")
 
 
-def test_others_recall_nothing_of_it(archive: None) -> None:
+def test_recall_page_shows_no_text_of_other_users(archive: None) -> None:
     stranger = Client()
     stranger.force_login(make_user())
     text = page(stranger, query="how do I feed a sourdough starter?", threshold="0")
@@ -120,7 +120,7 @@ def test_the_number_of_queries_does_not_grow_with_what_is_found(
 # --- connecting -----------------------------------------------------------------------------------
 
 
-def test_the_set_up_lines_name_this_server_and_user(browser: Client) -> None:
+def test_connect_page_names_this_server_and_user(browser: Client) -> None:
     text = unescape(browser.get("/settings/connect").content.decode())
     for name in ("Claude Code", "Codex", "Claude Desktop", "Cursor", "VS Code"):
         assert name in text
@@ -133,7 +133,7 @@ def test_the_set_up_lines_name_this_server_and_user(browser: Client) -> None:
     assert Client().get("/settings/connect").status_code == 302
 
 
-def test_the_set_up_lines_can_be_read_by_those_they_are_for() -> None:
+def test_client_config_snippets_parse() -> None:
     command = ["/opt/my venv/python", "/opt/manage.py", "mcp", "--user", 'a"da']
     lines = {setup.slug: setup.lines for setup in setups(address="http://127.0.0.1:8000/mcp", command=command)}
     codex = tomllib.loads(lines["codex"])["mcp_servers"]["convmemory"]

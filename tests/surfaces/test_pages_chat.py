@@ -24,7 +24,7 @@ def signed_in(user: User) -> Client:
     return client
 
 
-def test_nobody_else_sees_stops_or_sends(owner: User) -> None:
+def test_chat_pages_of_a_foreign_conversation_get_404(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("their question", "their answer")))
     reply = Reply.objects.create(owner=owner, conversation=conversation, context={"left_out": 3}, status="running")
     stranger = signed_in(make_user())
@@ -60,7 +60,7 @@ def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) ->
     assert client.get(f"/conversations/{other.pk}/replies/{reply.pk}").status_code == 404
 
 
-def test_who_is_signed_out_is_asked_to_sign_in(owner: User) -> None:
+def test_chat_without_a_session_leads_to_the_login(owner: User) -> None:
     conversation = make_conversation(owner)
     sent = Client().post(f"/conversations/{conversation.pk}/send", {"message": "Hi"})
     assert sent.headers["Location"] == f"/login?next=/conversations/{conversation.pk}"

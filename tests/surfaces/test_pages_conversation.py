@@ -1,4 +1,4 @@
-"""The conversation page: windows around a turn, partials, actions, and nobody else's conversations."""
+"""The conversation page: windows around a turn, partials, actions, and foreign conversations not found."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -170,7 +170,7 @@ def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Cal
 
 
 @pytest.mark.parametrize("turn", ["99", "5000000"])
-def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str], turn: str) -> None:
+def test_conversation_page_reports_a_missing_turn(owner: User, page: Callable[..., str], turn: str) -> None:
     conversation = long_conversation(owner, 2)
     text = page(f"/conversations/{conversation.pk}?turn={turn}")
     assert f"has no turn {int(turn) + 1}" in text
@@ -180,7 +180,7 @@ def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str
 @pytest.mark.parametrize(
     "query", ["turn=x", "turn=-1", "turn=99999999999", "before=²", "after=1.5", "m=x", "m=1&from=-1&to=2"]
 )
-def test_an_address_that_makes_no_sense_is_a_bad_request(owner: User, page: Callable[..., str], query: str) -> None:
+def test_conversation_page_refuses_invalid_numbers(owner: User, page: Callable[..., str], query: str) -> None:
     conversation = long_conversation(owner, 2)
     assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=422)
 
@@ -238,7 +238,7 @@ def test_parent_and_children_are_linked(owner: User, page: Callable[..., str]) -
     assert f'<a href="/conversations/{child.pk}"><bdi>The child</bdi></a>' in text
 
 
-def test_relatives_of_somebody_else_are_not_shown(owner: User, page: Callable[..., str]) -> None:
+def test_foreign_parents_and_children_are_not_shown(owner: User, page: Callable[..., str]) -> None:
     mine = make_conversation(owner, title="mine")
     foreign = make_conversation(make_user(), title="foreign secret")
     Conversation.objects.filter(pk=foreign.pk).update(parent=mine)
@@ -248,7 +248,7 @@ def test_relatives_of_somebody_else_are_not_shown(owner: User, page: Callable[..
     assert "foreign secret" not in page(f"/conversations/{mine.pk}")
 
 
-# --- nobody else's --------------------------------------------------------------------------------
+# --- other users ----------------------------------------------------------------------------------
 
 
 def test_foreign_and_unknown_conversations_are_the_same_page(owner: User, page: Callable[..., str]) -> None:
@@ -275,7 +275,7 @@ def test_foreign_conversations_cannot_be_changed(owner: User) -> None:
     assert (foreign.title, foreign.archived_at) == ("theirs", None)
 
 
-def test_nobody_gets_in_without_signing_in(owner: User) -> None:
+def test_pages_without_a_session_redirect_to_the_login(owner: User) -> None:
     conversation = long_conversation(owner, 1)
     paths = ["/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/settings/password",
              "/import", "/index/progress", "/search/filters", "/search/hits-in?q=question&conversation=1"]  # fmt: skip
@@ -315,7 +315,7 @@ def test_rename_archive_and_delete(owner: User) -> None:
     assert not Conversation.objects.filter(pk=conversation.pk).exists()
 
 
-def test_changes_need_a_post_with_the_form_s_token(owner: User) -> None:
+def test_changes_require_post_with_csrf_token(owner: User) -> None:
     conversation = long_conversation(owner, 1)
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
@@ -337,7 +337,7 @@ def test_dates_are_shown_and_missing_ones_left_out(owner: User, page: Callable[.
     assert "2 Mar 2026, 09:14" in text
 
 
-def test_what_is_loaded_later_of_the_turn_is_marked_as_well(owner: User, page: Callable[..., str]) -> None:
+def test_later_loaded_messages_of_the_turn_are_marked(owner: User, page: Callable[..., str]) -> None:
     work = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
     conversation = make_conversation(owner, work)
     text = page(f"/conversations/{conversation.pk}?turn=0")

@@ -50,7 +50,7 @@ def test_files_are_added_and_shown_with_their_state(browser: Client) -> None:
     assert failed.status == "uploaded"
 
 
-def test_what_is_refused_is_said_in_its_place(browser: Client, settings: Settings) -> None:
+def test_refused_upload_shows_its_reason_on_the_page(browser: Client, settings: Settings) -> None:
     settings.MAX_DOCUMENT_MB = 0
     answer = browser.post("/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())})
     assert (answer.status_code, b"MAX_DOCUMENT_MB" in answer.content) == (422, True)
@@ -105,7 +105,7 @@ def test_markdown_is_laid_out_in_the_viewer_and_in_the_preview(browser: Client, 
     assert "<strong>one</strong>" in page(browser, f"/documents/{document.pk}")
 
 
-def test_what_is_no_markdown_stays_text(browser: Client, owner: User) -> None:
+def test_other_formats_than_markdown_are_shown_as_text(browser: Client, owner: User) -> None:
     for name in ("notes.txt", "notes.rst", "notes.py"):
         document = read(upload(owner, f"x = 1  # **{name}**", name))
         assert f"# **{name}**</div>" in page(browser, f"/documents/{document.pk}")
@@ -154,7 +154,7 @@ def test_a_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
     assert b"".join(answer.streaming_content) == b"<script>alert(1)</script>"  # type: ignore[attr-defined]
 
 
-def test_deleting_asks_first(browser: Client, owner: User) -> None:
+def test_deleting_a_document_asks_for_confirmation(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
     assert "Delete this document?" in page(browser, f"/documents/{document.pk}/delete")
     assert Document.objects.exists()

@@ -1,4 +1,4 @@
-"""The home page: where to go on, the year, projects and health; and what somebody new sees."""
+"""The home page: recent conversations, the year, projects and health; and the first page of a new user."""
 
 from datetime import date
 
@@ -27,7 +27,7 @@ def client(owner: User) -> Client:
     return client
 
 
-def test_somebody_new_sees_a_drop_zone_and_where_to_get_files(owner: User, client: Client) -> None:
+def test_new_user_sees_a_drop_zone_and_sources_of_files(owner: User, client: Client) -> None:
     make_conversation(make_user(), exchange(("q", "a")), title="secret")
     page = client.get("/").content.decode()
     assert "data-drop-form" in page

@@ -73,7 +73,7 @@ def test_several_files_and_archives_are_each_reported(client: Client) -> None:
     assert Conversation.objects.count() == 3
 
 
-def test_what_is_no_transcript_is_said_and_the_rest_goes_on(client: Client) -> None:
+def test_unreadable_files_are_reported_and_the_others_imported(client: Client) -> None:
     text = upload(
         client, SimpleUploadedFile("broken.zip", b"PK\x03\x04 not a zip"), SimpleUploadedFile("good.jsonl", LINES),
         SimpleUploadedFile("picture.png", b"\x89PNG\r\n\x1a\n"), SimpleUploadedFile("empty.jsonl", b""),
@@ -84,7 +84,7 @@ def test_what_is_no_transcript_is_said_and_the_rest_goes_on(client: Client) -> N
     assert Conversation.objects.count() == 1
 
 
-def test_a_refused_file_of_an_archive_is_no_green_one(client: Client) -> None:
+def test_refused_file_of_an_archive_has_no_success_mark(client: Client) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("good.jsonl", LINES)
@@ -101,7 +101,7 @@ def test_a_refused_file_of_an_archive_is_no_green_one(client: Client) -> None:
     assert [file["path"] for file in report["files"] if file["refused"]] == ["all.zip", "odd.json"]
 
 
-def test_no_file_and_too_large_a_file_are_said(client: Client, settings: Any) -> None:
+def test_missing_and_oversized_files_are_refused(client: Client, settings: Any) -> None:
     assert "No file was chosen" in upload(client, status=422)
     settings.MAX_UPLOAD_MB = 0
     assert "MAX_UPLOAD_MB" in upload(client, SimpleUploadedFile("a.jsonl", LINES), status=422)
@@ -139,7 +139,7 @@ def test_an_import_that_waits_says_so_and_asks_again(
     assert 'hx-get="/import/' not in whole
 
 
-def test_an_import_of_somebody_else_is_not_found(client: Client) -> None:
+def test_foreign_import_gets_404(client: Client) -> None:
     foreign = Client()
     foreign.force_login(make_user())
     upload(foreign, SimpleUploadedFile("secret.jsonl", LINES))

@@ -41,7 +41,7 @@ def test_the_browser_names_the_language(client: Client) -> None:
     assert '<html lang="he" dir="rtl"' in text_of(client, "/library", HTTP_ACCEPT_LANGUAGE="he-IL")
 
 
-def test_a_language_that_there_is_not_is_english(client: Client) -> None:
+def test_unknown_language_falls_back_to_english(client: Client) -> None:
     assert "<h1>Library</h1>" in text_of(client, "/library", HTTP_ACCEPT_LANGUAGE="tlh, xx;q=0.5")
     client.cookies["language"] = "../../etc"
     assert "<h1>Library</h1>" in text_of(client, "/library")
@@ -69,12 +69,12 @@ def test_dates_and_counts_follow_the_language(client: Client, owner: User) -> No
     )
 
 
-def test_scripts_get_their_words(client: Client) -> None:
+def test_pages_contain_translated_words_for_scripts(client: Client) -> None:
     assert "Link kopiert" in text_of(client, "/library", **GERMAN)
     assert 'id="words"' not in text_of(client, "/library")
 
 
-def test_what_a_search_says_is_said_in_the_language_of_the_page(client: Client, owner: User) -> None:
+def test_search_notes_follow_the_language_of_the_page(client: Client, owner: User) -> None:
     bread = make_conversation(owner, exchange(("does zebrawood warp?", "It does.")), title="Wood")
     index_conversation(conversation_id=bread.pk)
     address = '/search?q="warp zebrawood"'

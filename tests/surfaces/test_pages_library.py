@@ -93,7 +93,7 @@ def test_deleting_many_asks_first(owner: User, client: Client) -> None:
 
 
 @pytest.mark.parametrize("values", [{"action": "explode"}, {"action": "archive", "chosen": "1 OR 1"}])
-def test_what_makes_no_sense_is_refused(owner: User, client: Client, values: dict[str, str]) -> None:
+def test_invalid_bulk_changes_are_refused(owner: User, client: Client, values: dict[str, str]) -> None:
     number = make_conversation(owner).pk
     assert client.post("/library/change", {"chosen": number} | values).status_code == 422
 
@@ -113,7 +113,7 @@ def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
     assert client.post("/library/change", values | {"chosen": foreign.pk}).status_code == 404
 
 
-def test_nothing_of_another_is_listed_or_changed(owner: User, client: Client) -> None:
+def test_library_neither_lists_nor_changes_foreign_conversations(owner: User, client: Client) -> None:
     other = make_user()
     foreign = make_conversation(other, title="secret", agent="secret-agent", project="/secret")
     curating.add_tag(owner=other, conversation_ids=[foreign.pk], name="secret tag")
@@ -129,7 +129,7 @@ def test_nothing_of_another_is_listed_or_changed(owner: User, client: Client) ->
     assert list(Tag.objects.values_list("name", flat=True)) == ["secret tag"]
 
 
-def test_a_star_answers_itself_or_leads_back(owner: User, client: Client) -> None:
+def test_starring_answers_a_partial_or_redirects_back(owner: User, client: Client) -> None:
     number = make_conversation(owner).pk
     part = client.post(f"/conversations/{number}/star", {"starred": "1"}, headers=HTMX).content.decode()
     assert 'aria-pressed="true"' in part

@@ -1,4 +1,4 @@
-"""What the conversation page offers a reader: runs of steps, what is shown, the outline, texts and pictures."""
+"""Reading on the conversation page: runs of steps, the display switch, the outline, texts and pictures."""
 
 import base64
 import json
@@ -141,7 +141,7 @@ def test_a_picture_is_shown_from_the_raw_source(owner: User, page: Page) -> None
     assert stranger.get(address).status_code == 404
 
 
-def test_only_pictures_are_given_out(owner: User, page: Page) -> None:
+def test_only_real_images_are_served_as_pictures(owner: User, page: Page) -> None:
     for data, media_type in ((b"<script>alert(1)</script>", "image/png"), (b"<svg/>", "image/svg+xml")):
         conversation = with_picture(owner, data, media_type)
         page(f"/conversations/{conversation.pk}/messages/0/parts/1/picture", status=404)

@@ -34,7 +34,7 @@ TYPING = {"HX-Request": "true", "HX-Target": "results", "X-Search-Step": "goes-o
 
 
 class Pages:
-    """What one user sees."""
+    """The pages as one user gets them."""
 
     def __init__(self, user: User) -> None:
         self.client = Client()
@@ -165,7 +165,7 @@ def test_before_anything_is_imported_the_page_says_how(pages: Pages) -> None:
         assert "/api/v1/imports" in text
 
 
-def test_no_hits_say_what_to_try(owner: User, pages: Pages) -> None:
+def test_empty_results_suggest_searching_without_filters(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "zyxwvut", "mode": "full_text", "agent": "nobody"})
     assert "Nothing found for “zyxwvut”" in text
@@ -177,7 +177,7 @@ def test_no_hits_say_that_turns_wait_for_their_index(owner: User, pages: Pages) 
     assert "1 turn waits to be indexed" in pages.get("/search", {"q": "zyxwvut"})
 
 
-def test_one_character_asks_for_more(pages: Pages) -> None:
+def test_query_of_one_character_asks_for_two(pages: Pages) -> None:
     assert "at least 2 characters" in pages.get("/search", {"q": "x"})
 
 
@@ -195,7 +195,7 @@ def test_one_character_asks_for_more(pages: Pages) -> None:
         ({"after": "0001-01-01", "before": "x"}, "is not a date"),
     ],
 )
-def test_what_cannot_be_searched_for_is_said_in_place(
+def test_invalid_search_parameters_are_explained_on_the_page(
     owner: User, pages: Pages, query: dict[str, str], message: str
 ) -> None:
     indexed(owner, PERU)
@@ -204,7 +204,7 @@ def test_what_cannot_be_searched_for_is_said_in_place(
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "' OR 1=1 --", "& | ! :*", "🦜🦜", "%s %(q)s"])
-def test_any_query_is_only_a_query(owner: User, pages: Pages, text: str) -> None:
+def test_hostile_query_is_escaped(owner: User, pages: Pages, text: str) -> None:
     indexed(owner, PERU)
     assert "<script>alert" not in pages.get("/search", {"q": text})
 
@@ -381,7 +381,7 @@ def test_choices_are_loaded_alone_when_the_filters_are_opened(owner: User, pages
 
 
 def steps(text: str) -> dict[str, str]:
-    """Where the links lead, by name."""
+    """Return the addresses of the links by name."""
     return {link["name"]: unescape(link["to"]) for link in STEP.finditer(text)}
 
 
@@ -411,17 +411,17 @@ def test_hits_in_a_conversation_are_counted_and_linked_in_reading_order(owner: U
 @pytest.mark.parametrize(
     "query", [{"q": "Peru"}, {"q": "x"}, {"q": ""}, {"q": "Peru", "mode": "magic"}, {"q": "Peru", "after": "yesterday"}]
 )
-def test_where_there_are_no_hits_nothing_is_put_in(owner: User, pages: Pages, query: dict[str, str]) -> None:
+def test_hits_in_without_hits_answers_204(owner: User, pages: Pages, query: dict[str, str]) -> None:
     mine = indexed(owner, BREAD)
     foreign = indexed(make_user(), PERU)
     for number in (mine.pk if "mode" in query else foreign.pk, 10**30, "x"):
         assert pages.get("/search/hits-in", {**query, "conversation": number, "turn": "x"}, status=204) == ""
 
 
-# --- nobody else's, and what it costs --------------------------------------------------------------
+# --- other users, and the number of queries ----------------------------------------------------
 
 
-def test_nobody_sees_another_s_conversations(owner: User, pages: Pages) -> None:
+def test_search_page_shows_no_foreign_conversations(owner: User, pages: Pages) -> None:
     indexed(owner, PERU, title="mine")
     stranger = make_user()
     indexed(
@@ -467,7 +467,7 @@ def test_the_list_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> 
         with CaptureQueriesContext(connection) as context:
             pages.get("/")
         counts.append(len(context))
-    assert counts[0] == counts[1] <= 14  # the list, and what the home page shows beside it
+    assert counts[0] == counts[1] <= 14  # the list, and the rest of the home page
 
 
 # --- progress -------------------------------------------------------------------------------------
@@ -485,7 +485,7 @@ def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages:
     assert 'id="progress" hidden' in silent
 
 
-def test_coming_back_to_the_list_gets_the_welcome_alone(owner: User, pages: Pages) -> None:
+def test_htmx_request_for_main_gets_only_the_welcome(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "Peru"}, headers={"HX-Request": "true", "HX-Target": "main"})
     assert "<title>convmemory</title>" in text
@@ -586,7 +586,7 @@ def test_the_chip_stands_in_the_place_of_the_note(pages: Pages, owner: User) -> 
     assert "Read “latest”" not in html
 
 
-def test_a_query_without_time_shows_neither(pages: Pages, owner: User) -> None:
+def test_query_without_time_expression_shows_no_time_notice(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     assert "read-time" not in pages.get("/search", {"q": "bread"})
     assert "read-time" not in pages.get("/search", {"q": "bread", "when": "any"})

@@ -45,7 +45,7 @@ def text(client: Client, path: str, **values: object) -> str:
     return str(response.content.decode())
 
 
-def test_the_settings_lead_to_each_other(client: Client) -> None:
+def test_settings_pages_share_a_navigation(client: Client) -> None:
     for path in ("account", "appearance", "connect", "keys", "data"):
         page = text(client, f"/settings/{path}")
         assert page.count('class="settings-nav"') == 1
@@ -66,7 +66,7 @@ def test_appearance_is_kept_in_cookies_and_taken_back(client: Client) -> None:
     assert "data-theme" not in text(client, "/settings/appearance")
 
 
-def test_what_nobody_offered_is_no_appearance(client: Client) -> None:
+def test_unknown_appearance_is_refused(client: Client) -> None:
     assert client.post("/settings/appearance", {"theme": "pink"}).status_code == 422
     client.cookies["theme"] = '"><script>'
     assert "<script>" not in text(client, "/settings/appearance").replace("<script src", "")
@@ -126,7 +126,7 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
     assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "gone"}, "written twice"
 
 
-def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: Client) -> None:
+def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, client: Client) -> None:
     places = []
     for _ in range(3):
         row = own_archives.request_archive(owner=owner)

@@ -1,4 +1,4 @@
-"""The summary pages: ask, watch, read, make anew, delete; with and without htmx; and nobody else's."""
+"""The summary pages: request, watch, read, regenerate, delete; with and without htmx; foreign ones not found."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ def test_without_turns_everything_is_summarised(client: Client, conversation: Co
         ({"method": "model"}, "set CHAT_MODEL"),
     ],
 )
-def test_what_is_wrong_is_said_in_its_place(
+def test_invalid_summary_range_is_explained_on_the_page(
     client: Client, conversation: Conversation, given: dict[str, str], said: str
 ) -> None:
     text = text_of(client.post(f"/conversations/{conversation.pk}/summaries", given), 422)
@@ -96,7 +96,7 @@ def test_an_endpoint_can_be_chosen_or_not(client: Client, conversation: Conversa
     assert ConversationSummary.objects.get().method == "extractive"
 
 
-def test_a_failure_is_shown_and_made_anew_in_place(client: Client, conversation: Conversation) -> None:
+def test_failed_summary_is_shown_and_regenerated_in_place(client: Client, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     client.post(path)
     row = ConversationSummary.objects.get()
@@ -112,7 +112,7 @@ def test_a_failure_is_shown_and_made_anew_in_place(client: Client, conversation:
     assert not ConversationSummary.objects.exists()
 
 
-def test_what_a_model_wrote_is_rendered_safely(client: Client, conversation: Conversation) -> None:
+def test_summary_by_a_model_is_sanitised(client: Client, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     client.post(path)
     ConversationSummary.objects.update(
@@ -125,7 +125,7 @@ def test_what_a_model_wrote_is_rendered_safely(client: Client, conversation: Con
     assert "<img" not in text
 
 
-def test_nobody_sees_another_s(client: Client, conversation: Conversation) -> None:
+def test_foreign_summaries_get_404(client: Client, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     client.post(path)
     number = ConversationSummary.objects.get().pk

@@ -94,7 +94,7 @@ def test_a_conversation_is_recorded_and_continued(client: openai.OpenAI, endpoin
     assert Conversation.objects.count() == 1
 
 
-def test_bytes_go_through_as_they_are(site: str, owner: User, endpoint: ChatServer) -> None:
+def test_proxy_forwards_bytes_unchanged(site: str, owner: User, endpoint: ChatServer) -> None:
     body = b'{ "model":"m",  "messages": [{"role":"user","content":"h\\u00e9"}], "stream": true, "made_up": [1, 2.50] }'
     odd = b'data: {"choices":[{"delta":{"content":"x"}}],   "extra": "\xc3\xa9"}\n\n: comment\n\n'
     endpoint.scripts.append(Script((Raw(odd),)))
@@ -136,7 +136,9 @@ def test_an_edited_history_is_another_conversation(client: openai.OpenAI, endpoi
     assert texts(recorded(3)) == [HELLO["content"], "Lima!"]
 
 
-def test_nobody_continues_anothers_conversation(client: openai.OpenAI, site: str, endpoint: ChatServer) -> None:
+def test_same_history_of_another_user_starts_a_new_conversation(
+    client: openai.OpenAI, site: str, endpoint: ChatServer
+) -> None:
     endpoint.scripts.extend([says("Lima."), says("Santiago.")])
     stream(client, HELLO)
     first = recorded()
@@ -298,7 +300,7 @@ def test_a_reply_whose_client_leaves_is_marked_as_interrupted(site: str, owner: 
     release.set()
 
 
-def test_the_mark_stands_at_the_turn_that_broke_off(
+def test_interrupted_mark_is_shown_at_its_turn(
     client: openai.OpenAI, site: str, endpoint: ChatServer, owner: User
 ) -> None:
     more = {"role": "user", "content": "And of Chile?"}
@@ -357,9 +359,7 @@ def test_a_client_that_leaves_once_it_has_the_whole_reply_marks_nothing(
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'{"messages": [{"role": "wizard", "content": "x"}]}'])
-def test_what_cannot_be_recorded_is_forwarded_all_the_same(
-    site: str, owner: User, endpoint: ChatServer, body: bytes
-) -> None:
+def test_unrecordable_request_is_forwarded(site: str, owner: User, endpoint: ChatServer, body: bytes) -> None:
     endpoint.scripts.append(says("Whatever."))
     headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
     with httpx2.Client(timeout=ANSWER_S, trust_env=False) as http:
@@ -372,9 +372,7 @@ def test_models_are_passed_on(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["test-model"]
 
 
-def test_a_wrong_key_a_missing_endpoint_and_a_silent_one_are_told_in_openais_shape(
-    client: openai.OpenAI, settings: Settings
-) -> None:
+def test_proxy_errors_have_openais_shape(client: openai.OpenAI, settings: Settings) -> None:
     with pytest.raises(openai.AuthenticationError, match="API keys"):
         ask(client.with_options(api_key="wrong"), HELLO)
     settings.CHAT_BASE_URL = "http://127.0.0.1:9/v1"

@@ -40,7 +40,7 @@ def client(home: Path, address: str, key: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
 
 
-def test_killed_in_the_middle_of_a_thousand_files_it_sends_only_the_rest(owner: User, tmp_path: Path) -> None:
+def test_push_killed_midway_resumes_without_resending(owner: User, tmp_path: Path) -> None:
     for number in range(FILES):
         name = f"{number:08}-0000-4000-8000-000000000000.jsonl"
         write_lines(tmp_path / ".claude/projects/-p" / name, [user_line(f"u{number}", f"question {number}")])

@@ -52,7 +52,7 @@ def use_up(owner: User, settings: Settings) -> None:
 
 
 def settled(owner: User, tokens: range, requests: int) -> bool:
-    """Whether what was used comes to be in this range: exchanges are counted after they were passed on."""
+    """Wait until the use is in this range: exchanges are counted after they were passed on."""
     for _ in range(500):
         found = used(owner)
         if found[0] in tokens and found[1] == requests:
@@ -151,7 +151,7 @@ def test_the_proxy_estimates_and_refunds(client: openai.OpenAI, owner: User, end
     assert settled(owner, range(before, before + 1), 2)
 
 
-def test_the_pages_say_it(ada: Talker, owner: User, settings: Settings) -> None:
+def test_account_page_shows_use_and_chat_over_quota_gets_429(ada: Talker, owner: User, settings: Settings) -> None:
     browser = Client()
     browser.force_login(owner)
     cookie = {"convmemory_session": browser.cookies["convmemory_session"].value}
@@ -174,7 +174,7 @@ def test_the_pages_say_it(ada: Talker, owner: User, settings: Settings) -> None:
     assert not Conversation.objects.exists()
 
 
-def test_the_page_of_summaries_says_it(ada: Talker, owner: User, settings: Settings) -> None:
+def test_summary_over_quota_gets_429(ada: Talker, owner: User, settings: Settings) -> None:
     number = ada.new_conversation()
     ada.post(f"/conversations/{number}/messages", messages=[HELLO, {"role": "assistant", "content": "Lima."}])
     use_up(owner, settings)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Person:
-    """Somebody with a conversation, who asks the processes by turns."""
+    """A user with a conversation, who asks the processes by turns."""
 
     def __init__(self, user: User) -> None:
         self.chat = make_conversation(user, exchange(("where is the zebrafish lab?", "In Lima.")), title="old")

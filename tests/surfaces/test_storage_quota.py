@@ -64,7 +64,7 @@ def imported(owner: User) -> Import:
 
 
 def agrees(owner: User) -> bool:
-    """Whether the owner's sum is that of the rows."""
+    """Return whether the owner's sum is that of the rows."""
     return reconcile_storage() == 0 and stored(owner) > 0
 
 

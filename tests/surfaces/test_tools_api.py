@@ -71,7 +71,7 @@ def test_bad_calls_are_explained(client: Client, name: str, body: Any, status: i
     assert said in answer.json()["detail"]
 
 
-def test_what_search_chat_history_cannot_take_is_said_in_its_own_shape(client: Client) -> None:
+def test_search_chat_history_reports_bad_arguments_in_its_own_shape(client: Client) -> None:
     answer = call(client, "search_chat_history", {"query": "egg", "limit": 10_000})
     assert answer.status_code == 200
     body = answer.json()
@@ -85,7 +85,7 @@ def test_without_memory_its_tool_is_not_offered(client: Client, settings: Any) -
     assert call(client, "conversation_recall", {"query": "egg"}).status_code == 404
 
 
-def test_a_conversation_of_somebody_else_is_an_unknown_one(client: Client) -> None:
+def test_foreign_conversation_answers_like_an_unknown_one(client: Client) -> None:
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
     answers = [call(client, "read_conversation", {"conversation_id": number}) for number in (foreign, foreign + 1000)]
     assert [answer.status_code for answer in answers] == [404, 404]
@@ -93,6 +93,6 @@ def test_a_conversation_of_somebody_else_is_an_unknown_one(client: Client) -> No
     assert details[0].replace(str(foreign), "N") == details[1].replace(str(foreign + 1000), "N")
 
 
-def test_without_a_key_there_is_no_list(db: None) -> None:
+def test_tools_without_a_key_get_401(db: None) -> None:
     assert Client().get("/api/v1/tools").status_code == 401
     assert call(Client(), "list_conversations", {}).status_code == 401

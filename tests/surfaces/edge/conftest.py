@@ -1,4 +1,4 @@
-"""What several tests of the edge need."""
+"""Fixtures of several tests of the edge."""
 
 import pytest
 

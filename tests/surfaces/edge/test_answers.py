@@ -61,7 +61,7 @@ def assert_private(answer: Any) -> None:
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"], where
 
 
-def test_on_every_answer(http: httpx2.Client) -> None:
+def test_every_api_answer_has_private_headers(http: httpx2.Client) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("bread?", "Yes.")))
     statuses = set()
@@ -74,7 +74,7 @@ def test_on_every_answer(http: httpx2.Client) -> None:
     assert {200, 400, 401, 404, 405, 422} <= statuses
 
 
-def test_on_an_answer_that_failed() -> None:
+def test_failed_answer_has_private_headers() -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("a bug")
 
@@ -109,5 +109,5 @@ def test_full_disk_while_a_form_is_read_is_507(
         assert "disk is full" in answer.text
 
 
-def test_pages_keep_their_own(http: httpx2.Client) -> None:
+def test_static_files_may_be_cached(http: httpx2.Client) -> None:
     assert "no-store" not in http.get("/static/css/tokens.css").headers.get("cache-control", "")

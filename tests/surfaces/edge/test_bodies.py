@@ -1,4 +1,4 @@
-"""Bodies over real HTTP: how large they may be for whom, and that what is too large is never stored."""
+"""Request bodies over real HTTP: size limits by caller, and that an oversized body is never stored."""
 
 import json
 import tempfile
@@ -86,7 +86,7 @@ POSTS = pytest.mark.parametrize("post", [post_declared, post_chunked])
 
 @POSTS
 @pytest.mark.parametrize("path", PROGRAM_PATHS)
-def test_strangers_send_programs_a_megabyte(address: str, stored: list[int], post: Any, path: str) -> None:
+def test_anonymous_api_body_over_the_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
     answer = post(address, path, 20 * MB)
     assert answer.status == 413
     assert answer.headers["content-type"] == "application/problem+json"
@@ -102,7 +102,7 @@ def test_strangers_send_programs_a_megabyte(address: str, stored: list[int], pos
 
 @POSTS
 @pytest.mark.parametrize("path", PAGE_PATHS)
-def test_strangers_send_pages_a_megabyte(address: str, stored: list[int], post: Any, path: str) -> None:
+def test_anonymous_page_body_over_the_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
     answer = post(address, path, 20 * MB)
     assert answer.status == 413
     assert "text/html" in answer.headers["content-type"]
@@ -122,18 +122,18 @@ def test_mcp_reads_no_body_of_strangers(address: str) -> None:
         assert answer.sent < 12 * MB
 
 
-def test_the_proxy_says_it_where_its_clients_look(address: str) -> None:
+def test_proxy_reports_the_limit_in_openai_error_shape(address: str) -> None:
     answer = post_chunked(address, "/v1/chat/completions", 2 * MB)
     assert "MAX_ANONYMOUS_REQUEST_KB" in json.loads(answer.body)["error"]["message"]
 
 
-def test_a_declared_length_alone_is_enough(address: str, stored: list[int]) -> None:
+def test_declared_length_over_the_limit_is_refused_unread(address: str, stored: list[int]) -> None:
     answer = talk(address, head("/login", f"Content-Length: {600 * MB}"))
     assert answer.status == 413
     assert stored == []
 
 
-def test_whoever_waits_for_leave_to_send_sends_nothing(address: str) -> None:
+def test_oversized_expect_100_continue_request_gets_413(address: str) -> None:
     answer = talk(address, head("/login", f"Content-Length: {2 * MB}", "Expect: 100-continue"))
     assert answer.status == 413
 
@@ -141,7 +141,7 @@ def test_whoever_waits_for_leave_to_send_sends_nothing(address: str) -> None:
 @pytest.mark.parametrize(
     "lie", ["Content-Length: 9999999999999999999999", "Content-Length: -1", "Content-Length: x", "Content-Length: 5, 6"]
 )
-def test_lengths_that_are_none_store_nothing(address: str, stored: list[int], lie: str) -> None:
+def test_invalid_content_length_is_refused_unread(address: str, stored: list[int], lie: str) -> None:
     answer = talk(address, head("/login", lie), [b"x" * KB])
     assert answer.status in (400, 413)
     assert stored == []
@@ -169,7 +169,7 @@ def test_a_key_sends_up_to_the_limit_of_requests(
 
 
 @POSTS
-def test_a_read_only_key_is_no_stranger(address: str, settings: Settings, user: User, post: Any) -> None:
+def test_read_only_key_gets_the_limit_of_users(address: str, settings: Settings, user: User, post: Any) -> None:
     settings.MAX_REQUEST_MB = 3
     header = f"Authorization: Bearer {create_key(owner=user, read_only=True)}"
     assert "3 MB (MAX_REQUEST_MB)" in post(address, "/api/v1/memory/recall", 20 * MB, header).body
@@ -193,20 +193,20 @@ def test_a_session_sends_up_to_the_limit_of_requests(
     "header",
     ["Authorization: Bearer cvm_wrong", "Cookie: convmemory_session=wrong", "Authorization: Bearer", "Cookie: =;;\xff"],
 )
-def test_wrong_credentials_are_none(address: str, stored: list[int], header: str) -> None:
+def test_wrong_credentials_get_the_anonymous_limit(address: str, stored: list[int], header: str) -> None:
     answer = post_chunked(address, "/api/v1/imports", 20 * MB, header)
     assert answer.status == 413
     assert "MAX_ANONYMOUS_REQUEST_KB" in answer.body
     assert sum(stored) <= MB
 
 
-def test_a_wrong_key_does_not_count_as_the_session_beside_it(address: str, cookie_header: str) -> None:
+def test_wrong_key_with_a_session_gets_the_anonymous_limit(address: str, cookie_header: str) -> None:
     answer = post_chunked(address, "/api/v1/imports", 2 * MB, cookie_header, "Authorization: Bearer cvm_wrong")
     assert "MAX_ANONYMOUS_REQUEST_KB" in answer.body
 
 
 @POSTS
-def test_uploads_have_their_own_limit(
+def test_uploads_are_limited_by_max_upload_mb(
     address: str, settings: Settings, key_header: str, cookie_header: str, post: Any
 ) -> None:
     settings.MAX_REQUEST_MB, settings.MAX_UPLOAD_MB = 1, 4
@@ -226,7 +226,7 @@ def test_only_a_post_to_the_import_route_is_an_upload(address: str, settings: Se
         assert "1 MB (MAX_REQUEST_MB)" in answer.body
 
 
-def test_small_bodies_ask_nobody_who_sends_them(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_not_looked_up_for_small_bodies(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(senders, "user_of_key", lambda key, *, writes: asked.append(key))
     answer = post_chunked(address, "/api/v1/conversations", 512 * KB, key_header, "Connection: close")
@@ -236,7 +236,9 @@ def test_small_bodies_ask_nobody_who_sends_them(address: str, key_header: str, m
     assert len(asked) == 1
 
 
-def test_a_silent_database_is_said(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_during_a_body_gets_503(
+    address: str, key_header: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(key: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
@@ -252,7 +254,7 @@ def test_a_silent_database_is_said(address: str, key_header: str, monkeypatch: p
 
 @pytest.mark.usefixtures("heads_may_begin_late")
 @pytest.mark.parametrize("path", ["/api/v1/conversations", "/v1/chat/completions", "/login"])
-def test_a_body_that_stops_is_given_up(address: str, settings: Settings, path: str) -> None:
+def test_stalled_body_gets_408(address: str, settings: Settings, path: str) -> None:
     settings.REQUEST_IDLE_S = 0.2
     answer = talk(address, head(path, "Content-Length: 1000"), [b"x"])
     assert answer.status == 408

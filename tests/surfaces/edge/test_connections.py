@@ -49,7 +49,7 @@ def test_a_connection_without_a_request_is_closed(address: str, soon: None) -> N
         assert read_to_end(silent) == b""
 
 
-def test_half_a_head_is_given_up(address: str, soon_after_a_byte: None) -> None:
+def test_unfinished_request_head_gets_408(address: str, soon_after_a_byte: None) -> None:
     with connect(address) as slow:
         slow.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
         assert read_to_end(slow).startswith(b"HTTP/1.1 408 ")
@@ -69,7 +69,7 @@ def test_a_second_head_has_as_much_time_as_the_first(address: str, soon_after_a_
         assert b"HTTP/1.1 408 " in read_to_end(slow)
 
 
-def test_an_endless_head_is_cut(address: str) -> None:
+def test_endless_request_head_gets_431(address: str) -> None:
     lines = (b"X-%d: %s\r\n" % (number, b"x" * 4000) for number in range(10_000))
     answer = talk(address, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n", lines)
     assert answer.status == 431
@@ -110,7 +110,7 @@ def test_an_answer_that_streams_slowly_is_not_cut(soon_after_a_byte: None) -> No
         assert b"end" in read_to_end(client)
 
 
-def test_an_answer_that_nobody_reads_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_S", 0.2)
     ended: list[Any] = []
 

@@ -34,7 +34,7 @@ def deploy_check(**variables: str) -> str:
     return run.stdout + run.stderr
 
 
-def test_the_check_sees_what_https_only_sets() -> None:
+def test_deploy_check_has_no_issues_with_https_only() -> None:
     plain, https = deploy_check(HTTPS_ONLY="0"), deploy_check(HTTPS_ONLY="1", FORWARDED_ALLOW_IPS="127.0.0.1")
     assert all(name in plain for name in SEEN)
     assert "no issues" in https, https
@@ -67,7 +67,7 @@ def test_probes_are_not_redirected(https_only: None, path: str) -> None:
     assert Client().get(path).status_code == 200
 
 
-def test_nothing_is_redirected_without_https_only() -> None:
+def test_plain_http_without_https_only_is_not_redirected() -> None:
     answer = Client().get("/login")
     assert answer.status_code == 200
     assert "Strict-Transport-Security" not in answer.headers

@@ -81,7 +81,7 @@ def test_every_parameter_of_the_api_refuses_nul(program: Client, conversation: C
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools/a%00b", "/conversations/%00", "/a%00", "/static/%00", "/admin/%00/"])
-def test_in_the_path(program: Client, path: str) -> None:
+def test_nul_in_the_path_is_refused(program: Client, path: str) -> None:
     assert "NUL" in refused(program.get(path))
     refused(program.post(path))
 
@@ -110,7 +110,7 @@ def body_fields() -> list[tuple[str, str, str, Any]]:
     return found
 
 
-def test_no_string_of_a_body_fails_with_nul(program: Client, conversation: Conversation) -> None:
+def test_nul_in_any_body_string_is_no_server_error(program: Client, conversation: Conversation) -> None:
     body = {
         "query": "bread and butter",
         "role": "user",
@@ -127,7 +127,7 @@ def test_no_string_of_a_body_fails_with_nul(program: Client, conversation: Conve
         assert answer.status_code < 500, (method, path, name, answer.content[:300])
 
 
-def test_no_argument_of_a_tool_fails_with_nul(program: Client, conversation: Conversation) -> None:
+def test_nul_in_any_tool_argument_is_no_server_error(program: Client, conversation: Conversation) -> None:
     for tool in tool_definitions():
         schema = tool.input_schema
         fields = list(strings_of(schema, {"components": {"schemas": schema.get("$defs", {})}}))
@@ -145,7 +145,7 @@ def test_no_argument_of_a_tool_fails_with_nul(program: Client, conversation: Con
         ("/api/v1/conversations/search", {"query": "bread and butter"}),
     ],
 )
-def test_inside_a_cursor(program: Client, path: str, names: dict[str, str]) -> None:
+def test_nul_inside_a_cursor_is_refused(program: Client, path: str, names: dict[str, str]) -> None:
     for place in ([NUL], [NUL, 1], ["2026-01-01\x00", 1]):
         assert "cursor" in refused(program.get(path, names | {"cursor": encode_cursor({}, place)}))
 
@@ -207,13 +207,13 @@ def test_filters_and_actions_of_every_list_of_the_administration_refuse_nul(brow
         refused(browser.get(f"{path}a%00b/change/"))
 
 
-def test_on_the_dashboard_and_in_the_sign_in_of_the_administration(browser: Client) -> None:
+def test_nul_in_dashboard_and_sign_in_forms_is_refused(browser: Client) -> None:
     refused(browser.get("/admin/dashboard/", {"user": NUL}))
     for path in ("/login", "/admin/login/"):
         assert "NUL" in refused(Client().post(path, {"username": NUL, "password": NUL}))
 
 
-def test_what_people_wrote_is_kept_without_it(program: Client) -> None:
+def test_nul_in_stored_text_is_removed(program: Client) -> None:
     body = {"title": "t", "messages": [{"role": "user", "content": "a\x00b"}, {"role": "assistant", "content": "c"}]}
     answer = program.post("/api/v1/conversations", json.dumps(body), content_type="application/json")
     assert answer.status_code == 201
@@ -226,5 +226,5 @@ def test_what_people_wrote_is_kept_without_it(program: Client) -> None:
 
 
 @pytest.mark.parametrize("query", ["?q=%2500", "?q=a%C3%A9b", "?q=100%25", "?q=%20%2B"])
-def test_other_characters_pass(browser: Client, query: str) -> None:
+def test_other_special_characters_are_accepted(browser: Client, query: str) -> None:
     assert browser.get(f"/search{query}").status_code == 200

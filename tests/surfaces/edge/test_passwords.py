@@ -86,7 +86,9 @@ def test_wrong_passwords_are_followed_by_a_pause(ada: User, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_full_queue_is_said_and_counts_nothing(ada: User, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_hashing_queue_gets_503_without_counting_a_failure(
+    ada: User, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def busy(*_: object, **__: object) -> None:
         raise HashingBusy
 
@@ -100,7 +102,7 @@ def test_a_full_queue_is_said_and_counts_nothing(ada: User, form: str, monkeypat
     assert post(client, RIGHT).status_code in (200, 302)
 
 
-def test_names_that_nobody_has_are_answered_like_others(ada: User) -> None:
+def test_unknown_and_known_names_get_the_same_answers(ada: User) -> None:
     texts = []
     for name in ("ada", "nobody"):
         client = Client(REMOTE_ADDR=f"192.0.2.{len(name)}")
@@ -112,7 +114,7 @@ def test_names_that_nobody_has_are_answered_like_others(ada: User) -> None:
     assert texts[0][-1][0] == 429
 
 
-def test_a_name_that_nobody_has_costs_a_hash_as_well(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_costs_a_hash_too(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.PASSWORD_HASHERS = POOLED
     hashes: list[object] = []
 
@@ -150,7 +152,7 @@ def test_the_first_administrators_password_is_strong_enough(tmp_path: Any) -> No
 # --- the pool -------------------------------------------------------------------------------------
 
 
-def test_the_pool_writes_what_django_reads(settings: Settings) -> None:
+def test_pooled_hashes_are_compatible_with_django(settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
     with_django = make_password(RIGHT)
     settings.PASSWORD_HASHERS = POOLED
@@ -195,7 +197,7 @@ def test_hashing_has_a_low_priority() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whoever_waits_for_a_hash_keeps_no_connection() -> None:
+def test_database_connection_is_released_while_hashing() -> None:
     User.objects.exists()
     seen: list[object] = []
     HashingPool(threads=1, places=1).run(lambda: seen.append(1))
@@ -219,7 +221,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_a_crowd_of_passwords_most_are_refused_before_anything_is_done(address: str, settings: Settings) -> None:
+def test_most_of_many_concurrent_passwords_are_refused_unhashed(address: str, settings: Settings) -> None:
     """160 wrong passwords at once: a few are judged, the rest get their answer without a thread or a connection."""
     settings.PASSWORD_HASHERS = POOLED
     make_user("ada")

@@ -23,6 +23,6 @@ def test_probes_are_answered_by_any_name(http: httpx2.Client, path: str) -> None
     assert http.get(path, headers=BY_ADDRESS).json()["status"] == "ok"
 
 
-def test_everything_else_is_refused_by_names_that_are_not_allowed(http: httpx2.Client) -> None:
+def test_other_paths_by_disallowed_host_get_400(http: httpx2.Client) -> None:
     for path in ("/login", "/health/", "/api/v1/conversations"):
         assert http.get(path, headers=BY_ADDRESS).status_code == 400, path
