@@ -86,7 +86,7 @@ def fill(installation: Installation) -> dict[str, int]:
 
 
 def has_all_samples(api: httpx2.Client) -> bool:
-    """Whether the worker has brought in all of the sample conversations, one after the other as it does."""
+    """Return whether the worker has imported all of the sample conversations; it does one after the other."""
     there = api.get("/conversations", params={"limit": 100}).json()["results"]
     return len(there) >= len(list(SAMPLES.glob("*.json")))
 

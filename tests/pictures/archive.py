@@ -1,4 +1,4 @@
-"""What the pictures show: the sample conversations with stars and tags, a document, an import, an agent, a summary.
+"""Data of the pictures: sample conversations with stars and tags, a document, an import, an agent and a summary.
 
 `prepare` and `complete` run in the installation, through `manage.py shell`.
 """
@@ -42,7 +42,7 @@ def prepare() -> None:
 
 
 def complete() -> None:
-    """What is measured and computed once everything is indexed; prints more ids."""
+    """Store samples and maps, which need a complete index, and print more ids."""
     owner = User.objects.get(username=OWNER)
     sample_index()
     _earlier_samples()

@@ -1,4 +1,4 @@
-"""Which pages there are pictures of: their addresses, and what is done on one before its picture is taken."""
+"""The pages that pictures are taken of: their addresses, and the steps before a picture is taken."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ def _nothing(page: Page) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One page: `name` is its file, `visitor` who looks, "" nobody; `steps` run once it is loaded."""
+    """One page: `name` is its file, `visitor` the signed-in user, "" none; `steps` run once it is loaded."""
 
     name: str
     title: str

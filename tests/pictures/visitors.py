@@ -1,4 +1,4 @@
-"""Who looks at the pages, and what is uploaded for them."""
+"""The users that look at the pages, and the files that are uploaded for them."""
 
 OWNER, NEWCOMER, PASSWORD = "admin", "newcomer", "correct horse"
 GUIDE = """# Running the bike counters

@@ -1,4 +1,4 @@
-"""Calling the API as somebody with a key."""
+"""Calling the API with the key of a user."""
 
 import json
 from typing import Any

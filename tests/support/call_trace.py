@@ -55,7 +55,7 @@ def module_of(frame: FrameType) -> str:
 
 
 def is_method(frame: FrameType) -> bool:
-    """Whether it is code of a class, or a function within such code."""
+    """Return whether it is code of a class, or a function within such code."""
     name = frame.f_code.co_qualname
     return "." in name.split(".<locals>")[0]
 

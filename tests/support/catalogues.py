@@ -20,7 +20,7 @@ _CALLS = {"_": 1, "gettext": 1, "gettext_noop": 1, "ngettext": 2, "pgettext": 2}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is to be translated."""
+    """A message that needs a translation."""
 
     text: str
     plural: str = ""
@@ -46,7 +46,7 @@ def places_of(text: str) -> set[str]:
 
 
 def marked_in_template(source: str) -> Iterator[Message]:
-    """What `translate`, `blocktranslate` and `_()` mark."""
+    """Yield the messages that `translate`, `blocktranslate` and `_()` mark."""
     for found in _TRANSLATE.finditer(source):
         yield Message(found["text"].replace("%", "%%"), context=found["context"] or "")
     for text, plural in _BLOCK.findall(source):
@@ -60,7 +60,7 @@ def _with_places(text: str) -> str:
 
 
 def marked_in_code(source: str) -> Iterator[Message]:
-    """What calls of gettext's functions mark."""
+    """Yield the messages that calls of gettext's functions mark."""
     for node in ast.walk(ast.parse(source)):
         name = getattr(node.func, "id", "").removesuffix("_lazy") if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name in _CALLS:

@@ -80,7 +80,7 @@ Step = Say | Think | Call | Raw | Pause | Hold | Cut
 
 @dataclass(frozen=True)
 class Script:
-    """What one request gets. A `status` other than 200 sends `body` instead of the steps."""
+    """The answer to one request. A `status` other than 200 sends `body` instead of the steps."""
 
     steps: tuple[Step, ...] = ()
     status: int = 200
@@ -105,7 +105,7 @@ def fails(status: int, message: str = "It failed.", **headers: str) -> Script:
 
 @dataclass
 class ChatServer:
-    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent.
+    """The server's behaviour; tests change it while it runs. `requests` are the JSON bodies it was sent.
 
     Requests for a chat's title are no part of those and take from `titles`; without one they fail.
     """

@@ -15,7 +15,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 with isolate_apps("tests"):
 
-    class Entry(models.Model):  # noqa: DJ008 (a toy shows itself to nobody)
+    class Entry(models.Model):  # noqa: DJ008 (a toy that no page shows)
         owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
         diary_id = models.BigIntegerField()
         number = models.PositiveIntegerField()

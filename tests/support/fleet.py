@@ -60,7 +60,7 @@ SELECT
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to. `computed` counts texts that the model was asked for, `known` those it is asked once for."""
+    """The result of a run. `computed` counts texts that the model was asked for, `known` those it is asked once for."""
 
     turns: int
     embedded_turns: int
@@ -167,7 +167,7 @@ class Fleet:
         return result.stdout
 
     def get(self, address: str) -> dict[str, object] | None:
-        """What an address answers; None where it does not."""
+        """Return the answer of an address, or None if there is none."""
         with suppress(OSError):
             return self.ask(address)
         return None

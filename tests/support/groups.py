@@ -62,7 +62,7 @@ def as_coordinator() -> None:
 
 
 class Statements(list[str]):
-    """What goes to the server beside the statements of cursors, and whether a transaction is open then."""
+    """The statements that are sent outside of cursors, each with whether a transaction is open."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is enqueued is imported before the upload is answered, and the upload route stays in the test's thread."""
+    """Import an upload as soon as it is enqueued, before it is answered, and keep its route in the test's thread."""
 
     def enqueue_for(owner_id: int, func: str, *args: Any, **options: Any) -> bool:
         assert func == tasks.RUN

@@ -138,7 +138,7 @@ class Installation:
         )
 
     def temporary_bytes(self) -> int:
-        """What lies in the folder of temporary files, and in files there that are open but already unlinked."""
+        """Return the bytes in the folder of temporary files, with files there that are open but already unlinked."""
         assert self.process
         sizes = {}
         for folder, _, names in os.walk(self.temporary):  # goes on where a folder vanishes meanwhile

@@ -20,7 +20,7 @@ Session = Callable[..., Any]
 
 
 def over_http(address: str, key: str, steps: Steps[T], *, mode: str = "auto") -> T:
-    """What `steps` return, given a connected client with this key."""
+    """Run `steps` with a client that is connected with this key, and return their result."""
 
     async def run() -> T:
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S) as http:
@@ -42,7 +42,7 @@ def over_stdio(user: str, steps: Steps[T], *, mode: str = "auto") -> T:
 
 
 def stdio_server(user: str) -> StdioServerParameters:
-    """How to start `manage.py mcp` on the test's own database."""
+    """Return the command that starts `manage.py mcp` on the test's own database."""
     return StdioServerParameters(
         command=sys.executable,
         args=["manage.py", "mcp", "--user", user],

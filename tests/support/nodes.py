@@ -30,7 +30,7 @@ LOGINS_OF_ONE: Logins = {}
 
 @contextmanager
 def database_with_nodes() -> Iterator[Place]:
-    """How that database is reached, which is migrated and has the roles; it is gone behind the block."""
+    """Yield the address of a migrated database with nodes and roles; drop it after the block."""
     place = _place(CITUS_URL)
     name = f"test_nodes_{os.getpid()}"
     with psycopg.connect(**place) as link:

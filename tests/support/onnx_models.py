@@ -25,7 +25,7 @@ FAR = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What tells one kind of model from another. `positions`: "mask" (counted), "padding" (as XLM-R), or "input"."""
+    """The properties of one kind of model. `positions`: "mask" (counted), "padding" (as XLM-R), or "input"."""
 
     pooling: str
     tokenizer: str = "wordpiece"

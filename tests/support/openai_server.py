@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class Fault:
-    """What the next request gets instead of an answer."""
+    """The failure that the next request gets instead of an answer."""
 
     status: int = 200
     body: Any = None
@@ -35,7 +35,7 @@ def _echo(body: dict[str, Any]) -> str:
 
 @dataclass
 class FakeEndpoint:
-    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent."""
+    """The server's behaviour; tests change it while it runs. `requests` are the JSON bodies it was sent."""
 
     url: str = ""
     key: str = "secret"

@@ -14,7 +14,7 @@ POOL = {"min_size": 0, "max_size": 2, "timeout": 30}
 
 @contextmanager
 def own_logins() -> Iterator[None]:
-    """The block begins as nobody, as a request does. For tests without a transaction around them."""
+    """Begin the block without an owner, as a request begins. For tests without a transaction around them."""
     values = connection.settings_dict
     if not values["EMBEDDED_PATH"]:
         pytest.skip("An external server has passwords for them.")

@@ -1,4 +1,4 @@
-"""How long tests wait for what must come: long, for slow and busy machines. A wait that ends early costs nothing."""
+"""Timeouts of waiting tests: long, for slow and busy machines. A wait that ends early costs nothing."""
 
 ANSWER_S = 60.0
 """For an answer over HTTP, or for a page to show something."""

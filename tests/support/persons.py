@@ -59,7 +59,7 @@ def rows_of(table: OwnedTable, user: User) -> int:
 
 
 def tables_with(words: list[str]) -> dict[str, int]:
-    """How many rows of each table of the database hold one of the words, in any column, also as bytes."""
+    """Return the number of rows of each table that contain one of the words, in any column, also as bytes."""
     found = {}
     patterns = [f"%{word}%" for word in words] + [f"%{word.encode().hex()}%" for word in words]
     with connection.cursor() as cursor:

@@ -48,7 +48,7 @@ PLANTED = planted_keys()
 
 
 def secret(kind: str) -> str:
-    """What of the planted text of this kind must not be seen."""
+    """Return the part of the planted text of this kind that must be hidden."""
     [found] = find_keys(PLANTED[kind])
     return PLANTED[kind][found.start : found.end]
 

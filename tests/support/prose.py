@@ -1,4 +1,4 @@
-"""What is written about the code (docstrings, comments, documents), and the names that the code itself contains."""
+"""Prose about the code (docstrings, comments, documents), and the names that the code itself contains."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""What waits in the queue for people, and working on it without a worker process."""
+"""Tasks that wait in the owners' queue, and running them without a worker process."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """What came back until the server closed; status 0 where nothing did."""
+    """The answer until the server closed the connection; status 0 if there was none."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A streaming replica of a running server, made by `pg_basebackup` and started beside it."""
+"""A streaming replica of a running server, made by `pg_basebackup` and started on the same machine."""
 
 import os
 from collections.abc import Iterator, Mapping

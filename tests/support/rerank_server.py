@@ -11,7 +11,7 @@ from typing import Any
 
 Scores = Callable[[list[str]], list[float]]
 DRIP_S = 0.05
-DRIPS = 1_200  # a minute of them: nobody may wait so long
+DRIPS = 1_200  # a minute of them: no caller may wait so long
 
 
 def backwards(documents: list[str]) -> list[float]:
@@ -21,7 +21,7 @@ def backwards(documents: list[str]) -> list[float]:
 
 @dataclass
 class RerankServer:
-    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent.
+    """The server's behaviour; tests change it while it runs. `requests` are the JSON bodies it was sent.
 
     `body` and `status` replace the answer; `delay_s` comes before it; `drips` names what is sent byte by byte.
     """

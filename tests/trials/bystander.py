@@ -1,4 +1,4 @@
-"""Somebody who uses the product as people do, while others attack it: searches, chats, brings in conversations and
+"""A user who works as usual while others attack the product: searches, chats, imports conversations and
 documents of a few words.
 
 Every request is a sample: what it was, in which phase, how long it took, and what went wrong.

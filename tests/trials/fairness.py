@@ -1,4 +1,4 @@
-"""How long one user waits while another does much: searches beside a flood of searches, and beside a large import.
+"""Measure the waits of one user during the load of another: searches during a flood of searches, and a large import.
 
 `python -m tests.trials.fairness` starts a web server and workers on a scratch database and takes some ten minutes.
 Quiet and busy rounds alternate, because a shared machine is faster at one time than at another; what counts is the
@@ -39,7 +39,7 @@ from search.adapters.conversations import index_conversation
 for pk in Conversation.objects.values_list("pk", flat=True):
     index_conversation(conversation_id=pk)
 """
-PAUSE_S = 0.05  # between two searches of somebody who is not in a hurry
+PAUSE_S = 0.05  # between two searches of a user who is not in a hurry
 WORDS = (
     "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon",
     "meadow", "nectar", "orchard", "prairie", "quarry", "river", "summit", "tundra", "valley", "willow", "yarrow",
@@ -84,7 +84,7 @@ class Client:
         return HTTPConnection("127.0.0.1", self.port, timeout=120)
 
     def search(self, http: HTTPConnection, seed: int) -> float:
-        """Seconds that a search took which nobody asked before."""
+        """Return the seconds of a search whose query is new to all caches."""
         began = time.perf_counter()
         self.call(http, "GET", f"/conversations/search?query={quote(made_up(seed, 5))}")
         return time.perf_counter() - began
@@ -179,7 +179,7 @@ class Server:
         return Client(self.port, made.stdout.split()[-1])
 
     def index_everything(self) -> None:
-        """Index what is there now, without the workers, who stand back for whatever else the machine does."""
+        """Index all stored conversations without the workers, which yield to any other load of the machine."""
         subprocess.check_call(
             [sys.executable, "manage.py", "shell", "-v", "0", "-c", INDEX_ALL], cwd=self._tree, env=self._environment
         )
@@ -222,7 +222,7 @@ def measure_flood(ada: Client, bob: Client) -> None:
 
 
 def measure_import(ada: Client, bob: Client) -> None:
-    """What Ada waits for while Bob's import is being indexed; a small archive of hers and each search of hers."""
+    """Measure Ada's waits while Bob's import is being indexed: for a small archive and for each search."""
     quiet = searches(ada, 300) + searches(ada, 301)
     for number, turns in enumerate([3_000, 1_000] + [50] * 160):
         bob.add(50_000 + number, turns)

@@ -83,13 +83,13 @@ class Scene:
 
 
 class Activity(Protocol):
-    """What a user does while a fault strikes."""
+    """The work of a user while a fault strikes."""
 
     def begin(self) -> None:
         """Start it."""
 
     def is_under_way(self) -> bool:
-        """Whether it is half done; starts it again if it has ended already."""
+        """Return whether it is half done; start it again if it has ended already."""
 
     def continue_while_broken(self) -> None:
         """Finish what was half sent, and begin something new."""
@@ -98,10 +98,10 @@ class Activity(Protocol):
         """Do again what was not accepted."""
 
     def is_settled(self) -> bool:
-        """Whether everything accepted has come to its end."""
+        """Return whether everything accepted has come to its end."""
 
     def complaints(self) -> Iterator[str]:
-        """What is lost, doubled, half-written or was answered wrongly."""
+        """Yield a complaint for each lost, doubled, half-written or wrongly answered item."""
 
 
 # --- imports --------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class SentImport:
 
 @dataclass(slots=True)
 class LargeImport:
-    """An import of `Scene.messages` messages; while something is broken, small ones of another user beside it."""
+    """An import of `Scene.messages` messages; while something is broken, also small ones of another user."""
 
     scene: Scene
     sent: list[SentImport] = field(default_factory=list)

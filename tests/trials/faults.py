@@ -69,7 +69,7 @@ UPDATE django_q_ormq SET lock = now() - interval '1 day' WHERE lock < %(struck)s
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How a fault strikes, and how it is mended where the product cannot do it itself."""
+    """A fault: how it strikes, and how it is mended if the product cannot do it itself."""
 
     strike: Callable[[Scene], None]
     mend: Callable[[Scene], None]
@@ -163,7 +163,7 @@ def _mount(options: str, place: Path) -> bool:
 
 @dataclass(slots=True)
 class Trial:
-    """What was seen, by fault and activity."""
+    """The complaints found, by fault and activity."""
 
     scene: Scene
     found: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Trial:
             self.scene.installation.wait_until_ready()
 
     def run(self, name: str, activities: list[str]) -> None:
-        """Strike once while the activities are under way, then compare what is there with what was accepted."""
+        """Strike once while the activities are under way, then compare stored and accepted items."""
         fault, scene = FAULTS[name], self.scene
         scene.may_refuse = False
         doing: dict[str, Activity] = {activity: ACTIVITIES[activity](scene) for activity in activities}

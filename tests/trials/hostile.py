@@ -1,4 +1,4 @@
-"""A trial, not a test: one user works while another, and people who are nobody, attack with everything at once.
+"""A trial, not a test: one user works while another, and clients without an account, attack with everything at once.
 
 `python -m tests.trials.hostile` starts the product on a scratch folder, on 127.0.0.1, with a chat endpoint that repeats
 what it is told. Quiet and attacked phases take turns. It prints a table and ends with 1 if an attack more than

@@ -1,4 +1,4 @@
-"""The attackers of the trial: a user with a key and a session, and clients who are nobody.
+"""The attackers of the trial: a user with a key and a session, and clients without an account.
 
 `python -m tests.trials.hostile_attacks ADDRESS --seconds 20 ...` attacks a server on 127.0.0.1 with everything at
 once and prints, as JSON, how often each attack was answered how. The process leads a session of the lowest priority, so
@@ -283,7 +283,7 @@ PLAN: dict[Callable[[Attack], None], int] = {
 
 
 def sign_in(address: str, name: str, password: str) -> dict[str, str]:
-    """The cookies of somebody who signed in."""
+    """Sign in, and return the cookies."""
     with httpx2.Client(base_url=address, timeout=TIMEOUT_S) as client:
         form = {"csrfmiddlewaretoken": _form_token(client, "/login"), "username": name, "password": password}
         response = client.post("/login", data=form)

@@ -1,4 +1,4 @@
-"""What an attacker uploads: small files that are dear to read, and archives that grow.
+"""Files that an attacker uploads: small files that are expensive to read, and archives that grow.
 
 Each builder gives a file's name and its bytes; the bytes are made once and sent again and again.
 """

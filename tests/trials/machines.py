@@ -43,7 +43,7 @@ TRIES, TRY_PAUSE_S = 40, 0.25  # a proxy looks for a web process that answers fo
 
 @dataclass(slots=True)
 class People:
-    """Those who write and search through whichever web process answers."""
+    """Users who write and search through whichever web process answers."""
 
     made: Fleet
     turn: int = 0
@@ -52,7 +52,7 @@ class People:
     failures: list[str] = field(default_factory=list)
 
     def through_any_web(self, ask: Callable[[str], object]) -> object:
-        """What the first web process answers that takes the request. Raises: OSError, HTTPException."""
+        """Return the answer of the first web process that takes the request. Raises: OSError, HTTPException."""
         for _ in range(TRIES):
             self.turn += 1
             try:
@@ -136,7 +136,7 @@ def replicated_fleet(folder: Path, *, groups: int) -> Iterator[tuple[Fleet, Stre
 
 
 def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float) -> tuple[People, list[str]]:
-    """What people saw, and what is wrong with what is stored."""
+    """Run the trial, and return the users' figures and the errors in stored rows and logs."""
     people, conversations = People(made), turns // TURNS_PER_CONVERSATION
     for name in ("worker-1", "worker-2"):
         made.start_worker(name)
@@ -184,7 +184,7 @@ class _Story:
 
 
 def _wrong(made: Fleet, turns: int) -> list[str]:
-    """What is stored otherwise than it was written, and what the processes logged as errors of their own."""
+    """Return differences between stored and written rows, and the errors that the processes logged."""
     stored, _, embedded_turns = made.rows(STATE)
     doubled_turns, doubled_passages, missing = made.rows(TWICE)
     found = {"stored turns": (stored, turns), "embedded turns": (embedded_turns, turns)}

@@ -1,6 +1,6 @@
-"""How long it takes until what an agent appends to a transcript is found: `python -m tests.trials.watch_latency`.
+"""Measure the time until a turn appended to a transcript is found: `python -m tests.trials.watch_latency`.
 
-Starts the product on a scratch folder and `manage.py watch` beside it, appends turns to a session of Claude Code and
+Starts the product on a scratch folder together with `manage.py watch`, appends turns to a session of Claude Code and
 asks the API until each is a hit. Prints the seconds of each; ends with 1 where one took longer than 10 s.
 """
 
