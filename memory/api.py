@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from memory.alive import Alive, alive_passages
 from memory.context import build_memory_context
@@ -17,7 +17,6 @@ from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryS
 from memory.tasks import enqueue_embed
 
 router = Router(tags=["memory"])
-FILTERS = {"agent", "project", "after", "before"}
 
 
 @router.post(
@@ -65,9 +64,8 @@ def recall_in_conversation(request: HttpRequest, conversation_id: int, body: Con
 
 
 def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
-    asked = body.model_dump(exclude={"max_tokens", "partners", *FILTERS})
-    filters = Filters(**body.model_dump(include=FILTERS))
-    found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=filters, **asked)
+    asked = body.model_dump(exclude={"max_tokens", "partners", *DECLARED})
+    found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=body.filters(), **asked)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
     alive = alive_passages(found.messages, Alive(frozenset(body.alive_message_ids)))
     context = build_memory_context(found.messages, budget, partners=body.partners, alive=alive)

@@ -10,8 +10,9 @@ from typing import cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.parts import Role, part_text, speaker_of
-from convmemory.conversations.reading import EVERYTHING, Filters, get_conversation, with_home_turns
+from convmemory.conversations.reading import get_conversation, with_home_turns
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.replicas import may_use_replica

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from ninja import Field, Schema
 
+from convmemory.conversations.filters import FilterSchema
+
 
 class EmbedIn(Schema):
     message_ids: list[int] = Field(min_length=1, max_length=1000, description="messages of this conversation")
@@ -37,7 +39,7 @@ class MemoryStatsOut(Schema):
     tokens: int
 
 
-class RecallIn(Schema):
+class RecallIn(FilterSchema):
     """What to recall; nothing is given unasked."""
 
     query: str = Field(description="2 to 500 characters, as you would ask a person")
@@ -51,10 +53,6 @@ class RecallIn(Schema):
         "RECALL_MIN_RELEVANCE where it is left out",
     )
     scope: list[str] = Field([], description="any of user, assistant, thinking, tool; empty: what was said")
-    agent: str = ""
-    project: str = ""
-    after: datetime | None = None
-    before: datetime | None = None
     alive_message_ids: list[int] = Field(
         [], max_length=50_000, description="messages that the model sees already: they do not come back"
     )

@@ -1,14 +1,14 @@
 """Routes for search and for the state of the index."""
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Literal
 
 from django.http import HttpRequest
-from ninja import P, QueryEx, Router
+from ninja import P, Query, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations.reading import Filters, find_by_source
+from convmemory.conversations.filters import FilterSchema
+from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
 from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_documents, search_items
 from search.indexing.status import IndexStatus, index_status
@@ -24,25 +24,18 @@ WHEN = 'any takes words such as "last month" as plain words, not as a time'
 @router.get("/conversations/search", response=SearchPage, by_alias=False, summary="Find turns")
 def search_conversations(
     request: HttpRequest,
+    chosen: Query[FilterSchema],
     query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
     limit: QueryEx[int, P(description="1 to 50")] = 20,
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
-    agent: str = "",
-    project: str = "",
-    source: str = "",
     source_id: QueryEx[str, P(description="your own id of a conversation, to search it alone")] = "",
-    after: datetime | None = None,
-    before: datetime | None = None,
-    archived: bool = False,
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     cursor: str = "",
 ) -> SearchResults:
-    filters = Filters(
-        agent=agent, project=project, source=source, after=after, before=before, archived=archived, kinds=TURNS_ALONE
-    )
+    filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
-        filters = replace(filters, archived=None, conversation_id=_own_id(request, source, source_id))
+        filters = replace(filters, archived=None, conversation_id=_own_id(request, filters.source, source_id))
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",
@@ -82,27 +75,18 @@ def search_in_documents(
 @router.get("/search", response=MixedPage, by_alias=False, summary="Find turns and sections together")
 def search_everything(
     request: HttpRequest,
+    chosen: Query[FilterSchema],
     query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
     kind: QueryEx[str, P(description="turn, section, or both, separated by commas")] = "turn,section",
     limit: QueryEx[int, P(description="1 to 50")] = 20,
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
-    agent: str = "",
-    project: str = "",
-    source: str = "",
-    after: datetime | None = None,
-    before: datetime | None = None,
-    archived: bool = False,
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     cursor: str = "",
 ) -> MixedResults:
-    filters = Filters(
-        agent=agent, project=project, source=source, after=after, before=before, archived=archived,
-        kinds=parse_kinds(kind),
-    )  # fmt: skip
     checked = SearchQuery(
-        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
-        is_timeless=when == "any",
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
+        has_operators=True, is_timeless=when == "any",
     )  # fmt: skip
     return search_items(caller=caller_of(request), query=checked, cursor=cursor)
 

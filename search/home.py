@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import imports_of
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import EVERYTHING, page_of_conversations, project_name
+from convmemory.conversations.reading import page_of_conversations, project_name
 from convmemory.conversations.statistics import Day, Named, days_of, top_projects, uncounted
 from search.indexing.status import IndexStatus, index_status
 

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.conversations.reading import Filters, get_conversation, questions_of
+from convmemory.conversations.filters import Filters
+from convmemory.conversations.reading import get_conversation, questions_of
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import whole_number
 from convmemory.core.errors import InvalidInput

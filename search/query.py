@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from django.utils import timezone
 
-from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import InvalidInput
 from search.query_text import QueryText, parse_query
 from search.ranking.times.reading import TimeReading, read_time

@@ -21,8 +21,9 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import EVERYTHING, Filters, page_of_conversations
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
@@ -36,7 +37,6 @@ from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, ONLY_NEAREST, SearchQue
 
 RESULTS_LIMIT = 30
 BY_DATE_LIMIT = MAX_LIMIT
-NAMED_BY_TOKENS = frozenset({"agent", "project", "source"})
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
 # The parameters of the page being read that are kept when the query in its URL changes.
@@ -65,9 +65,9 @@ def search_page(request: PageRequest) -> HttpResponse:
 def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
     """Return the box of the request, with the full names of agents, projects and sources that were typed as tokens."""
     box = SearchBox.of(request, is_typing=is_typing)
-    if not box.typed & NAMED_BY_TOKENS:
+    if not box.typed & set(EXACT):
         return box
-    return with_full_names(box, choices_of(request.user, replace(box, agent="", project="", source="")))
+    return with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ""))))
 
 
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
@@ -109,16 +109,10 @@ def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
 
 
 def _filters(box: SearchBox) -> Filters:
-    """Return the filters. Raises: InvalidInput on an invalid date, or dates in the wrong order."""
-    return Filters(
-        agent=box.agent,
-        project=box.project,
-        source=box.source,
-        after=_moment(box.after, time.min),
-        before=_moment(box.before, time.max),
-        archived=box.archived,
-        kinds=parse_kinds(box.kind),
-    )
+    """Raises: InvalidInput on an invalid date, or dates in the wrong order."""
+    chosen = {name: getattr(box, name) for name in DECLARED}
+    chosen |= {"after": _moment(box.after, time.min), "before": _moment(box.before, time.max)}
+    return filters_of(chosen, kinds=parse_kinds(box.kind))
 
 
 def _moment(text: str, at: time) -> datetime | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
-from ninja import P, QueryEx, Router, Status
+from ninja import P, Query, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations import by_source, ingest, reading
@@ -13,6 +13,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft, Tur
 from convmemory.conversations.exports.formats import FORMATS
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
 from convmemory.conversations.exports.streaming import export_response
+from convmemory.conversations.filters import FilterSchema
 from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.models import Conversation
@@ -74,21 +75,13 @@ def create_conversation(request: HttpRequest, body: ConversationIn) -> Status[Co
 @router.get("/conversations", response=ConversationPage, summary="List conversations, newest first")
 def list_conversations(
     request: HttpRequest,
+    chosen: Query[FilterSchema],
     limit: QueryEx[int, P(ge=1, le=100)] = 20,
     cursor: str = "",
-    agent: str = "",
-    project: str = "",
-    source: str = "",
     source_id: QueryEx[str, P(description="your own id of a conversation")] = "",
-    after: datetime | None = None,
-    before: datetime | None = None,
-    archived: bool = False,
 ) -> dict[str, Any]:
-    filters = reading.Filters(
-        agent=agent, project=project, source=source, after=after, before=before, archived=archived
-    )
     rows, next_cursor = reading.page_of_conversations(
-        owner=caller_of(request), filters=filters, limit=limit, cursor=cursor, source_id=source_id
+        owner=caller_of(request), filters=chosen.filters(), limit=limit, cursor=cursor, source_id=source_id
     )
     return {"results": rows, "next_cursor": next_cursor}
 
@@ -101,20 +94,12 @@ def show_conversation(request: HttpRequest, conversation_id: int) -> Conversatio
 @router.get("/conversations/export", summary="Several conversations as one file", openapi_extra=EXPORT_ANSWER)
 def export_conversations(
     request: HttpRequest,
+    chosen: Query[FilterSchema],
     id: QueryEx[list[int], P(max_length=MAX_NAMED, description="of these alone; without it, all that pass")] = [],  # noqa: B006
     format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
-    agent: str = "",
-    project: str = "",
-    source: str = "",
-    after: datetime | None = None,
-    before: datetime | None = None,
-    archived: bool = False,
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
-    filters = reading.Filters(
-        agent=agent, project=project, source=source, after=after, before=before, archived=archived
-    )
-    selection = Selection(ids=tuple(id), filters=filters)
+    selection = Selection(ids=tuple(id), filters=chosen.filters())
     return export_response(request, owner=caller_of(request), selection=selection, format=format)
 
 

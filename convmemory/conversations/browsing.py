@@ -14,8 +14,9 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, gettext_lazy
 
 from convmemory.conversations import curating
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation, Figures, Tag
-from convmemory.conversations.reading import Filters, project_name, visible_conversations
+from convmemory.conversations.reading import project_name, visible_conversations
 from convmemory.core.cursors import decode_moment, encode_cursor
 
 PAGE_ROWS = 60

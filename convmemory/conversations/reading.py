@@ -12,6 +12,7 @@ from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subqu
 from django.db.models.expressions import RawSQL
 
 from convmemory.conversations.event_words import words_query
+from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role, part_from_json
 from convmemory.core.cursors import decode_moment, encode_cursor
@@ -24,34 +25,6 @@ MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
 _UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Filters on conversations, and for one conversation on turns. None and "" mean any.
-
-    `except_turns` (conversation, turn number) are excluded. Only searches use `kinds`, the kinds of sources (all if
-    empty), and `documents`, the ids of the only documents to search.
-    """
-
-    agent: str = ""
-    project: str = ""
-    source: str = ""
-    after: datetime | None = None
-    before: datetime | None = None
-    archived: bool | None = False
-    conversation_id: int | None = None
-    turns: tuple[int, int] | None = None
-    except_turns: tuple[tuple[int, int], ...] = ()
-    kinds: frozenset[str] = frozenset()
-    documents: frozenset[int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.after and self.before and self.after > self.before:
-            raise InvalidInput("`after` is later than `before`: swap the two dates.")
-
-
-EVERYTHING = Filters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +126,8 @@ def messages_of_turns(conversation: Conversation, first: int, last: int) -> list
 
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
-    """Return the caller's conversations that pass the filters on the conversation itself."""
-    query = Conversation.objects.filter(owner_id=owner.pk)
-    if filters.archived is not None:
-        query = query.filter(archived_at__isnull=not filters.archived)
-    for name in ("agent", "project", "source"):
-        if value := getattr(filters, name):
-            query = query.filter(**{name: value})
-    if filters.conversation_id is not None:
-        query = query.filter(pk=filters.conversation_id)
-    if filters.after:
-        query = query.filter(updated_at__gte=filters.after)
-    if filters.before:
-        query = query.filter(updated_at__lte=filters.before)
-    return query
+    """The caller's conversations that pass the filters on the conversation itself."""
+    return Conversation.objects.filter(owner_id=owner.pk, **conditions_on_conversations(filters))
 
 
 def project_name(project: str) -> str:

@@ -13,13 +13,15 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from convmemory.conversations.filters import EXACT, MOMENTS
+
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
 TIMES = ("any",)  # "any": words of time are plain words; "": they restrict the time
 MAX_TYPED_CHARS = 2_000  # longer texts are searched for no tokens
 _TOKEN = re.compile(
-    r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
+    r"(?<!\S)(?P<name>" + "|".join((*EXACT, *MOMENTS, "in", "is", "sort", "by")) + r"):"
     r'(?:"(?P<quoted>[^"]{1,300})"|(?P<plain>[^\s"]\S{0,299}))(?!\S)',
     re.IGNORECASE,
 )
@@ -66,9 +68,7 @@ class SearchBox:
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
         """Return the box of a request's address; with `is_typing`, the token at the very end is incomplete."""
         given = request.GET
-        plain: dict[str, Any] = {
-            name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
-        }
+        plain: dict[str, Any] = {name: given.get(name, "").strip() for name in (*EXACT, *MOMENTS)}
         scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
         box = cls(
             q=given.get("q", "").strip(),
@@ -106,7 +106,7 @@ class SearchBox:
         """The values that differ from the empty form, for an address."""
         values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
-        values |= {name: getattr(self, name) for name in ("agent", "project", "source", "after", "before")}
+        values |= {name: getattr(self, name) for name in (*EXACT, *MOMENTS)}
         values["archived"] = "1" if self.archived else ""
         values |= {"kind": self.kind, "sort": self.sort, "nearest": "1" if self.nearest else "", "when": self.when}
         return {name: value for name, value in values.items() if value}
@@ -124,6 +124,10 @@ class SearchBox:
     def without(self, *names: str) -> str:
         """Return the address's query without these parameters."""
         return urlencode({name: value for name, value in self.parameters.items() if name not in names})
+
+    def but(self, values: Mapping[str, Any]) -> "SearchBox":
+        """Return the box with these values instead."""
+        return replace(self, **values)
 
     @property
     def has_filters(self) -> bool:
@@ -184,9 +188,7 @@ def _day_of(text: str, *, is_last: bool) -> str:
 
 
 _READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
-    "agent": _text("agent"),
-    "project": _text("project"),
-    "source": _text("source"),
+    **{name: _text(name) for name in EXACT},
     "after": _first_day,
     "before": _last_day,
     "in": _places,

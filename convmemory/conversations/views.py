@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import curating, ingest, reading
+from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import MarkedSpan, Passage
 from convmemory.conversations.models import Conversation
@@ -159,7 +160,7 @@ def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
     """Return the first page of the sidebar's list; nothing with a query, whose results are loaded there instead."""
     if box.parameters:
         return {}
-    rows, cursor = reading.page_of_conversations(owner=request.user, filters=reading.EVERYTHING, limit=LIST_LIMIT)
+    rows, cursor = reading.page_of_conversations(owner=request.user, filters=EVERYTHING, limit=LIST_LIMIT)
     return {"rows": list_rows(rows), "next_cursor": cursor}
 
 

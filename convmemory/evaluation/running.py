@@ -12,8 +12,8 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import Filters
 from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from search.adapters.conversations import KIND, index_conversation
 from search.document_search import TURNS_ALONE

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from django.contrib.auth.models import User
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.evaluation.calibrating import Floats, Mask, area_under_curve, share_with_interval
 from convmemory.evaluation.haystacks import Haystack, Question
 from convmemory.evaluation.running import OnProgress, Stored

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters, filters_of
 from convmemory.tools.definition import Moment, Optional, Question, Text, ToolInput
 from search.document_search import TURNS_ALONE
 
@@ -46,5 +46,5 @@ class SearchInput(ToolInput):
 
     @property
     def filters(self) -> Filters:
-        """Return the filters of the search. Raises: InvalidInput if `after` is later than `before`."""
-        return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before, kinds=TURNS_ALONE)
+        """Raises: InvalidInput if the dates are the wrong way round."""
+        return filters_of(self.__dict__, kinds=TURNS_ALONE)

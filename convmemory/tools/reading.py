@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
+from convmemory.conversations.filters import filters_of
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import (
     Part,
@@ -17,7 +18,7 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     tool_call_text,
 )
-from convmemory.conversations.reading import Filters, get_conversation, home_turn_of, messages_of, page_of_conversations
+from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
@@ -220,9 +221,8 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
     owner = archive_owner(caller)
     if owner is None:
         return ListConversationsOutput(results=[])
-    chosen: dict[str, Any] = arguments.model_dump(include={"agent", "project", "after", "before", "archived"})
     rows, next_cursor = page_of_conversations(
-        owner=owner, filters=Filters(**chosen), limit=arguments.limit, cursor=arguments.cursor
+        owner=owner, filters=filters_of(arguments.__dict__), limit=arguments.limit, cursor=arguments.cursor
     )
     return ListConversationsOutput(results=[_listed(row) for row in rows], next_cursor=next_cursor)
 

@@ -12,6 +12,7 @@ from django.db.models import Count
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.conversations.filters import EXACT
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SPOKEN, SearchBox
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 CHOICES_LIMIT = 500
 SCOPE_NAMES = {"user": _("questions"), "assistant": _("answers"), "thinking": _("thinking"), "tool": _("tools")}
 KIND_NAMES = {"turn": _("conversations"), "section": _("documents")}
+LABELS: dict[str, Callable[[str], str]] = {"project": project_name}
 MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 
@@ -47,13 +49,8 @@ class Choice:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The values that the chips offer for choice."""
-
-    agents: tuple[Choice, ...]
-    projects: tuple[Choice, ...]
-    sources: tuple[Choice, ...]
+Choices = Mapping[str, tuple[Choice, ...]]
+"""The values that the chips offer, by the name of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +136,15 @@ def _fields(after: str) -> str:
 
 
 def choices_of(owner: User, box: SearchBox) -> Choices:
-    """Return the agents, projects and sources of the caller's conversations. One query."""
+    """Return the values that the caller's conversations have. One query."""
     own = Conversation.objects.filter(owner_id=owner.pk, archived_at__isnull=not box.archived).order_by()
-    grouped = own.values("agent", "project", "source").annotate(count=Count("pk"))
-    listed = grouped.values_list("agent", "project", "source", "count")[:CHOICES_LIMIT]
-    rows = [((agent, project, source), count) for agent, project, source, count in listed]
-    chosen = (box.agent, box.project, box.source)
-    found = [_counted(rows, place, chosen) for place in range(3)]
-    return Choices(
-        agents=_choices(found[0], box.agent, lambda name: name),
-        projects=_choices(found[1], box.project, project_name),
-        sources=_choices(found[2], box.source, lambda name: name),
-    )
+    listed = own.values_list(*EXACT).annotate(count=Count("pk"))[:CHOICES_LIMIT]
+    rows = [(tuple(values), count) for *values, count in listed]
+    chosen = tuple(getattr(box, name) for name in EXACT)
+    return {
+        name: _choices(_counted(rows, place, chosen), chosen[place], LABELS.get(name, str))
+        for place, name in enumerate(EXACT)
+    }
 
 
 def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tuple[str, ...]) -> Counter[str]:
@@ -178,7 +172,7 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
     """
     found: dict[str, Any] = {
         name: full
-        for name, known in (("agent", choices.agents), ("project", choices.projects), ("source", choices.sources))
+        for name, known in choices.items()
         if name in box.typed and (full := _full_name(getattr(box, name), known))
     }
     return replace(box, **found)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.sql import load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 
-COLUMNS = {"agent": "agent", "project": "project", "source": "origin"}
 CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
 
@@ -63,11 +62,10 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
     if filters.conversation_id is not None:
         conditions.append(f"{row}.source_id = ({_sources_where(CONVERSATION)})")
         parameters["filter_conversation"] = filters.conversation_id
-    chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
-    if chosen:
-        matching = " AND ".join(f"{COLUMNS[name]} = %(filter_{name})s" for name in chosen)
+    if chosen := filters.chosen("="):
+        matching = " AND ".join(f"{how.indexed} = %(filter_{name})s" for name, how, _ in chosen)
         conditions.append(f"{row}.source_id IN ({_sources_where(matching)})")
-        parameters |= {f"filter_{name}": value for name, value in chosen.items()}
+        parameters |= {f"filter_{name}": value for name, _, value in chosen}
     return conditions, parameters
 
 
@@ -100,10 +98,9 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
     """Return conditions on an item's lexical document `d`, and their parameters. `languages` are the owner's."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
-    for name, operator in (("after", ">="), ("before", "<=")):
-        if value := getattr(filters, name):
-            conditions.append(f"d.created_at {operator} %(filter_{name})s")
-            parameters[f"filter_{name}"] = value
+    for name, how, value in filters.chosen(">=", "<="):
+        conditions.append(f"d.{how.indexed} {how.operator} %(filter_{name})s")
+        parameters[f"filter_{name}"] = value
     for kind, values in (("phrase", text.phrases), ("excluded", text.excluded)):
         for number, value in enumerate(values):
             parameter = f"{kind}_{number}"

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import F, QuerySet, Sum
 
-from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.acting import acting_for, beside
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding

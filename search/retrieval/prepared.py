@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.embedder import TokenEmbedding, Vector

@@ -15,8 +15,8 @@ from convmemory.accounts.keys import create_key, revoke_key
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, EventDraft
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters
 from convmemory.core.cursors import encode_cursor
 from search.adapters.conversations import index_conversation
 from search.query import SearchQuery

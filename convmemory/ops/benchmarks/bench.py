@@ -23,8 +23,9 @@ from django.db import connection, transaction
 
 from convmemory.conversations import ingest, numbering
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.import_runner import import_paths
-from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
+from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for

@@ -4,7 +4,7 @@ from functools import partial
 
 from django.contrib.auth.models import User
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.text import content_hash
 from convmemory.documents.models import Document, Section
 from convmemory.embeddings.models import EmbeddingSpace

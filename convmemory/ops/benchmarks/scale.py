@@ -7,7 +7,7 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.db import connection
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace

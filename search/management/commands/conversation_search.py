@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.users import user_named
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
@@ -27,6 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, default=10)
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
+        add_filter_arguments(parser)
         parser.add_argument("--cursor", default="", help="cursor of the next page")
         parser.add_argument("--json", action="store_true")
 
@@ -37,7 +38,7 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 mode=options["mode"],
                 scope=parse_scope(options["scope"]),
-                filters=Filters(kinds=TURNS_ALONE),
+                filters=filters_of(options, kinds=TURNS_ALONE),
                 has_operators=True,
             )
             caller = user_named(options["user"])

@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.db import connection, connections, transaction
 from pytest_django import Settings
 
+from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import EVERYTHING, page_of_conversations
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.core import replicas
 from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.logins import replicas as parameters_of

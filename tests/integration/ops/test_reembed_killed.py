@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from pytest_django import Settings
 
-from convmemory.core.config import ROOT, config
+from convmemory.core.config import config
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
@@ -77,7 +77,7 @@ def start(model: str, tmp_path: Path) -> "subprocess.Popen[bytes]":
     url = f"postgresql://{parameters.get('user', '')}@/{parameters['dbname']}?host={parameters['host']}"
     environment = os.environ | {
         "DATABASE_URL": os.environ.get("DATABASE_URL") or f"{url}&port={parameters['port']}",
-        "EMBEDDING_MODEL_PATH": str(config.embedding_model_path),
+        "EMBEDDING_MODEL_PATH": config.embedding_model_path,
     }
     with (tmp_path / "log").open("ab") as log:
         return subprocess.Popen(

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from convmemory.embeddings import spaces
 from convmemory.ops.privacy import ownership
 from convmemory.ops.privacy.erasing import erase_user

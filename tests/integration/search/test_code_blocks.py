@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from convmemory.conversations import ingest
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.spaces import active_space
 from search import vector_index

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from convmemory.conversations import ingest
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import EVERYTHING, Filters
 from search.adapters.conversations import index_conversation
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.sweeping import sources_to_index

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.filters import Filters
 from search.query_text import QueryText
 from search.ranking.rankers import BlendedRanker, LinearRanker, MissingFeature, long_share
 from search.ranking.stages import Rankers, second_ranker

@@ -1,17 +1,15 @@
 """`manage.py export_conversations FILE --user U --format markdown`: export conversations to one file, keys masked."""
 
 from argparse import ArgumentParser
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from convmemory.conversations.exports.formats import FORMATS, exported, require_format
 from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.conversations.reading import Filters
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.private_files import drop_drafts_of, written_whole
@@ -27,25 +25,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--conversation", type=int, action="append", default=[], help="the id of a conversation; can be repeated"
         )
-        for name in ("agent", "project", "source"):
-            parser.add_argument(f"--{name}", default="", help=f"only those of this {name}")
-        for name in ("after", "before"):
-            parser.add_argument(f"--{name}", type=_moment, help=f"only those changed {name} this day (2026-01-31)")
-        parser.add_argument(
-            "--archived", action="store_true", help="export archived conversations instead of the others"
-        )
+        add_filter_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner, path = owner_named(options["user"]), options["file"]
-        names = ("agent", "project", "source", "after", "before", "archived")
         if path.exists():
             raise CommandError(f"{path} exists already: name another file.")
         if not path.parent.is_dir():
             raise CommandError(f"{path} cannot be written: there is no folder {path.parent}.")
         try:
             drop_drafts_of(path)
-            filters = Filters(**{name: options[name] for name in names})
-            selection = Selection(ids=tuple(options["conversation"]), filters=filters)
+            selection = Selection(ids=tuple(options["conversation"]), filters=filters_of(options))
             with written_whole(path) as file, acting_for(owner.pk):
                 for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
                     file.write(piece.encode("utf-8", "replace"))
@@ -54,7 +44,3 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
         self.stdout.write(f"Wrote {path}.")
-
-
-def _moment(text: str) -> datetime:
-    return timezone.make_aware(datetime.fromisoformat(text))

@@ -1,0 +1,128 @@
+"""The filters of searches and lists, declared once: surfaces take their parameters from here, and SQL its columns.
+
+A new filter is a field of `Filters` with a `Filter`: then the API and the commands offer it, and lists
+(`conditions_on_conversations`) and searches (`search/retrieval/filters.py`) compare its column. The search box needs a
+field and a chip for it, and a tool an argument if models are to use it.
+"""
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal, get_type_hints
+
+from django.utils import timezone
+from ninja import Schema
+from pydantic import Field, create_model
+
+from convmemory.core.errors import InvalidInput
+
+FILTER = "filter"  # the key of a field's metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """How a filter is compared: with a column of the conversation, and with one of the index.
+
+    `indexed` is a column of the index's sources; of its items for moments. An empty operator is compared in code.
+    """
+
+    operator: Literal["=", ">=", "<=", ""]
+    column: str
+    indexed: str
+    meaning: str
+
+    @property
+    def lookup(self) -> str:
+        """Django's name for the comparison."""
+        return self.column + {">=": "__gte", "<=": "__lte"}.get(self.operator, "")
+
+
+def _by(operator: Literal["=", ">=", "<=", ""], column: str, indexed: str, meaning: str) -> dict[str, Filter]:
+    return {FILTER: Filter(operator, column, indexed, meaning)}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which conversations count, and for one conversation which turns. None and "" mean any.
+
+    `except_turns` (conversation, turn number) are excluded. Only searches use `kinds`, the kinds of sources (all if
+    empty), and `documents`, the only documents that count.
+    """
+
+    agent: str = field(default="", metadata=_by("=", "agent", "agent", "only those of this agent"))
+    project: str = field(default="", metadata=_by("=", "project", "project", "only those of this project"))
+    source: str = field(default="", metadata=_by("=", "source", "origin", "only those of this source"))
+    after: datetime | None = field(default=None, metadata=_by(">=", "updated_at", "created_at", "only since this time"))
+    before: datetime | None = field(
+        default=None, metadata=_by("<=", "updated_at", "created_at", "only until this time")
+    )
+    archived: bool | None = field(
+        default=False, metadata=_by("", "", "", "archived conversations instead of the others")
+    )
+    conversation_id: int | None = None
+    turns: tuple[int, int] | None = None
+    except_turns: tuple[tuple[int, int], ...] = ()
+    kinds: frozenset[str] = frozenset()
+    documents: frozenset[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.after and self.before and self.after > self.before:
+            raise InvalidInput("`after` is later than `before`: swap the two dates.")
+
+    def chosen(self, *operators: str) -> list[tuple[str, Filter, Any]]:
+        """Return the filters with these operators that have a value: name, comparison, value."""
+        given = ((name, how, getattr(self, name)) for name, how in DECLARED.items() if how.operator in operators)
+        return [(name, how, value) for name, how, value in given if value]
+
+
+EVERYTHING = Filters()
+DECLARED: dict[str, Filter] = {each.name: each.metadata[FILTER] for each in fields(Filters) if each.metadata}
+"""The filters that people and programs can set, by name."""
+EXACT = tuple(name for name, how in DECLARED.items() if how.operator == "=")
+MOMENTS = tuple(name for name, how in DECLARED.items() if how.operator in (">=", "<="))
+
+
+def filters_of(given: Mapping[str, Any], **further: Any) -> Filters:
+    """Return the filters among the values of a request, a form, a command or a tool. Raises: InvalidInput."""
+    return Filters(**{name: given[name] for name in DECLARED if name in given}, **further)
+
+
+def conditions_on_conversations(filters: Filters) -> dict[str, Any]:
+    """Return Django's conditions on the conversation itself."""
+    conditions = {how.lookup: value for _, how, value in filters.chosen("=", ">=", "<=")}
+    if filters.archived is not None:
+        conditions["archived_at__isnull"] = not filters.archived
+    if filters.conversation_id is not None:
+        conditions["pk"] = filters.conversation_id
+    return conditions
+
+
+_DEFAULTS = {each.name: each.default for each in fields(Filters)}
+_TYPES = get_type_hints(Filters) | {"archived": bool}  # None, for both, is not for requests
+_PARAMETERS: dict[str, Any] = {
+    name: (_TYPES[name], Field(_DEFAULTS[name], description=how.meaning)) for name, how in DECLARED.items()
+}
+
+
+class FilterSchema(create_model("FilterParameters", __base__=Schema, **_PARAMETERS)):  # type: ignore[misc]
+    """The filters as parameters of a request."""
+
+    def filters(self, **further: Any) -> Filters:
+        """Raises: InvalidInput."""
+        return filters_of(self.__dict__, **further)
+
+
+def add_filter_arguments(parser: ArgumentParser) -> None:
+    """Add an option for each filter to a command; `filters_of` reads them."""
+    for name, how in DECLARED.items():
+        if name in EXACT:
+            parser.add_argument(f"--{name}", default="", help=how.meaning)
+        elif name in MOMENTS:
+            parser.add_argument(f"--{name}", type=_moment, help=f"{how.meaning} (2026-01-31)")
+        else:
+            parser.add_argument(f"--{name}", action="store_true", help=how.meaning)
+
+
+def _moment(text: str) -> datetime:
+    return timezone.make_aware(datetime.fromisoformat(text))
