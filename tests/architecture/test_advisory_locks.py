@@ -47,7 +47,7 @@ def test_functions_that_lock_take_the_number_from_the_register() -> None:
                 assert not isinstance(call.args[1].elts[0], ast.Constant), place
 
 
-def test_statements_that_lock_stand_in_functions() -> None:
+def test_locking_statements_are_inside_functions() -> None:
     for name, tree in sources():
         inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
         assert not [node for node in ast.walk(tree) if takes_a_lock(node) and id(node) not in inside], name

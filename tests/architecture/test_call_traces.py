@@ -60,7 +60,7 @@ def searcher(owner: User) -> User:
 
 
 @pytest.mark.parametrize("query", ["where does the cat sleep", "where did the cat sleep in January 2026"])
-def test_a_search_goes_through_the_steps_of_the_page_each_once(searcher: User, query: str) -> None:
+def test_search_takes_each_documented_step_once(searcher: User, query: str) -> None:
     assert search_trace(searcher, query).steps == search_way(passes=1)
 
 
@@ -81,7 +81,7 @@ def test_a_search_has_at_most_twelve_steps_and_the_page_names_all_that_it_touche
     assert [module for module in others if not module.startswith(named)] == []
 
 
-def test_a_message_goes_through_the_steps_of_the_page_each_once(
+def test_imported_message_takes_each_documented_step_once(
     owner: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings
 ) -> None:
     settings.IMPORT_FOLDER = tmp_path

@@ -74,7 +74,7 @@ def test_no_statement_stands_in_the_code() -> None:
     assert not found
 
 
-def test_commands_in_the_code_are_few_and_define_nothing() -> None:
+def test_inline_sql_commands_are_registered_and_define_nothing() -> None:
     found = {
         name: inline
         for name, all_texts in texts_by_file()

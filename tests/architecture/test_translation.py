@@ -168,6 +168,6 @@ def test_page_texts_avoid_technical_terms() -> None:
     assert [text for text in said if machine.search(text)] == []
 
 
-def test_scripts_say_what_is_listed_for_them() -> None:
+def test_words_used_by_scripts_are_listed() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "static/js").glob("*.js"))
     assert set(re.findall(r'\bword\(\s*"([^"]+)"', sources)) == set(SCRIPT_WORDS)

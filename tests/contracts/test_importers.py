@@ -73,7 +73,7 @@ def copied(original: Path, folder: Path, data: bytes) -> Path:
     return path
 
 
-def test_every_format_has_fixtures_says_what_it_was_checked_against_and_wants_files() -> None:
+def test_every_importer_has_fixtures_a_checked_version_and_file_names() -> None:
     assert set(IMPORTERS) - WITHOUT_FIXTURES == FORMATS_OF_FOLDERS
     for importer in IMPORTERS.values():
         assert importer.checked.program
@@ -134,7 +134,7 @@ def test_repeated_entries_add_nothing(original: Path, tmp_path: Path) -> None:
     assert repeated.keys() >= {name for name in whole if whole[name]} or name_of_format(original) == "plain"
 
 
-def test_entries_of_unknown_types_cost_no_other(original: Path, tmp_path: Path) -> None:
+def test_entries_of_unknown_types_do_not_affect_others(original: Path, tmp_path: Path) -> None:
     def add(entries: list[Any]) -> None:
         entries.insert(len(entries) // 2 + 1, UNKNOWN)
 

@@ -196,7 +196,7 @@ def test_missing_or_broken_model_file_is_named(tmp_path: Path) -> None:
         opened(folder)
 
 
-def test_texts_are_cut_at_512_tokens_where_nothing_says_otherwise(tmp_path: Path) -> None:
+def test_texts_are_cut_at_512_tokens_by_default(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", SHAPES["BERT, mean"])
     (folder / "sentence_bert_config.json").unlink()
     assert opened(folder).card.max_tokens == 510

@@ -143,7 +143,7 @@ def changelist(name: str) -> str:
     return reverse(f"admin:{name}_changelist")
 
 
-def test_a_message_s_kinds_of_content_are_shown_and_nothing_that_it_says(house: House) -> None:
+def test_message_page_shows_kinds_of_content_without_text(house: House) -> None:
     message = house.conversation.messages.order_by("pk")[0]
     (part, *_) = message.typed_parts
     page = client_of(house.staff).get(reverse("admin:conversations_message_change", args=[message.pk])).content.decode()
@@ -359,7 +359,7 @@ def test_str_of_rows_contains_no_user_text(house: House) -> None:
     assert not [name for name in named if any(secret in name for secret in SECRETS)]
 
 
-def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
+def test_conversation_page_is_for_its_owner_only(house: House) -> None:
     page = f"/conversations/{house.conversation.pk}?turn=0"
     assert client_of(house.ada).get(page).status_code == 200
     assert client_of(house.reader).get(page).status_code == 404
@@ -543,7 +543,7 @@ def test_a_deleted_vector_is_made_again(house: House) -> None:
     assert ItemEmbedding.objects.count() == 2
 
 
-def test_deleting_a_conversation_says_no_title(house: House) -> None:
+def test_deletion_pages_and_log_contain_no_title(house: House) -> None:
     grant(house.staff, "conversations.delete_conversation")
     client = client_of(house.staff)
     asked = run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=False)

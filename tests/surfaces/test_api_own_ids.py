@@ -121,7 +121,7 @@ def test_a_turn_is_indexed_by_the_id_alone(api: Api, own_id: str) -> None:
     assert {hit["conversation_id"] for hit in hits} == {number}
 
 
-def test_a_turn_goes_to_a_conversation_that_was_stored_whole(api: Api) -> None:
+def test_turn_is_appended_to_a_conversation_posted_earlier(api: Api) -> None:
     number = api.post("/conversations", {"source_id": "7", "messages": PERU}).json()["id"]
     done = api.post(
         "/conversations/by-source/api/7/turns", {"turn_number": 1, "user": "Chile?", "assistant": "Santiago."}

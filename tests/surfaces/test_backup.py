@@ -144,7 +144,7 @@ def test_a_new_installation_takes_the_backup_without_force(backup: Path, tmp_pat
     assert fresh.shell(FILES) == LAB
 
 
-def test_files_of_documents_come_and_go_with_their_rows(installation: Installation, backup: Path) -> None:
+def test_restore_repairs_restores_and_removes_files(installation: Installation, backup: Path) -> None:
     newer = Path(installation.shell(ADD))
     [lab] = [
         path for path in (installation.folder / "media" / "documents").rglob("*") if path.is_file() and path != newer

@@ -145,9 +145,7 @@ def first_time(chromium: Chromium, address: str, newcomer: User, worker: Worker,
     return clicks
 
 
-def test_several_files_wait_for_each_other_lead_to_what_came_in_and_are_undone(
-    visit: Callable[..., None], worker: Worker
-) -> None:
+def test_several_uploads_are_queued_linked_and_undone(visit: Callable[..., None], worker: Worker) -> None:
     def steps(page: Page, width: int) -> None:
         worker.may_work.clear()
         bread, rye = f"bread-{width}.jsonl", f"rye-{width}.jsonl"

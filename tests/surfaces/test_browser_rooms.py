@@ -367,9 +367,7 @@ def test_the_library_works_without_javascript(visit: Callable[..., None], archiv
     visit(steps, javascript=False)
 
 
-def test_rows_are_starred_and_pinned_in_their_place_and_hold_what_they_started(
-    visit: Callable[..., None], owner: User
-) -> None:
+def test_library_rows_are_starred_pinned_and_show_children(visit: Callable[..., None], owner: User) -> None:
     for number, width in enumerate(WIDTHS):
         for name, parent in ((f"Kiln {width}", ""), (f"Started by {width}", f"kiln {number}")):
             make_conversation(

@@ -58,7 +58,7 @@ def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., 
     at_every_width(visit, steps, widths=WIDE)
 
 
-def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
+def test_tapped_hit_opens_its_conversation_on_a_phone(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").press_sequentially("sourdough starter")
         expect(page).to_have_url(re.compile(r"\?q=sourdough\+starter$"))
@@ -193,7 +193,7 @@ def test_unanswered_query_shows_a_notice_and_offers_the_nearest(visit: Callable[
     at_every_width(visit, steps, at="/search")
 
 
-def test_searches_are_saved_ordered_and_come_back_to(visit: Callable[..., None]) -> None:
+def test_saved_search_restores_its_filters_and_order(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         query = f"sourdough {width}"
         page.goto(f"/search?q={query}&agent=chef")
@@ -238,7 +238,7 @@ def test_why_shows_the_reasons_of_a_hit(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/search?q=sourdough+starter")
 
 
-def test_the_palette_goes_anywhere(visit: Callable[..., None]) -> None:
+def test_palette_opens_searches_conversations_and_settings(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.keyboard.press("Control+k")
         dialog = page.get_by_role("dialog", name="Go anywhere")

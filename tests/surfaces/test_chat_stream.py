@@ -123,9 +123,7 @@ def test_recall_excludes_messages_sent_to_the_model(ada: Talker, endpoint: ChatS
         (calls("read_conversation", {"conversation_id": 4711}), "4711"),
     ],
 )
-def test_a_call_that_fails_becomes_a_result_that_says_so(
-    ada: Talker, endpoint: ChatServer, script: Script, told: str
-) -> None:
+def test_failed_tool_call_becomes_an_error_result(ada: Talker, endpoint: ChatServer, script: Script, told: str) -> None:
     endpoint.scripts.extend([script, says("I see.")])
     number = ada.new_conversation()
     events = ada.ask(number, "Try it")
@@ -216,7 +214,9 @@ def test_reply_without_end_is_cut_with_a_note_and_stored(ada: Talker, endpoint: 
     ],
     ids=["line", "event", "nesting", "calls"],
 )
-def test_stream_over_a_limit_says_which(ada: Talker, endpoint: ChatServer, steps: tuple[Any, ...], note: str) -> None:
+def test_stream_over_a_limit_names_the_limit(
+    ada: Talker, endpoint: ChatServer, steps: tuple[Any, ...], note: str
+) -> None:
     endpoint.scripts.extend([Script(steps), Script((Say("Hello."), *steps))])
     number = ada.new_conversation()
     events = ada.ask(number, "Go on.")
@@ -296,9 +296,7 @@ def test_left_out_messages_are_announced_by_a_context_event(
     ("message", "status", "told"),
     [("", 422, "empty"), ("  \n ", 422, "empty"), ("x" * 5_000_000, 413, "1,000,000"), (None, 422, "message")],
 )
-def test_a_message_that_cannot_be_taken_leaves_nothing_behind(
-    ada: Talker, message: str | None, status: int, told: str
-) -> None:
+def test_refused_chat_message_stores_nothing(ada: Talker, message: str | None, status: int, told: str) -> None:
     number = ada.new_conversation()
     response = ada.post(f"/conversations/{number}/stream", message=message)
     assert response.status_code == status

@@ -159,7 +159,7 @@ def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
     assert not file.parent.exists()
 
 
-def test_a_page_that_cannot_be_drawn_says_so_once_and_for_all(owner: User, settings: Settings) -> None:
+def test_undrawable_page_is_recorded_as_not_drawn(owner: User, settings: Settings) -> None:
     document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
     tasks.process(document.pk, owner_id=owner.pk)
     document.refresh_from_db()

@@ -114,7 +114,7 @@ def test_turns_and_sections_are_found_together(client: Client, owner: User) -> N
     assert client.get("/api/v1/search", {"query": "sun", "kind": "page"}).status_code == 422
 
 
-def test_documents_change_nothing_in_what_is_found_of_conversations(client: Client, owner: User) -> None:
+def test_documents_do_not_change_conversation_search(client: Client, owner: User) -> None:
     for number in range(6):
         pairs = (f"how is plant {number} doing in the sun?", f"Plant {number} needs {number} hours of sun and water.")
         index_conversation(conversation_id=make_conversation(owner, exchange(pairs)).pk)

@@ -68,7 +68,7 @@ def test_silence_is_measured_and_a_calibration_fitted(tmp_path: Path) -> None:
     assert not User.objects.exists()
 
 
-def test_recall_of_messages_is_measured_with_what_a_context_holds(tmp_path: Path) -> None:
+def test_evaluate_measures_recall_of_messages_and_contexts(tmp_path: Path) -> None:
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps([SAMPLE]), encoding="utf-8")
     out = StringIO()

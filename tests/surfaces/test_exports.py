@@ -127,7 +127,7 @@ def test_exported_html_has_no_active_or_external_content(stored: Conversation, o
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("format", FORMATS)
-def test_keys_stand_masked_also_where_they_were_stored_as_they_came(format: str, owner: User, settings: Any) -> None:
+def test_export_masks_keys_that_are_stored_unmasked(format: str, owner: User, settings: Any) -> None:
     settings.HIDE_KEYS = False
     said = "\n\n".join(f"the {kind} is {text}" for kind, text in PLANTED.items())
     make_conversation(owner, exchange((said, "Noted.")), title=f"About {next(iter(PLANTED.values()))}")

@@ -73,7 +73,7 @@ def test_unfinished_import_gets_202_and_a_location(client: Client, no_worker: No
     assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)
 
 
-def test_a_file_of_which_nothing_could_be_read_is_a_problem_with_the_report(client: Client) -> None:
+def test_unreadable_upload_gets_422_with_the_report(client: Client) -> None:
     answer = send(client, b"\x89PNG\r\n", "picture.png")
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
     body = answer.json()

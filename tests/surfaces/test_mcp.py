@@ -207,7 +207,7 @@ def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, setti
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_is_no_stream_to_open_and_no_session_to_end(address: str, owner: User, method: str) -> None:
+def test_mcp_accepts_post_only(address: str, owner: User, method: str) -> None:
     key = f"Bearer {create_key(owner=owner)}"
     response = httpx2.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key}, timeout=ANSWER_S)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")

@@ -171,7 +171,7 @@ def put(api: Api, conversation: int, turn: int, user: str, assistant: str) -> An
     return api.send("POST", f"/conversations/{conversation}/turns", body)
 
 
-def test_a_turn_is_put_once_and_replaced_where_it_reads_otherwise(api: Api, owner: User) -> None:
+def test_same_turn_is_stored_once_and_changed_turn_replaced(api: Api, owner: User) -> None:
     number = make_conversation(owner).pk
     assert put(api, number, 0, "What floats?", "Wood floats.").json() == {
         "conversation_id": number, "turn_number": 0, "outcome": "created", "url": f"/conversations/{number}?turn=0"
@@ -191,7 +191,7 @@ def test_a_turn_is_put_once_and_replaced_where_it_reads_otherwise(api: Api, owne
     assert (hit.turn_number, hit.passage) == (0, "Cork floats well on water.")
 
 
-def test_turns_leave_no_gap_and_replace_nothing_that_came_in_another_way(api: Api, owner: User) -> None:
+def test_turn_with_a_gap_or_over_other_messages_is_refused(api: Api, owner: User) -> None:
     number = make_conversation(owner, exchange(("What floats?", "Wood floats."))).pk
     assert "next turn of conversation" in problem_of(put(api, number, 3, "a", "b"), 422)
     assert "came in another way" in problem_of(put(api, number, 0, "What floats?", "Iron floats."), 422)

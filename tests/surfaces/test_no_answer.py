@@ -91,7 +91,7 @@ def test_threshold_of_zero_silences_nothing(archive: User, settings: Any) -> Non
     assert recall(owner=archive, query=NONSENSE, threshold=0).messages
 
 
-def test_a_quoted_phrase_that_stands_there_is_never_silenced(archive: User, settings: Any) -> None:
+def test_matching_quoted_phrase_is_never_silenced(archive: User, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = 1.0
     assert Api(archive).get("/search", query='"platform four" zebra').json()["answered"] is True
     assert Api(archive).get("/search", query="platform four zebra").json()["answered"] is False
@@ -146,7 +146,7 @@ def test_a_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
     assert first["relevance"] > 0.5
 
 
-def test_recall_stays_silent_and_says_so(archive: User) -> None:
+def test_unanswered_recall_is_empty_with_a_note(archive: User) -> None:
     answer = run_tool("conversation_recall", {"query": NONSENSE}, archive)
     assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_ANSWERS)
     assert run_tool("conversation_recall", {"query": QUESTION}, archive)["results"]

@@ -143,7 +143,7 @@ def test_htmx_gets_the_main_area_alone(owner: User, page: Callable[..., str]) ->
     assert 'class="sidebar"' not in text
 
 
-def test_pages_and_parts_are_told_apart_by_caches(owner: User) -> None:
+def test_conversation_page_varies_by_hx_request_and_is_private(owner: User) -> None:
     conversation = long_conversation(owner, 1)
     client = Client()
     client.force_login(owner)

@@ -209,7 +209,7 @@ def test_hostile_query_is_escaped(owner: User, pages: Pages, text: str) -> None:
     assert "<script>alert" not in pages.get("/search", {"q": text})
 
 
-def test_without_an_embedder_words_still_find_and_the_page_says_so(
+def test_search_page_without_an_embedder_uses_words_and_says_so(
     owner: User, pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexed(owner, PERU)
@@ -564,7 +564,7 @@ def test_marks_end_where_words_do_but_in_scripts_without_spaces(text: str, query
 # --- what the query says about when ---------------------------------------------------------------
 
 
-def test_the_page_shows_which_time_it_understood_and_can_do_without(pages: Pages, owner: User) -> None:
+def test_search_page_shows_the_time_filter_and_can_remove_it(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "bread in march 2024"})
     assert "march 2024: March 2024" in strip_tags(html)
@@ -579,7 +579,7 @@ def test_the_page_shows_which_time_it_understood_and_can_do_without(pages: Pages
     assert "Remove the filter march 2024" in pages.get(unescape(again[1]))
 
 
-def test_the_chip_stands_in_the_place_of_the_note(pages: Pages, owner: User) -> None:
+def test_time_chip_replaces_the_note(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "the latest bread"}, headers=TYPING)
     assert "latest: the latest first" in strip_tags(html)

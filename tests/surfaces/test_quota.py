@@ -75,7 +75,7 @@ def test_a_chat_is_estimated_where_the_endpoint_says_nothing(ada: Talker, owner:
     assert 600 < tokens < 10_000
 
 
-def test_an_endpoint_that_fails_costs_nothing(ada: Talker, owner: User, endpoint: ChatServer) -> None:
+def test_failed_chat_request_costs_no_tokens(ada: Talker, owner: User, endpoint: ChatServer) -> None:
     endpoint.scripts.append(fails(500))
     ada.ask(ada.new_conversation(), "Hello?")
     assert used(owner) == (0, 1)
@@ -110,7 +110,7 @@ def test_a_quota_that_ends_during_a_reply_ends_the_reply(
     assert len(endpoint.requests) == 1
 
 
-def test_agents_with_an_endpoint_of_their_own_go_on(
+def test_agent_with_an_own_endpoint_is_not_limited_by_the_quota(
     ada: Talker, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
     settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1"]

@@ -52,7 +52,7 @@ def states() -> list[str]:
 
 
 @pytest.mark.parametrize("damaged", [[DAMAGED], [*SOUND, DAMAGED], {"no": "list"}, "rubbish", [None, 3]])
-def test_a_damaged_partial_reply_holds_up_neither_its_conversation_nor_others(
+def test_damaged_partial_reply_does_not_block_any_conversation(
     owner: User, damaged: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, third = abandoned(owner, SOUND), abandoned(owner, damaged), abandoned(owner, SOUND)

@@ -87,7 +87,7 @@ def test_archive_all_returns_only_conversations_that_changed(owner: User) -> Non
         curating.archive_all(owner=owner, conversation_ids=list(range(1000)), archived=True)
 
 
-def test_conversations_stand_under_their_days_and_months(owner: User) -> None:
+def test_conversations_are_listed_by_day_and_month(owner: User) -> None:
     noon = datetime(2026, 5, 20, 12, tzinfo=UTC)
     at(make_conversation(owner, title="now"), noon)
     at(make_conversation(owner, title="before"), noon - timedelta(days=1))

@@ -43,7 +43,7 @@ def test_a_new_conversation_is_numbered_titled_and_counted() -> None:
     assert (conversation.title, conversation.message_count, conversation.turn_count) == ("hello", 4, 2)
 
 
-def test_an_answer_that_comes_later_completes_the_turn() -> None:
+def test_later_answer_completes_the_turn() -> None:
     owner = make_user()
     conversation = make_conversation(owner, [*exchange(*GREETING), user_says("and you?")])
     assert numbers(conversation)[-1] is None
@@ -169,7 +169,7 @@ def test_a_repeated_message_is_stored_once() -> None:
     assert Message.objects.count() == 4
 
 
-def test_keys_that_differ_behind_the_column_stay_two_messages() -> None:
+def test_keys_longer_than_the_column_stay_distinct() -> None:
     owner = make_user()
     long = "k" * KEY_CHARS
     keys = (f"{long}1", f"{long}2", long, "n\x00", "n")

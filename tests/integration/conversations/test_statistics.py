@@ -82,7 +82,7 @@ def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:
     assert sum(day.messages for week in days_of(owner=owner, today=TODAY) for day in week) == 0
 
 
-def test_days_stand_in_weeks_up_to_today(owner: User) -> None:
+def test_days_are_grouped_in_weeks_up_to_today(owner: User) -> None:
     make_conversation(owner, [*said(1), *said(3), *said(3)])
     count_changed(owner_id=owner.pk)
     weeks = days_of(owner=owner, today=TODAY)
@@ -103,7 +103,7 @@ def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
         assert [row.conversation.pk for row in shelf.rows] == [one.pk]
 
 
-def test_the_page_takes_few_queries_and_asks_for_what_is_not_counted(
+def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     owner: User, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     client = Client()

@@ -88,7 +88,7 @@ def test_hidden_key_is_counted_as_it_is_stored(owner: User) -> None:
     assert stored(owner) == counted_anew(owner)
 
 
-def test_full_storage_refuses_everything_but_the_reply_under_way(owner: User, settings: Settings) -> None:
+def test_full_storage_refuses_all_writes_but_the_running_reply(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 1
     made = make_conversation(owner, exchange(("one", "two")))
     begin_response(owner=owner, conversation_id=made.pk, question=message("a question"))
@@ -151,7 +151,7 @@ def test_uncounted_conversation_is_counted_by_recount_alone(owner: User) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_writers_at_once_exceed_the_limit_by_nothing(owner: User, settings: Settings) -> None:
+def test_concurrent_writers_do_not_exceed_the_limit(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 1
     conversations = [make_conversation(owner, exchange(("one", "two"))) for _ in range(4)]
 

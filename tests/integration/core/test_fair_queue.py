@@ -143,7 +143,7 @@ def test_owner_served_least_recently_is_next() -> None:
     assert owners_served({ada.pk: "ada", bob.pk: "bob"}, 2) == ["bob", "ada"]
 
 
-def test_an_owner_with_a_task_in_work_waits_for_those_without() -> None:
+def test_owner_with_a_running_task_waits_for_owners_without() -> None:
     ada, bob = make_user(), make_user()
     ask(ada, *range(100, 110))
     first = claim(NOON)
@@ -173,7 +173,7 @@ def test_long_tasks_leave_a_worker_free_and_a_place_for_another_owner(settings: 
     assert numbers_of(claim(NOON)) == [5]
 
 
-def test_owner_has_one_long_task_less_than_there_are_places(settings: Any) -> None:
+def test_owner_may_run_one_long_task_fewer_than_there_are_places(settings: Any) -> None:
     settings.WORKERS = 5
     ask(make_user(), 1, 2, 3, 4, func=LONG)
     assert numbers_of(*(claim(NOON) for _ in range(4))) == [4, 3, 2, None]
@@ -344,7 +344,7 @@ def test_function_of_accepts_only_known_tasks() -> None:
     assert fair_queue.function_of(FUNC) is not None
 
 
-def test_erasing_a_person_takes_their_tasks_out() -> None:
+def test_erasure_drops_queued_tasks_of_the_owner_only() -> None:
     ada, bob = make_user(), make_user()
     ask(ada, 1, 2)
     ask(bob, 3)

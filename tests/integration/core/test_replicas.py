@@ -167,7 +167,7 @@ def test_write_is_noted_after_its_transaction_commits(
             replica.resume()
 
 
-def test_a_replica_that_is_far_behind_is_left_alone(
+def test_replica_over_the_maximum_lag_is_not_used(
     people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setattr(replicas, "CHECKED_EVERY_S", 0.0)
@@ -235,7 +235,7 @@ def test_transaction_does_not_use_the_replica(people: tuple[int, int]) -> None:
         assert not is_of_replica()
 
 
-def test_a_killed_replica_is_left_at_once_and_found_again(
+def test_killed_replica_is_skipped_and_used_again_after_restart(
     people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = caller(people[0])

@@ -113,7 +113,7 @@ def run_worker() -> list[dict[str, Any]]:
     return seen
 
 
-def test_a_forged_pickle_goes_off_where_pickles_are_read(tmp_path: Path) -> None:
+def test_forged_pickle_runs_code_when_unpickled(tmp_path: Path) -> None:
     pickle.loads(base64.b64decode(forged_text(tmp_path / "harm")))
     assert (tmp_path / "harm").exists()
 

@@ -20,7 +20,7 @@ def test_rows_are_those_of_their_statement_in_whatever_order_they_are_read() -> 
         assert cursor.fetchone() == (1,)
 
 
-def test_without_a_pipeline_it_is_an_ordinary_statement() -> None:
+def test_pending_query_works_without_a_pipeline() -> None:
     assert PendingQuery("SELECT %(n)s::int + 1", {"n": 1}).rows() == [(2,)]
 
 

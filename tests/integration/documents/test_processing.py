@@ -62,7 +62,7 @@ def test_documents_are_embedded_only_while_rag_is_on(owner: User, settings: Sett
     assert Passage.objects.exists()
 
 
-def test_rag_is_on_where_nothing_is_set(settings: Settings) -> None:
+def test_rag_is_on_by_default(settings: Settings) -> None:
     assert settings.RAG_ENABLED is True
 
 

@@ -51,7 +51,7 @@ def said(source_id: str) -> list[str]:
     return [row.parts[0]["text"] for row in rows]
 
 
-def test_a_zstd_frame_that_is_cut_off_is_read_as_far_as_it_goes_and_then_whole(owner: User, good: Path) -> None:
+def test_truncated_zstd_file_is_reported_and_imported_once_complete(owner: User, good: Path) -> None:
     original = next(FIXTURES.glob("codex/**/*.jsonl"))
     data = original.read_bytes() + b"\n" * 400_000
     path = good.parents[1] / f"{original.name}.zst"
@@ -67,7 +67,7 @@ def test_a_zstd_frame_that_is_cut_off_is_read_as_far_as_it_goes_and_then_whole(o
     assert Message.objects.count() == count
 
 
-def test_two_files_that_claim_one_session_are_one_conversation_with_nothing_twice(owner: User, good: Path) -> None:
+def test_two_files_of_one_session_become_one_conversation_without_duplicates(owner: User, good: Path) -> None:
     opening = [user_line("u1", "one?"), assistant_line("a1", "1")]
     write_lines(good.parents[1] / "first" / f"{FIRST}.jsonl", opening)
     write_lines(good.parents[1] / "second" / f"{FIRST}.jsonl", [*opening, user_line("u2", "two?")])

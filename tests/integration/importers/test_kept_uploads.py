@@ -158,7 +158,7 @@ def _hex(seed: int) -> Iterator[str]:
     return (dice.randbytes(1_000).hex() for _ in range(500))
 
 
-def test_full_disk_costs_the_copy_and_not_the_import() -> None:
+def test_import_on_a_full_disk_succeeds_without_keeping_the_upload() -> None:
     row = imports.queue_import(owner=make_user(), file=SimpleUploadedFile("chat.jsonl", CHAT))
     with files_end_at(len(CHAT)):  # encrypted, it is longer
         tasks.run(row.pk, owner_id=row.owner_id)

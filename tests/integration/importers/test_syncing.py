@@ -107,7 +107,7 @@ def test_unreadable_file_is_retried_and_does_not_stop_others(home: Path) -> None
     assert sync(owner, home).imported.total("conversations") == 3
 
 
-def test_prompts_of_sessions_that_are_gone_come_back(home: Path) -> None:
+def test_prompts_of_deleted_sessions_are_imported_from_the_history(home: Path) -> None:
     owner = make_user()
     session_file(home, "bread")
     history = home / ".claude" / "history.jsonl"
@@ -158,7 +158,7 @@ def test_sync_states_are_kept_per_owner(home: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_line_that_is_appended_comes_in_and_a_folder_may_vanish(home: Path) -> None:
+def test_watch_imports_appended_lines_and_survives_a_deleted_folder(home: Path) -> None:
     owner = make_user()
     path = session_file(home, "bread")
     stop, reports = threading.Event(), list[SyncReport]()

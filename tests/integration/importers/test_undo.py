@@ -98,7 +98,7 @@ def test_undo_of_an_unchanged_import_removes_nothing(owner: User) -> None:
     assert said(Conversation.objects.get()) == ["one", "1"]
 
 
-def test_undo_goes_on_where_it_stopped_and_can_be_asked_twice(owner: User) -> None:
+def test_interrupted_undo_resumes_and_can_be_requested_twice(owner: User) -> None:
     lines = b"".join(FIRST.replace(b"chat-0001", b"chat-%04d" % number) % ANSWER for number in range(3))
     row = imported(owner, lines)
     request_undo(owner=owner, import_id=row.pk)
@@ -119,7 +119,7 @@ def test_anothers_import_and_one_that_runs_cannot_be_undone(owner: User) -> None
         request_undo(owner=owner, import_id=row.pk)
 
 
-def test_the_page_links_to_what_came_in_and_offers_to_undo_it(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_page_links_to_conversations_and_offers_undo(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr("convmemory.conversations.import_views.enqueue_undo", lambda row: asked.append(row.pk))
     row = imported(owner, FIRST % ANSWER)

@@ -304,7 +304,7 @@ def test_a_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.
             fault.undo()
 
 
-def test_a_little_of_another_language_is_no_finding_and_neither_is_a_model_of_unknown_languages(
+def test_foreign_language_is_a_finding_only_above_its_share_and_for_a_known_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     german, english = Source.objects.order_by("pk")
@@ -331,7 +331,7 @@ def test_the_exit_code_is_that_of_the_worst_finding() -> None:
     )
 
 
-def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> None:
+def test_orphaned_rows_are_deleted_and_missing_ones_rebuilt() -> None:
     rows_of_gone_turns()
     list(fix(examine()))
     assert not Passage.objects.filter(item_number=9).exists()

@@ -79,7 +79,7 @@ def _tasks() -> list[Any]:
     return functions
 
 
-def test_nothing_of_the_person_is_left_and_nothing_of_others_is_missing() -> None:
+def test_erasure_removes_all_rows_of_the_person_and_none_of_others() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     erased = source_id(fill_person(ada, ADA)[0])

@@ -93,7 +93,7 @@ def test_export_erase_and_import_give_back_the_same_turns_and_hits(tmp_path: Pat
     assert contents(again) == before
 
 
-def test_the_archive_holds_every_row_of_the_person_no_secret_and_nothing_of_others(tmp_path: Path) -> None:
+def test_archive_contains_all_rows_of_the_person_without_secrets(tmp_path: Path) -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     fill_person(ada, ADA)
@@ -149,7 +149,7 @@ def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(
     assert contents(folder) == contents(upload) == before
 
 
-def test_a_damaged_archive_is_refused_and_a_wrong_row_costs_only_itself(tmp_path: Path) -> None:
+def test_damaged_archive_is_refused_and_damaged_row_skipped(tmp_path: Path) -> None:
     ada = make_user(ADA)
     make_conversation(ada, exchange(("one", "1"), ("two", "2")), title="Numbers")
     export_user(user=ada, path=tmp_path / "ada.zip")

@@ -29,14 +29,14 @@ def test_every_turn_is_embedded_exactly_once_though_a_worker_dies(made: Fleet) -
     assert (outcome.doubled, outcome.missing_passages) == (0, 0)
 
 
-def test_both_webs_find_what_either_took_in(made: Fleet) -> None:
+def test_both_web_processes_find_all_conversations(made: Fleet) -> None:
     for web in made.webs:
         found = made.get(f"{web}/api/v1/conversations/search?query=note%207-3")
         assert found
         assert "note 7-3" in json.dumps(found["results"])
 
 
-def test_without_redis_what_is_sent_is_stored_and_found_later(made: Fleet) -> None:
+def test_conversation_sent_while_redis_is_down_is_indexed_later(made: Fleet) -> None:
     made.kill("redis")
     web = made.webs[0]
     body: dict[str, object] = {

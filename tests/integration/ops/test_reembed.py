@@ -240,9 +240,7 @@ def test_turns_that_waited_at_the_switch_are_indexed_though_more_arrive(owner: U
     assert list(untouched.values_list("dirty_from", flat=True)) == [None, None]
 
 
-def test_a_run_that_began_before_the_switch_claims_nothing_of_the_new_space(
-    owner: User, models: dict[str, str]
-) -> None:
+def test_indexing_begun_before_the_switch_does_not_mark_the_new_space(owner: User, models: dict[str, str]) -> None:
     old = spaces.active_space()
     reembed("--model", models["new"], "--user", owner.username)
     building = spaces.building_space()

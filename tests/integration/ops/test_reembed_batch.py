@@ -94,7 +94,7 @@ def test_texts_refused_in_a_batch_are_sent_as_usual(endpoint: FakeEndpoint, owne
 
 
 @pytest.mark.parametrize("killed_in", ["state", "vectors", "submit"])
-def test_a_killed_run_goes_on_with_what_it_handed_in(
+def test_killed_batch_run_resumes_its_submitted_batches(
     endpoint: FakeEndpoint, owners: list[User], monkeypatch: pytest.MonkeyPatch, killed_in: str
 ) -> None:
     original = getattr(BatchApi, killed_in)

@@ -124,7 +124,7 @@ def test_only_the_newest_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SweepRun.objects.count() == 3
 
 
-def test_the_tasks_are_scheduled_and_do_it() -> None:
+def test_sweeps_are_scheduled_and_find_missed_work() -> None:
     schedules.ensure_schedules()
     functions = set(Schedule.objects.values_list("func", flat=True))
     assert {"convmemory.ops.sweep_tasks.sweep", "convmemory.ops.sweep_tasks.deep_sweep"} <= functions

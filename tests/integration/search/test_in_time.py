@@ -172,7 +172,7 @@ def test_tools_and_recall_parse_time_expressions() -> None:
     assert recall(owner=owner, query="our latest retro").notes == ("Read “latest” as the latest first.",)
 
 
-def test_a_time_costs_one_query_and_an_event_a_search(owner: User) -> None:
+def test_time_expression_takes_two_more_queries_and_an_event_one_more_search(owner: User) -> None:
     def queries(text: str, **values: Any) -> int:
         find(owner, text, **values)
         with CaptureQueriesContext(connection) as caught:

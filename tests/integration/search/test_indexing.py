@@ -40,7 +40,7 @@ def test_indexing_again_computes_nothing() -> None:
     assert index_conversation(conversation_id=conversation.pk).computed == 0
 
 
-def test_a_lost_signal_costs_reading_but_no_embedding() -> None:
+def test_indexing_after_an_append_embeds_only_the_new_turn() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
@@ -122,7 +122,7 @@ def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> No
     assert sources_to_index(limit=10) == []
 
 
-def test_the_sweep_finds_what_no_signal_announced() -> None:
+def test_sweep_finds_sources_changed_without_signal() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
@@ -131,14 +131,14 @@ def test_the_sweep_finds_what_no_signal_announced() -> None:
     assert sources_to_index(limit=10) == [source_id(conversation)]
 
 
-def test_a_run_out_of_time_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexing_past_its_deadline_resumes_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
     assert [(run.items, run.computed, run.finished) for run in runs] == [(1, 1, False), (1, 1, False), (1, 1, True)]
 
 
-def test_a_run_out_of_time_gets_on_where_changes_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexing_past_its_deadline_makes_progress_without_noted_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     SourceIndex.objects.all().delete()
@@ -146,7 +146,7 @@ def test_a_run_out_of_time_gets_on_where_changes_were_not_noted(monkeypatch: pyt
     assert [(run.items, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
 
 
-def test_one_huge_turn_is_indexed_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "AHEAD", 4)
     monkeypatch.setattr(active, "CHUNKS_AHEAD", 2)
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))

@@ -62,7 +62,7 @@ def prepared(owner: Any, text: str) -> PreparedQuery:
         (THAI, "มัดจำ"),
     ],
 )
-def test_a_word_is_found_as_its_language_has_it(said: tuple[str, str], query: str) -> None:
+def test_inflected_and_compound_words_are_found_in_each_language(said: tuple[str, str], query: str) -> None:
     owner = make_user()
     indexed(owner, EGGS)
     conversation = indexed(owner, EGGS, said)
@@ -93,7 +93,7 @@ def test_frequent_words_of_the_querys_language_are_not_looked_up() -> None:
     assert [word.written for word in english.words if not word.is_stop_word] == ["people", "die", "war"]
 
 
-def test_the_languages_of_others_change_nothing() -> None:
+def test_languages_of_other_owners_do_not_change_a_query() -> None:
     owner, other = make_user(), make_user()
     for person in (owner, other):
         indexed(person, EGGS)

@@ -134,7 +134,7 @@ def test_messages_outside_of_turns_count_as_embedded(owner: User) -> None:
 
 
 @pytest.mark.parametrize("query", ["observatory of Tycho", "mount the quadrant"])
-def test_recall_brings_what_stands_outside_of_turns(owner: User, query: str) -> None:
+def test_recall_finds_messages_outside_of_turns(owner: User, query: str) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
     best = recall(owner=owner, query=query, threshold=0.2).messages[0]
     assert query in best.passages[0].text
@@ -154,7 +154,7 @@ def test_words_in_the_middle_of_long_output_are_found(owner: User) -> None:
 
 
 @pytest.mark.parametrize(("drafts", "count"), [(TURN, 1), ([GREETING, *TURN, OPEN], 2)])
-def test_only_what_has_no_turn_is_looked_up_twice(
+def test_only_messages_without_a_turn_take_a_second_query(
     owner: User, drafts: list[MessageDraft], count: int, django_assert_num_queries: Any
 ) -> None:
     conversation = make_conversation(owner, drafts)

@@ -175,7 +175,7 @@ def test_words_of_other_owners_are_not_found() -> None:
     assert len(items(found(other, "eggs"))) == 1
 
 
-def test_after_an_upgrade_searches_are_right_and_the_sweep_packs_what_is_missing() -> None:
+def test_search_without_postings_is_right_until_the_sweep_packs_them() -> None:
     owner = make_user()
     old, new = indexed(owner, EGGS), indexed(owner, TRAINS)
     expected = found(owner, "egg train")

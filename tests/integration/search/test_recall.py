@@ -77,7 +77,7 @@ def test_a_passage_comes_with_its_own_question_and_the_answer_it_stands_in(query
     assert first.answer_opening.passage.text.startswith(answer)
 
 
-def test_between_people_with_names_what_answers_a_question_comes_before_the_question() -> None:
+def test_answer_of_a_named_speaker_ranks_above_the_question() -> None:
     owner = make_user()
     talk = [
         user_says("I fed the cat and swept the yard.", name="Mara"),
@@ -179,7 +179,7 @@ def test_recall_while_memory_is_off_is_refused(settings: Any) -> None:
 @pytest.mark.parametrize(
     "missing", ["search.retrieval.dense.query_embedding", "search.retrieval.prepared.active_space"]
 )
-def test_without_an_embedder_words_decide_and_a_note_says_so(missing: str) -> None:
+def test_recall_without_an_embedder_uses_words_and_adds_a_note(missing: str) -> None:
     owner = make_user()
     indexed(owner)
     if missing.endswith("active_space"):

@@ -88,7 +88,7 @@ def turned_round(order: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-def test_the_best_hits_are_in_the_rerankers_order_and_says_so(
+def test_best_hits_follow_the_rerankers_order_and_name_it(
     owner: User, server: RerankServer, settings: Settings, shape: str, mode: str
 ) -> None:
     settings.RERANK_SHAPE = shape
@@ -116,7 +116,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(owner: User, server: Rera
 
 
 @pytest.mark.parametrize("limit", [1, 4, 6, 7])
-def test_a_reranker_that_fails_between_pages_changes_none(owner: User, server: RerankServer, limit: int) -> None:
+def test_reranker_failure_between_pages_keeps_the_reranked_order(owner: User, server: RerankServer, limit: int) -> None:
     first = find(owner, limit=limit)
     server.status = 500
     assert first.next_cursor
@@ -124,7 +124,7 @@ def test_a_reranker_that_fails_between_pages_changes_none(owner: User, server: R
 
 
 @pytest.mark.parametrize("limit", [1, 4, 6, 7])
-def test_a_reranker_that_recovers_between_pages_changes_none(owner: User, server: RerankServer, limit: int) -> None:
+def test_reranker_recovery_between_pages_keeps_the_fused_order(owner: User, server: RerankServer, limit: int) -> None:
     server.status = 500
     first = find(owner, limit=limit)
     server.status = 200
@@ -143,9 +143,7 @@ def test_the_size_of_the_page_may_change_on_the_way(owner: User, server: RerankS
     assert turns(first) + turns(rest) == turned_round(fused(owner))
 
 
-def test_a_turn_that_comes_in_between_pages_neither_repeats_nor_hides_one_of_the_best(
-    owner: User, server: RerankServer
-) -> None:
+def test_new_turn_between_pages_neither_repeats_nor_hides_hits(owner: User, server: RerankServer) -> None:
     best = turned_round(fused(owner))[:TOP_K]
     first = find(owner, limit=3)
     newer = make_conversation(owner, exchange(("boiled egg", "boiled egg, egg boiled")))
@@ -173,7 +171,7 @@ def test_the_number_of_queries_stays_the_same(
 # --- what it weighs -------------------------------------------------------------------------------
 
 
-def test_a_reranker_that_gains_nothing_is_not_asked(owner: User, server: RerankServer) -> None:
+def test_reranker_of_weight_zero_gets_no_request(owner: User, server: RerankServer) -> None:
     RerankerWeight.objects.update(weight=0.0)
     found = find(owner, limit=50)
     assert turns(found) == fused(owner)

@@ -160,7 +160,7 @@ def test_without_diversity_no_vectors_of_items_are_read(settings: Settings, late
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_quoted_phrase_holds_where_any_turn_has_it_and_else_counts_as_words(mode: str) -> None:
+def test_quoted_phrase_without_a_match_is_searched_as_words(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN, ("is the starter cold enough?", "It is too cold already.")))
     held = find(owner, '"too cold" starter', mode=mode)
@@ -213,7 +213,7 @@ def test_dates_the_wrong_way_round_are_refused() -> None:
         Filters(after=datetime(2026, 2, 1, tzinfo=UTC), before=datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def test_without_an_embedder_words_still_answer_and_it_is_said() -> None:
+def test_search_without_an_embedder_uses_words_and_adds_a_note() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     with patch("search.retrieval.dense.query_embedding", side_effect=EmbedderUnavailable("the model file is missing")):

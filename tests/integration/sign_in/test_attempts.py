@@ -151,7 +151,7 @@ def test_addresses_of_one_network_count_as_one() -> None:
     fail("ada", "2001:db8:1:3::1")
 
 
-def test_failures_are_forgiven_with_time() -> None:
+def test_failure_counts_decrease_with_time() -> None:
     attack("ada", HERE, PAIR.free + 5)
     let_time_pass(seconds=(PAIR.free + 3) * attempts.LEAK_S)
     for _ in range(PAIR.free - 2):

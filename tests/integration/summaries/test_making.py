@@ -88,7 +88,9 @@ def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
     assert "no sentences" in summary.error
 
 
-def test_with_an_endpoint_a_model_writes_it(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+def test_summary_with_an_endpoint_is_written_by_the_model(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
     summary = ask(owner, conversation, to_position=3)
     assert summary.method == "model"
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
@@ -163,7 +165,7 @@ def test_summary_refused_for_its_key_fails_at_once(
     assert len(endpoint.requests) == 1
 
 
-def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conversation: Conversation) -> None:
+def test_summary_of_a_lost_worker_is_retried_then_fails(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation)
     rows = ConversationSummary.objects.filter(pk=summary.pk)
     rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))

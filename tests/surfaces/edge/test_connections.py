@@ -81,7 +81,7 @@ def test_a_head_of_usual_size_comes_in_pieces(address: str) -> None:
     assert talk(address, pieces[0], pieces[1:], pause_s=0.001).status == 200
 
 
-def test_the_last_piece_of_a_body_is_no_head(address: str) -> None:
+def test_large_body_is_not_mistaken_for_a_request_head(address: str) -> None:
     answer = talk(address, head("/chat/send", "Content-Length: 500000", "Connection: close"), [bytes(500_000)])
     assert answer.status == 403  # no CSRF token
 

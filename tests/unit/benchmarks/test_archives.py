@@ -34,7 +34,7 @@ def test_text_of_a_turn_names_each_speaker() -> None:
     assert archive.characters == sum(len(text) for _, text in archive.turns)
 
 
-def test_calls_are_told_in_short_and_thinking_and_output_not_at_all() -> None:
+def test_calls_are_shortened_and_thinking_and_output_omitted() -> None:
     call = ToolCallPart("t1", "Bash", {"command": "x" * 300, "timeout": 5})
     answer = MessageDraft("assistant", (ThinkingPart("hm"), TextPart("I look."), call), source_key="m2")
     output = MessageDraft("user", (ToolResultPart("t1", "total 0"),), source_key="m3")

@@ -19,7 +19,7 @@ def test_values_are_computed_per_question() -> None:
     assert values["mrr"].tolist() == [1, 0.5, 0]
 
 
-def test_only_the_first_twenty_count() -> None:
+def test_reciprocal_rank_counts_the_first_twenty_hits() -> None:
     values = values_of([ASKED[0]], [[*map(str, range(20)), "a"]])
     assert values["mrr"].tolist() == [0]
 

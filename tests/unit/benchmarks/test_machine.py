@@ -14,7 +14,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_the_load_of_what_ran_before_fades_first(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
+def test_wait_until_quiet_sleeps_until_the_load_is_low(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (2.0 - 0.5 * len(slept), 0.0, 0.0))
     machine.wait_until_quiet()
     assert len(slept) == 3

@@ -52,7 +52,7 @@ def test_without_late_interaction_the_first_stage_decides() -> None:
     assert rankers.hybrid == rankers.first_stage == PIPELINE.rankers.first_stage
 
 
-def test_every_single_feature_that_weighs_anything_can_be_left_out() -> None:
+def test_ablation_covers_every_feature_with_a_weight() -> None:
     parts = single_features()
     assert {part.title for part in parts} >= {f"`{name}`" for name, weight in weights_of("hybrid").items() if weight}
     for part in parts:

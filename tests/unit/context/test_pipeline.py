@@ -18,7 +18,7 @@ from tests.unit.context.helpers import assistant, chat, positions, run, tool, us
 SUMMARY = SummaryText(summary_id=5, from_position=0, to_position=5, content="They greeted each other.")
 
 
-def test_below_the_threshold_nothing_changes() -> None:
+def test_context_below_the_threshold_is_unchanged() -> None:
     messages = chat(2)
     result = run(messages, *STRATEGIES, summary=SUMMARY, window=1_000, sliding_messages=1)
     assert [message.message_id for message in result.messages] == [100, 101, 102, 103]
@@ -107,7 +107,7 @@ def test_a_sliding_window_keeps_a_number_of_messages() -> None:
     assert positions(run(chat(20), "sliding_window", window=200, sliding_messages=4)) == [36, 37, 38, 39]
 
 
-def test_a_summary_comes_first_and_what_it_covers_goes() -> None:
+def test_summary_replaces_the_messages_it_covers() -> None:
     result = run(chat(5), "summary_boundary", summary=SUMMARY, window=200)
     first, *rest = result.messages
     assert (first.role, first.message_id) == ("user", None)
@@ -163,7 +163,7 @@ def test_without_a_summary_the_boundary_changes_nothing() -> None:
     assert not result.was_filtered
 
 
-def test_a_summary_of_everything_leaves_an_open_question() -> None:
+def test_summary_of_all_messages_keeps_an_open_question() -> None:
     everything = SummaryText(1, 0, 10, "All of it.")
     asked = run([*chat(5), user(10, "and now?")], "summary_boundary", summary=everything)
     assert positions(asked) == [-1, 10]
@@ -177,7 +177,7 @@ def test_a_boundary_between_a_call_and_its_result_keeps_both() -> None:
     assert kept == [-1, 5, 6, 7, 8]
 
 
-def test_old_tool_output_is_trimmed_and_new_only_if_it_must() -> None:
+def test_newest_tool_output_is_trimmed_only_if_necessary() -> None:
     old, new = step(1, 100), step(4, 50)
     messages = [user(0), *old, user(3), *new]
     result = run(messages, "tool_output_trim", window=420, tool_output_tokens=10)

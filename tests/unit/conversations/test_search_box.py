@@ -42,12 +42,12 @@ def test_unknown_filter_token_stays_text(text: str) -> None:
     assert read(text) == {"q": text}
 
 
-def test_the_token_that_is_being_typed_does_nothing_yet() -> None:
+def test_unfinished_filter_token_is_ignored_while_typing() -> None:
     assert read("rye agent:cod", is_typing=True) == {"q": "rye"}
     assert read("rye agent:cod ", is_typing=True) == {"q": "rye", "agent": "cod"}
 
 
-def test_a_form_can_hold_what_was_typed() -> None:
+def test_typed_tokens_become_form_fields() -> None:
     box = SearchBox().with_tokens("in:tools is:archived agent:codex")
     assert box.typed_fields == {"agent": "codex", "archived": "1", "scope": "tool"}
 

@@ -83,7 +83,7 @@ def test_a_thought_between_calls_is_in_the_run_and_not_counted() -> None:
     assert block.run.gist == "2 Bash"
 
 
-def test_a_result_without_its_call_stands_by_itself() -> None:
+def test_results_without_calls_form_a_run() -> None:
     (block,) = folded(message(4, "tool", result(1), result(2, is_error=True)))
     assert block.run is not None
     assert [step.part.type for step in block.run.steps] == ["tool_result", "tool_result"]

@@ -372,7 +372,7 @@ def test_streams_are_not_counted_as_requests() -> None:
     run(scenario)
 
 
-def test_an_answer_that_streams_makes_room_until_there_are_too_many() -> None:
+def test_streaming_answer_frees_its_place_up_to_the_stream_limit() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, streams=1)
         for path in ("/export/1", "/export/2", "/3"):
@@ -387,7 +387,7 @@ def test_an_answer_that_streams_makes_room_until_there_are_too_many() -> None:
     run(scenario)
 
 
-def test_a_slow_upload_takes_no_place_until_it_is_here() -> None:
+def test_slow_upload_takes_no_place_before_its_body_is_complete() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         received: list[Message] = []

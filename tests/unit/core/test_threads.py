@@ -6,7 +6,7 @@ import threading
 from convmemory.core.threads import in_thread, in_tool_thread
 
 
-def test_tools_that_hang_keep_nothing_else_waiting() -> None:
+def test_hanging_tools_do_not_delay_other_threads() -> None:
     end = threading.Event()
 
     async def heartbeat_beside_hanging_tools() -> str:

@@ -23,7 +23,7 @@ def convert(folder: Path, text: str, **limits: bool) -> tuple[dict[str, object],
 
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
-def test_a_key_is_hidden_and_nothing_moves(kind: str) -> None:
+def test_hidden_key_keeps_the_length_of_the_text(kind: str) -> None:
     text = f"Before it.\n\n{PLANTED[kind]}\n\nBehind it."
     hidden, count = masked_keys(text)
     assert (count, len(hidden)) == (1, len(text))
@@ -33,7 +33,7 @@ def test_a_key_is_hidden_and_nothing_moves(kind: str) -> None:
     assert masked_keys(hidden) == (hidden, 0)
 
 
-def test_a_mark_says_what_stood_there_where_there_is_room() -> None:
+def test_mark_of_a_hidden_key_names_its_kind_if_it_fits() -> None:
     assert mark_of("github-token", 24) == "[hidden github-token]•••"
     assert mark_of("github-token", 9) == "•" * 9
 

@@ -168,7 +168,7 @@ def test_documents_cannot_act(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("a|-`~# \n<&"), max_size=120), st.integers(0, 120), st.integers(0, 60))
-def test_marks_add_nothing_and_take_nothing_away(text: str, start: int, length: int) -> None:
+def test_passage_marks_do_not_change_the_html(text: str, start: int, length: int) -> None:
     section = Section(number=0, path=[], start=0, text=text)
     (plain,) = lay_out([section])
     (found,) = lay_out([section], passage=MarkedSpan(start, start + length))

@@ -38,7 +38,7 @@ def test_headings_make_paths() -> None:
     assert [section.path for section in cut_sections(blocks)] == [("Guide",), ("Guide", "Soil"), ("Tools",)]
 
 
-def test_a_heading_alone_joins_what_it_stands_above() -> None:
+def test_heading_without_text_joins_the_next_section() -> None:
     blocks = [Block("Guide\n", level=1), Block("Soil\n", level=2), Block(SENTENCE * 4)]
     (section,) = cut_sections(blocks)
     assert section.path == ("Guide", "Soil")

@@ -82,7 +82,7 @@ def test_the_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: 
     np.testing.assert_allclose(with_tokens, whole, atol=1e-5)
 
 
-def test_the_model_reads_as_many_tokens_as_its_files_say(tiny: LocalEmbedder) -> None:
+def test_max_tokens_comes_from_the_model_files(tiny: LocalEmbedder) -> None:
     assert tiny.card.max_tokens == MAX_SEQUENCE - 2
     full = "cat " * tiny.card.max_tokens
     fits, cut = tiny.embed_passages([full, full + "mat"])
@@ -112,7 +112,7 @@ def test_a_folders_model_is_named_by_its_weights(tmp_path: Path) -> None:
     assert open_local(options).card.model != first
 
 
-def test_a_model_that_does_not_come_along_needs_its_folder() -> None:
+def test_unbundled_model_requires_embedding_model_path() -> None:
     options = replace(EmbeddingOptions.from_settings(), model="some-other-model", model_path=None)
     with pytest.raises(EmbedderUnavailable, match="set EMBEDDING_MODEL_PATH to its folder"):
         open_local(options)

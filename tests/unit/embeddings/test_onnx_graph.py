@@ -74,7 +74,7 @@ def test_a_graph_is_built_once_for_the_same_weights(tmp_path: Path) -> None:
     assert not list(cache.glob("build-*"))
 
 
-def test_many_may_ask_for_the_same_graph_at_once(tmp_path: Path) -> None:
+def test_concurrent_requests_for_a_graph_build_it_once(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     with ThreadPoolExecutor(6) as pool:
         graphs = set(pool.map(lambda _: graph_of(folder, tmp_path / "cache"), range(6)))

@@ -197,7 +197,7 @@ def test_a_text_refused_for_its_length_is_tried_by_halves(endpoint: FakeEndpoint
         open_embedder(max_tokens=5000).embed_passages(["short", "x " * 4000])
 
 
-def test_an_endpoint_that_refuses_everything_is_at_fault_itself(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_endpoint_that_refuses_every_text_raises_unavailable(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.takes_nothing = True
     with pytest.raises(EmbedderUnavailable, match="refuses every text"):
         open_embedder().embed_passages([f"text {number}" for number in range(32)])

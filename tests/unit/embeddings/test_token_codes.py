@@ -41,7 +41,7 @@ def test_similarities_follow_the_cosines() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [8, 64, 384, 1_024])
-def test_integers_give_what_floating_point_gives(dimensions: int) -> None:
+def test_integer_similarities_match_floating_point(dimensions: int) -> None:
     random = np.random.default_rng(8)
     question = random.standard_normal((32, dimensions)).astype(np.float32)
     question[3], question[4], question[5, 2] = 0, question[4] * 1e-6, 40

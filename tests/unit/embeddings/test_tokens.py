@@ -74,7 +74,9 @@ def test_failed_vocabulary_download_is_tried_and_logged_once(
     assert "TIKTOKEN_CACHE_DIR" in log.text
 
 
-def test_a_download_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture) -> None:
+def test_hanging_vocabulary_download_falls_back_to_the_estimate(
+    monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+) -> None:
     released = threading.Event()
 
     def hang(name: str) -> tiktoken.Encoding:

@@ -176,7 +176,7 @@ def test_an_older_chat_is_left_to_its_log() -> None:
 
 
 @pytest.mark.parametrize("kind", [["user.message"], {"a": 1}, None, 7])
-def test_a_type_that_is_no_text_costs_its_line_alone(kind: object, tmp_path: Path) -> None:
+def test_line_with_a_non_string_type_does_not_affect_others(kind: object, tmp_path: Path) -> None:
     original = FIXTURES / "copilot-cli/7a1c-session/events.jsonl"
     path = tmp_path / "7a1c-session/events.jsonl"
     lines = original.read_text().splitlines()

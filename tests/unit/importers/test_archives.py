@@ -60,7 +60,7 @@ def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
         ("a.tar.xz", lzma.compress(tar_of(("s/chat.jsonl", LINE)))),
     ],
 )
-def test_archives_are_told_by_their_content(tmp_path: Path, name: str, data: bytes) -> None:
+def test_archive_formats_are_detected_by_content(tmp_path: Path, name: str, data: bytes) -> None:
     for number, given in enumerate((name, "upload")):
         unpacked = unpack(data, given, tmp_path / str(number))
         assert files_of(unpacked) == {"s/chat.jsonl": LINE}

@@ -427,7 +427,7 @@ def test_a_rewind_that_was_given_up_is_the_one_that_is_superseded(tmp_path: Path
     assert [text for text in found.texts if text.startswith("(")] == ["(How long?)", "(Ten hours.)"]
 
 
-def test_parallel_answers_and_prompts_without_an_answer_are_no_rewind(tmp_path: Path) -> None:
+def test_parallel_answers_and_unanswered_prompts_are_not_superseded(tmp_path: Path) -> None:
     call = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
     lines = chained(
         *TAKEN_BACK[:2],

@@ -21,7 +21,7 @@ def test_prompts_of_a_session_are_a_conversation() -> None:
     assert roof.draft.source_id == "/home/ada/roof:2025-08-25"
 
 
-def test_sessions_whose_transcripts_are_there_are_left_to_them(tmp_path: Path) -> None:
+def test_history_skips_sessions_with_transcripts(tmp_path: Path) -> None:
     (tmp_path / "history.jsonl").write_bytes(HISTORY.read_bytes())
     write_lines(tmp_path / "projects" / "-home-ada-barn" / f"{SESSION}.jsonl", [{}])
     report = FileReport(path="")

@@ -50,7 +50,7 @@ def test_a_prompt_that_is_only_in_the_queue_is_imported_where_it_stands(tmp_path
     assert found.keys == ["u1", "a1", queue_key("also this"), "a9"]
 
 
-def test_a_prompt_that_comes_back_keeps_the_queues_key_and_stands_where_it_came_back(tmp_path: Path) -> None:
+def test_dequeued_prompt_keeps_its_queue_key_at_its_new_place(tmp_path: Path) -> None:
     queued = (*START, queue_line("enqueue", "also this"), assistant_line("a2", "still working"))
     before = read_lines(tmp_path, *queued)
     after = read_lines(tmp_path, *queued, queue_line("dequeue"), user_line("u2", "also this"), END)

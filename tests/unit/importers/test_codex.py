@@ -76,7 +76,7 @@ def test_a_paginated_thread_is_one_conversation_of_several_files() -> None:
     ]
 
 
-def test_a_thread_keeps_its_keys_in_another_shape(tmp_path: Path) -> None:
+def test_thread_keys_are_the_same_in_both_formats(tmp_path: Path) -> None:
     turn = "019f0000-0000-7000-8000-000000000111"
     lines = [
         record("session_meta", {"id": THREAD, "cli_version": "0.140.0"}),

@@ -150,7 +150,7 @@ def test_importers_keep_a_message_that_the_api_refuses(message: dict[str, Any], 
         message_draft(message)
 
 
-def test_a_message_without_content_is_kept_by_what_it_has_instead() -> None:
+def test_message_without_content_is_kept_as_json() -> None:
     unknown: list[str] = []
     draft = message_draft({"role": "assistant", "said": "a fox"}, unknown=unknown.append)
     assert draft.parts == (TextPart('{"said": "a fox"}'),)
@@ -232,7 +232,7 @@ def test_text_is_storable() -> None:
 
 
 @pytest.mark.parametrize("kind", [["text"], {"a": 1}, None, 7])
-def test_types_that_are_no_text_are_no_type(kind: object) -> None:
+def test_content_with_a_non_string_type_is_kept(kind: object) -> None:
     result = {"type": "tool_result", "content": [{"type": kind, "note": "warm"}]}
     [part] = content_parts([result])
     assert "warm" in part_text(part)

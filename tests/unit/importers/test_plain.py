@@ -124,7 +124,7 @@ def test_a_giant_document_is_refused_with_the_remedy(tmp_path: Path, monkeypatch
         read(importer, path)
 
 
-def test_deep_nesting_is_no_crash(tmp_path: Path) -> None:
+def test_deeply_nested_json_is_refused_or_read(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text("[" * 100_000)
     with pytest.raises(InvalidInput, match="Not readable JSON"):

@@ -55,7 +55,7 @@ def test_chatgpt_reads_as_the_page_does(beetroot: Read) -> None:
     assert beetroot.draft.title == "Beetroot"
 
 
-def test_chatgpt_one_bad_conversation_costs_nothing_else() -> None:
+def test_chatgpt_damaged_conversation_is_skipped_and_others_read() -> None:
     report = FileReport(path="")
     found = read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json", report)
     assert [item.draft.source_id[-4:] for item in found] == ["beet", "deep"]
@@ -103,7 +103,7 @@ def test_chatgpt_a_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
 # --- Claude.ai ------------------------------------------------------------------------------------
 
 
-def test_claude_ai_content_wins_over_text_and_attachments_keep_theirs() -> None:
+def test_claude_ai_content_precedes_text_and_attachments_keep_their_text() -> None:
     lease, empty = read(ClaudeAIImporter(), FIXTURES / "claude-ai" / "conversations.json")
     assert lease.prompts == ["Summarise the lease.", "Voice note\n\nAnd the notice period?"]
     assert lease.turns == 2
@@ -178,7 +178,7 @@ def test_takeout_prompts_day_by_day() -> None:
     assert day.texts == ["Which tyre pressure?", "About 3 bar."]
 
 
-def test_other_pages_are_no_takeout(tmp_path: Path) -> None:
+def test_other_html_pages_are_not_recognised_as_takeout(tmp_path: Path) -> None:
     (tmp_path / "chat.html").write_text("<html><body>chat</body></html>")
     assert TakeoutImporter().sniff(Source(tmp_path / "chat.html")) is None
     walk = Walk()

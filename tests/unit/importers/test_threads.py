@@ -34,7 +34,7 @@ def test_message_with_a_missing_parent_follows_the_previous_one() -> None:
     assert (report.repaired, report.skipped) == (1, 0)
 
 
-def test_a_circle_is_cut_and_nothing_is_lost() -> None:
+def test_circular_parents_are_cut_without_losing_messages() -> None:
     order, report = ordered(("a", "c"), ("b", "a"), ("c", "b"), ("self", "self"), current="c")
     assert sorted(order.replace("(", "").replace(")", "").split()) == ["a", "b", "c", "self"]
     assert report.repaired == 2

@@ -44,7 +44,7 @@ def test_a_clock_that_is_a_day_ahead_is_believed() -> None:
     assert time_of(datetime.now(UTC) + timedelta(days=1)) is not None
 
 
-def test_text_without_what_cannot_be_stored() -> None:
+def test_text_of_removes_unstorable_characters() -> None:
     assert text_of("a\0b\ud800") == "ab\ufffd"
     assert text_of(3) == ""
 

@@ -61,7 +61,7 @@ def test_a_sentence_without_end_is_cut_between_words() -> None:
     assert all(len(part) <= SENTENCE_CHARS and part.startswith("word") for part in parts)
 
 
-def test_kinds_follow_who_said_it() -> None:
+def test_kind_of_a_passage_follows_its_part_and_speaker() -> None:
     parts: list[Part] = [ThinkingPart("let me think about this"), ToolCallPart("t", "Bash", {"command": "ls"})]
     assert pieces(*parts) == [("thinking", "let me think about this"), ("call", "Bash command:ls")]
     assert pieces(TextPart("what is going on here?"), real=True, assistant=False)[0][0] == "user"
@@ -104,7 +104,7 @@ def test_spans_are_in_order_inside_the_text_and_lose_no_word_of_prose(text: str,
     assert all(place in covered for place, character in enumerate(text) if character.isalnum())
 
 
-def test_a_block_longer_than_a_window_has_the_sentences_it_has_anyway() -> None:
+def test_block_longer_than_a_window_splits_into_the_same_sentences() -> None:
     sentences = [f"This is sentence number {n}, and it says something of Dr. Smith." for n in range(200)]
     assert said(" ".join(sentences)) == sentences
 

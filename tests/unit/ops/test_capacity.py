@@ -35,7 +35,7 @@ def test_ten_times_the_users_take_ten_times_the_bytes() -> None:
     assert ten == pytest.approx(10 * one, rel=0.001)
 
 
-def test_a_wider_model_costs_its_vectors_and_no_token_vectors_cost_none() -> None:
+def test_wider_model_adds_only_the_bytes_of_its_vectors() -> None:
     narrow, wide = (
         estimate(Load(users=1, turns_per_user=1_000, dimensions=d, late_interaction=False)) for d in (384, 1536)
     )

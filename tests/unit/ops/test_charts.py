@@ -39,7 +39,7 @@ def test_a_chart_starts_at_zero_and_keeps_to_its_frame() -> None:
     assert [tick.text for tick in chart.x_ticks] == ["0.0", "2.5", "5.0", "7.5", "10.0"]
 
 
-def test_one_point_is_a_dot_and_none_is_no_chart() -> None:
+def test_chart_of_one_point_is_a_dot_and_of_none_is_none() -> None:
     assert line_chart([Series("a", [])], x_text=str) is None
     chart = line_chart([Series("a", [(5, 5)])], x_text=str)
     assert chart

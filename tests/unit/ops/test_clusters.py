@@ -16,7 +16,7 @@ def places() -> NDArray[np.float64]:
     return np.vstack([chance.normal((-0.6, 0.2), 0.05, (30, 2)), chance.normal((0.7, -0.4), 0.05, (24, 2))])
 
 
-def test_a_clump_is_named_by_what_only_it_speaks_of(places: NDArray[np.float64]) -> None:
+def test_clump_is_named_after_its_distinctive_words(places: NDArray[np.float64]) -> None:
     found = clusters_of(places, [*BREAD * 10, *LOCKS * 8])
     assert [cluster.count for cluster in found] == [30, 24]
     assert "sourdough" in found[0].words
@@ -36,5 +36,5 @@ def test_few_points_and_equal_points_have_no_names(places: NDArray[np.float64]) 
     assert clusters_of(np.zeros((60, 2)), ["the same words"] * 60) == []
 
 
-def test_a_heading_that_stands_once_names_nothing(places: NDArray[np.float64]) -> None:
+def test_headings_without_repeated_words_name_no_clump(places: NDArray[np.float64]) -> None:
     assert clusters_of(places, [f"q{'x' * number} alone" for number in range(54)]) == []

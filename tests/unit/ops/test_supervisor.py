@@ -161,7 +161,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert left_after_a_while(run.pids["worker"][0]) == []
 
 
-def test_a_child_is_told_when_the_supervisor_dies() -> None:
+def test_child_is_ended_when_the_supervisor_dies() -> None:
     if sys.platform != "linux":
         pytest.skip("the kernel call is Linux's")
     code = """

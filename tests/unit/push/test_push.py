@@ -78,7 +78,7 @@ def test_changed_file_is_sent_again(tmp_path: Path, server: ImportServer) -> Non
     assert names(server)[-1] == f"claude-code/projects/-p1/{path.name}"
 
 
-def test_a_server_that_is_away_is_caught_up_with(tmp_path: Path, server: ImportServer) -> None:
+def test_push_to_an_unreachable_server_is_made_up_later(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 2)
     away = ImportServer(address="http://127.0.0.1:9")
     assert push(tmp_path, away) == __main__.OFFLINE_EXIT

@@ -72,7 +72,7 @@ def test_reranker_weights_are_at_most_two() -> None:
     assert max(WEIGHTS) <= 2
 
 
-def test_a_question_whose_answer_is_not_among_the_hits_teaches_nothing() -> None:
+def test_question_without_its_answer_among_the_hits_has_no_effect() -> None:
     nothing = [Reranked("a", scores(1, 0.5), scores(0, 1), np.zeros(2, np.bool_))] * 3
     fit = fit_weight(nothing)
     assert (fit.weight, fit.before, fit.after) == (0, 0, 0)

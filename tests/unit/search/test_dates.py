@@ -49,7 +49,7 @@ def test_other_words_and_numbers_are_no_dates(text: str) -> None:
     assert named_period(text) is None
 
 
-def test_the_verb_does_not_hide_the_date() -> None:
+def test_verb_may_is_not_read_as_a_month() -> None:
     assert named_period("what may happen in March 2024") == Period(2024, 3, None)
 
 
@@ -67,7 +67,7 @@ def test_closeness_ends_after_one_week() -> None:
     assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
 
 
-def test_without_a_year_any_year_will_do() -> None:
+def test_period_without_a_year_matches_any_year() -> None:
     december = Period(None, 12, None)
     assert december.days_from(date(2021, 12, 31)) == 0
     assert december.days_from(date(2024, 1, 2)) == 2

@@ -74,7 +74,7 @@ def test_coding_runs_keep_what_was_spoken_and_called(tmp_path: Path) -> None:
     assert haystack.questions[0].messages == {("s1", "u2")}
 
 
-def test_a_coding_query_means_the_messages_of_the_run_that_it_names(tmp_path: Path) -> None:
+def test_coding_query_gold_is_limited_to_the_named_session(tmp_path: Path) -> None:
     line = {"repo": "org/tool", "uuid": "L2", "role": "user", "kind": "human", "text": "Fix it", "ts": None}
     with gzip.open(tmp_path / "messages.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(line | {"session": session}) + "\n" for session in ("s1", "s2", "s3"))

@@ -42,7 +42,7 @@ def test_every_set_counts_the_same_however_large() -> None:
     assert fit_weights(small + large * 8, NAMES) == pytest.approx(fit_weights(small + large, NAMES), abs=0.1)
 
 
-def test_questions_without_a_right_candidate_teach_nothing() -> None:
+def test_questions_without_a_right_candidate_do_not_change_weights() -> None:
     lost = [Example("set", "lost", e.keys, e.features, np.zeros(10, np.bool_)) for e in examples(5)]
     assert fit_weights(examples(20) + lost, NAMES) == fit_weights(examples(20), NAMES)
     assert fit_weights(lost, NAMES) == dict.fromkeys(NAMES, 0.0)
@@ -63,7 +63,7 @@ def test_weights_of_a_fold_are_fitted_without_it() -> None:
     assert weights[0] == weights[2] != weights[1]
 
 
-def test_candidates_that_are_not_compared_teach_nothing() -> None:
+def test_candidates_not_compared_are_ignored_by_the_fit() -> None:
     keys = np.arange(3, dtype=np.int64)
     features = {"good": np.array([0.5, 0.0, 1.0], np.float32)}
     right = np.array([True, False, False])
@@ -75,7 +75,7 @@ def test_candidates_that_are_not_compared_teach_nothing() -> None:
     assert fit_weights([nothing], ["good"]) == {"good": 0.0}
 
 
-def test_for_the_head_it_counts_how_many_wrong_ones_stand_above_not_how_far() -> None:
+def test_fit_for_top_counts_wrong_candidates_above_the_right_one() -> None:
     """One feature puts a third of the right ones first by far, the other all of them just above the fifth place."""
     made = []
     for number in range(30):

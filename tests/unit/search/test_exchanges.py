@@ -58,7 +58,7 @@ def test_answers_of_named_speakers_only_count() -> None:
     assert features("Which day suits Ann and Ben?")[Feature.ANSWERS][1] > 0
 
 
-def test_a_speaker_counts_with_what_they_were_asked() -> None:
+def test_named_speaker_feature_includes_the_question_asked() -> None:
     of_ann = features("Which day suits Ann?")[Feature.NAMED_SPEAKER]
     assert of_ann.index(max(of_ann)) == 1
     of_ben = features("Which day suits Ben?", {**SCORES, 15: 0.8})[Feature.NAMED_SPEAKER]
@@ -66,7 +66,7 @@ def test_a_speaker_counts_with_what_they_were_asked() -> None:
     assert features("Which day suits?")[Feature.NAMED_SPEAKER] == [0, 0, 0, 0]
 
 
-def test_a_turn_that_only_asks_is_not_settled() -> None:
+def test_turn_that_only_asks_has_settled_zero() -> None:
     assert_allclose(features()[Feature.SETTLED], [0, 1, 1, 1], atol=1e-6)
 
 
@@ -74,7 +74,7 @@ def test_the_turn_before_is_taken_with_a_turn() -> None:
     assert_allclose(features()[Feature.MAX_SIM_BEFORE], [0.9, 0.9, 0.3, 0.3], atol=1e-6)
 
 
-def test_a_question_of_a_turn_that_is_no_candidate_counts_and_its_turn_does_not() -> None:
+def test_question_outside_the_candidates_counts_for_its_answer() -> None:
     later = KEYS[1:]
     found = exchange_features(later, KEYS, matches(SCORES), SAID, "Which day?")
     assert found[Feature.ANSWERS][0] > 0
@@ -107,7 +107,7 @@ def test_the_gate_opens_by_the_share_of_names_without_a_step() -> None:
     ("text", "names"),
     [("What did ann say?", {"Ann Lee"}), ("Annual report", set()), ("Ann and Ben", {"Ann Lee", "Ben"}), ("", set())],
 )
-def test_a_name_is_named_where_a_word_of_it_stands(text: str, names: set[str]) -> None:
+def test_names_in_finds_names_by_any_of_their_words(text: str, names: set[str]) -> None:
     assert names_in(text, ["Ann Lee", "Ben"]) == names
 
 

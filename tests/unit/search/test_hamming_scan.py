@@ -50,7 +50,7 @@ def test_the_nearest_passages_of_items_are_found_item_by_item() -> None:
         assert (found.tolist(), counts.tolist()) == ([], [0] * len(items))
 
 
-def test_pieces_that_are_joined_are_the_whole() -> None:
+def test_joined_pieces_equal_the_whole() -> None:
     vectors = np.random.default_rng(4).standard_normal((30, 64)).astype(np.float32)
     whole = packed(vectors)
     first = whole.ids < 11

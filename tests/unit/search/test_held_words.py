@@ -29,7 +29,7 @@ def test_the_order_is_that_of_the_items_asked_for(wanted: list[int]) -> None:
     assert held().of_items(KEYS[wanted]) == [everything[place] for place in wanted]
 
 
-def test_an_item_found_by_its_meaning_alone_contains_none() -> None:
+def test_item_without_query_words_contains_none() -> None:
     everything = {"bakes", "baking", "rye"}
     assert held().of_items(item_keys([0, 1, 1, 9], [5, 0, 1, 9])) == [set(), everything, set(), set()]
     assert held().of_items(item_keys([2, 1, 1, 0], [7, 2, 0, 5])) == [{"rye"}, set(), everything, set()]

@@ -31,7 +31,7 @@ SENTENCES = {
 }
 
 
-def test_every_language_is_told_by_a_sentence() -> None:
+def test_language_is_detected_from_one_sentence() -> None:
     assert {language: language_of(text) for language, text in SENTENCES.items()} == {name: name for name in LANGUAGES}
 
 

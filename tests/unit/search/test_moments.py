@@ -20,7 +20,7 @@ def day_of(second: int, zone: ZoneInfo) -> int:
 
 
 @given(st.sampled_from(ZONES), st.lists(SECONDS, max_size=20))
-def test_days_are_those_that_the_clocks_there_show(name: str, seconds: list[int]) -> None:
+def test_days_in_match_the_calendar_days_of_the_time_zone(name: str, seconds: list[int]) -> None:
     zone = ZoneInfo(name)
     assert days_in(zone, np.array(seconds, np.int64)).tolist() == [day_of(second, zone) for second in seconds]
 

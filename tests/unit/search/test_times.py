@@ -81,7 +81,7 @@ def test_words_of_time_are_read(text: str, label: str) -> None:
         "",
     ],
 )
-def test_other_words_say_nothing_about_when(text: str) -> None:
+def test_words_that_resemble_time_expressions_are_not_read(text: str) -> None:
     assert read_time(text, WEDNESDAY) is None
 
 
