@@ -24,7 +24,7 @@ help: ## Show this list
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: $(READY_DEV) ## Check style, types and layers, and run all tests
+test: $(READY_DEV) ## Check style, prose, types and layers, and run all tests
 	@$(MAKE) --no-print-directory --jobs 2 test-all lint
 
 test-all:
@@ -44,9 +44,10 @@ release-check: $(READY_DEV) ## Check a release: complete translations, all windo
 isolation: $(READY_DEV) ## Send 10,000 random requests: none may return another owner's data
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0
 
-lint: $(READY_DEV) ## Check style, types and layers
+lint: $(READY_DEV) ## Check style, prose, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/prose.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
