@@ -30,11 +30,13 @@ import psycopg
 from convmemory.core import embedded
 from convmemory.core.logins import ROLES
 from convmemory.core.postgres.layout import OVER_ALL
-from convmemory.core.postgres.locks import AdvisoryLock
+from tests.support.prepared_folder import copy_prepared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
 TURNS_PER_CONVERSATION = 10
+COUNTING_S = 3.0  # counts are stored every second
+INDEXING_LOCK = 7_201  # `search.vectors.locking.LOCK_CLASS`
 WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon")
 
 STATE = """
@@ -104,6 +106,7 @@ class Fleet:
         """PostgreSQL on a TCP address of its own, and Redis; and accounts that may use the API."""
         address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
         folder = self.folder / "postgres"
+        copy_prepared_folder(folder)
         embedded.join(folder, {"listen_addresses": address, "max_connections": "100", "fsync": "off"})
         with (folder / "pg_hba.conf").open("a", encoding="utf-8") as access:
             access.write("host all all 127.0.0.1/32 trust\n")
@@ -115,7 +118,6 @@ class Fleet:
         command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         self._spawn("redis", command)
         wait_until(lambda: _answers_tcp(port), "Redis")
-        self.manage("migrate", "--verbosity", "0")
         for number in range(people):
             self.keys.append(self.manage("create_api_key", f"person-{number}", "--create").split()[-1])
 
@@ -225,8 +227,11 @@ def fleet(folder: Path) -> Iterator[Fleet]:
         made.stop()
 
 
-def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
-    """Send the turns to both webs, kill one of two workers on the way, wait until everything is embedded."""
+def run(made: Fleet, *, turns: int, timeout_s: float, counting_s: float = 0.0) -> Outcome:
+    """Send the turns to both webs, kill one of two workers on the way, wait until everything is embedded.
+
+    `counting_s` is how long workers get to store what they have counted, without which `computed` is too small.
+    """
     conversations = turns // TURNS_PER_CONVERSATION
     started = time.monotonic()
     sent = [_send(made, 0)]
@@ -243,7 +248,7 @@ def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
     made.start_worker("worker-3")  # its machine comes back
     wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
     total_s = time.monotonic() - started
-    time.sleep(3)  # what the workers have counted is stored every second
+    time.sleep(counting_s)
     doubled_turns, doubled_passages, lost = made.rows(TWICE)
     (computed,) = made.rows("SELECT coalesce(sum(items), 0) FROM ops_measure WHERE hour IS NULL AND name = 'embedding'")
     (chunks,) = made.rows("SELECT count(*) FROM embeddings_cachedvector")
@@ -305,7 +310,7 @@ def main() -> None:
     folder.chmod(0o755)
     try:
         with fleet(folder) as made:
-            print(run(made, turns=options.turns, timeout_s=options.timeout))
+            print(run(made, turns=options.turns, timeout_s=options.timeout, counting_s=COUNTING_S))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 
 import django
-from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
@@ -17,6 +16,7 @@ from convmemory.core import acting
 from convmemory.core.postgres import row_security
 from convmemory.core.postgres.locks import AdvisoryLock
 
+ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "migrated_"
 EMPTY_TABLES = """
 DO $body$
@@ -83,15 +83,14 @@ def empty_tables() -> None:
 
 def digest_of_schema() -> str:
     """Return a digest of what decides on the tables, their policies and functions."""
-    root = Path(settings.BASE_DIR)
     sources = [
         path
         for package in ("convmemory", "search", "memory", "summaries")
-        for path in sorted((root / package).rglob("*"))
+        for path in sorted((ROOT / package).rglob("*"))
         if (path.parent.name == "migrations" and path.suffix == ".py") or path.suffix == ".sql"
     ]
     digest = hashlib.sha256(django.__version__.encode())
-    for path in [*sources, root / "requirements.lock"]:
-        digest.update(f"{path.relative_to(root)}\0".encode())
+    for path in [*sources, ROOT / "requirements.lock"]:
+        digest.update(f"{path.relative_to(ROOT)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

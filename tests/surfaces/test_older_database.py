@@ -12,6 +12,7 @@ from django.conf import settings as project
 from convmemory.core import embedded
 from convmemory.core.postgres import server
 from tests.conftest import FAST_OPTIONS
+from tests.support.prepared_folder import copy_prepared_folder
 from tests.surfaces.test_backup import FILL, SHOW, Installation
 
 OLDER = """
@@ -20,17 +21,12 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
 from convmemory.core import acting, embedded
 from convmemory.core.postgres import server
 
-run = server.run_program
-trusting = lambda command: [part.replace("--auth=peer", "--auth=trust") for part in command]
-server.run_program = lambda command, **rest: run(trusting(command), **rest)
 server.write_access = lambda folder: None
 embedded._ensure_roles = lambda socket_dir: None
 acting.process_acts_as(acting.SCHEMA)
 
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 """
 """What an older version did: everything as the superuser, whom `trust` lets in."""
 TAKE_DOWN = """
@@ -43,6 +39,8 @@ BEGIN
         EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', owned);
     END LOOP;
     DROP FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address;
+    DROP OWNED BY convmemory_app, convmemory_maintenance;
+    DROP ROLE convmemory_app, convmemory_maintenance;
 END
 $body$
 """
@@ -95,6 +93,9 @@ def older_version(installation: Installation) -> Iterator[str]:
 @pytest.fixture
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     installation = Installation(tmp_path_factory.mktemp("older") / "var")  # short: a socket's path has 107 bytes
+    data = installation.folder / "postgres"
+    copy_prepared_folder(data)
+    (data / "pg_hba.conf").write_text("local all all trust\n")
     yield installation
     server.stop(installation.folder / "postgres")
 

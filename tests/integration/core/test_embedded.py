@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from convmemory.core.postgres import server
+from tests.support.prepared_folder import copy_prepared_folder
 
 USER = """
 import json, sys
@@ -110,6 +111,7 @@ def test_a_left_pid_file_with_the_number_of_a_living_process_does_not_matter(fol
 
 def test_a_path_too_long_for_a_socket_works(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120) / "postgres"
+    copy_prepared_folder(folder)
     user = ServerUser(folder)
 
     assert user.facts()["vector"] == 1

@@ -49,6 +49,7 @@ from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.installation import wait_until
+from tests.support.prepared_folder import copy_prepared_folder
 from tests.support.web_process import web_process
 
 MARKER = "zebrafinch"
@@ -73,6 +74,7 @@ STATEMENTS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A server of its own, for its log and for what is done to it."""
     folder = tmp_path_factory.mktemp("logs") / "postgres"
+    copy_prepared_folder(folder)
     embedded.join(folder, FAST_OPTIONS)
     with connect(folder) as link:
         link.execute(TABLE)
