@@ -94,6 +94,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "convmemory.core.appearance.context",
+                "convmemory.conversations.search_box.empty_box",
             ],
         },
     },

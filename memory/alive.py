@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
+from convmemory.core.text import MAX_BIGINT
 from memory.recalled import ChunkId, RecalledMessage
-
-# The largest value of an id column; PostgreSQL refuses larger numbers with an error.
-MAX_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,8 @@ class Alive:
 
 
 def alive_among(message_ids: Collection[int]) -> frozenset[int]:
-    """Return the numbers that can be ids of messages."""
-    return frozenset(number for number in message_ids if 0 < number <= MAX_ID)
+    """Those that can be message ids at all."""
+    return frozenset(number for number in message_ids if 0 < number <= MAX_BIGINT)
 
 
 def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:

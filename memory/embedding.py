@@ -20,6 +20,7 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
+from convmemory.core.text import MAX_BIGINT
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
@@ -32,7 +33,6 @@ from search.vectors.passages import store_ahead, store_element_passages
 
 BATCH = 16
 MAX_REQUESTED = 1_000
-MAX_ID = 2**63 - 1
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message
 def _messages(conversation: Conversation, message_ids: Sequence[int]) -> list[Message]:
     if not 0 < len(message_ids) <= MAX_REQUESTED:
         raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
-    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_ID}
+    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
     fields = ("pk", "role", "is_real_user", "position")
     found = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
     unknown = set(message_ids) - {message.pk for message in found}

@@ -17,6 +17,7 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, spoken_text
 from convmemory.conversations.reading import StoredMessage, stored_message, with_home_turns
 from convmemory.core.sql import load_sql
+from convmemory.core.text import MAX_INTEGER
 from search.adapters.conversations import KIND
 from search.adapters.messages import element_of
 from search.models import Source
@@ -43,7 +44,7 @@ TEXT_CHARS = 8_000
 K1, B = 1.2, 0.6
 
 Positions = tuple[int, int]
-ANYWHERE: Positions = (0, 2**31 - 1)
+ANYWHERE: Positions = (0, MAX_INTEGER)
 
 
 @dataclass(frozen=True, slots=True)

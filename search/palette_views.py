@@ -5,7 +5,6 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.conversations.search_box import SearchBox
 from search.pages.palette import palette_sections
 
 
@@ -14,5 +13,5 @@ from search.pages.palette import palette_sections
 def palette(request: PageRequest) -> HttpResponse:
     """Show the palette's entries for `?go=`."""
     text = request.GET.get("go", "")
-    context = {"sections": palette_sections(owner=request.user, text=text), "text": text, "box": SearchBox()}
+    context = {"sections": palette_sections(owner=request.user, text=text), "text": text}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)

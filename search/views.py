@@ -27,6 +27,7 @@ from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import parse_number
 from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
 from search.home_page import home_values
 from search.indexing.status import index_status
@@ -38,9 +39,7 @@ from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, ONLY_NEAREST, SearchQue
 RESULTS_LIMIT = 30
 BY_DATE_LIMIT = MAX_LIMIT
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
-_TURN = re.compile(r"[0-9]{1,10}")
-# The parameters of the page being read that are kept when the query in its URL changes.
-_KEPT_PARAMETERS = ("turn", "section", "from", "to")
+_KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
 
 
 @require_safe
@@ -219,8 +218,8 @@ def hits_in(request: PageRequest) -> HttpResponse:
 
 
 def _turn(request: PageRequest) -> int:
-    text = request.GET.get("turn", "")
-    return int(text) if _TURN.fullmatch(text) else -1
+    number = parse_number(request.GET.get("turn", ""))
+    return -1 if number is None else number
 
 
 # --- filters and progress -------------------------------------------------------------------------

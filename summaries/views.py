@@ -18,16 +18,13 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.markdown_html import render_markdown
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp
+from convmemory.core.text import MAX_INTEGER, number_or_refuse
 from summaries import ordering, reading
 from summaries.models import ConversationSummary
 from summaries.ranges import TurnRange, positions_of_turns, turn_ranges
 from summaries.tasks import enqueue_summary
-
-# The largest value of an integer column.
-MAX_TURN = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _head(conversation: Conversation) -> dict[str, Any]:
-    return {"conversation": conversation, "last_turn": conversation.turn_count, "box": SearchBox()}
+    return {"conversation": conversation, "last_turn": conversation.turn_count}
 
 
 def _request_summary(request: PageRequest, conversation: Conversation) -> ConversationSummary:
@@ -88,11 +85,9 @@ def _request_summary(request: PageRequest, conversation: Conversation) -> Conver
 def _turn(request: HttpRequest, name: str) -> int | None:
     """Return the turn number in a form field, 0-based. Forms count turns from one."""
     text = request.POST.get(name, "").strip()
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_TURN)) or not 0 < int(text) <= MAX_TURN:
-        raise InvalidInput(f"{text[:40]!r} is not the number of a turn: use 1, 2, 3, …")
-    return int(text) - 1
+    refusal = f"{text[:40]!r} is not the number of a turn: use 1, 2, 3, …"
+    number = number_or_refuse(text, refusal, minimum=1, maximum=MAX_INTEGER)
+    return None if number is None else number - 1
 
 
 @require_safe

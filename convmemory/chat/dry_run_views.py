@@ -10,11 +10,8 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.chat.agents import agents_of
 from convmemory.chat.dry_run import dry_run_of_agent
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NoEndpoint, SwitchedOff
-
-# The largest value of an id column.
-MAX_KEY = 2**63 - 1
+from convmemory.core.text import number_or_refuse
 
 
 @require_safe
@@ -27,7 +24,6 @@ def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
         "conversation": conversation,
         "agents": agents_of(request.user),
         "agent_id": agent_id,
-        "box": SearchBox(),
     }
     try:
         options, run = dry_run_of_agent(owner=request.user, conversation_id=conversation_id, agent_id=agent_id)
@@ -37,9 +33,5 @@ def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _agent_id(text: str) -> int | None:
-    """Return the id of an agent in the URL. Raises: InvalidInput."""
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_KEY)) or int(text) > MAX_KEY:
-        raise InvalidInput(f"agent={text[:40]!r} is not the number of an agent.")
-    return int(text)
+    """Raises: InvalidInput."""
+    return number_or_refuse(text, f"agent={text[:40]!r} is not the number of an agent.")

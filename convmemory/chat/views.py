@@ -26,8 +26,8 @@ from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import Written, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.text import parse_number
 from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 
@@ -67,8 +67,7 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
 
 
 def _number(request: HttpRequest, name: str) -> int | None:
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return parse_number(request.POST.get(name, ""))
 
 
 def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> HttpResponse:
@@ -82,7 +81,6 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
         "composer": composer_for(owner=asked.owner, conversation=conversation, written=draft),
         "how_to_set_up": HOW_TO_SET_UP,
         "reason": str(error),
-        "box": SearchBox(),
     }
     return render(request, "chat/new.html", context, status=status)
 
@@ -92,7 +90,7 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
 def new_chat(request: PageRequest) -> HttpResponse:
     """Show the composer of a conversation that does not exist yet."""
     composer = composer_for(owner=request.user, conversation=None)
-    context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP, "box": SearchBox()}
+    context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     return render(request, "chat/new.html", context)
 
 
@@ -107,7 +105,6 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
         "composer": composer,
         "conversation": conversation,
         "how_to_set_up": HOW_TO_SET_UP,
-        "box": SearchBox(),
     }
     return render(request, "chat/new.html", context)
 
@@ -146,7 +143,7 @@ def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> Htt
     reply = Reply.objects.filter(owner_id=request.user.pk, conversation=conversation, pk=reply_id).first()
     if reply is None:
         raise NotFound(f"There is no reply {reply_id} in conversation {conversation_id}.")
-    context = {"conversation": conversation, "reply": reply, "box": SearchBox()}
+    context = {"conversation": conversation, "reply": reply}
     return render(request, "chat/reply.html", context)
 
 
@@ -162,7 +159,6 @@ def list_agents(request: PageRequest) -> HttpResponse:
         "server_endpoint": agents.has_endpoint(None, owner=request.user),
         "can_chat": any(agents.has_endpoint(agent, owner=request.user) for agent in [None, *own]),
         "how_to_set_up": HOW_TO_SET_UP,
-        "box": SearchBox(),
     }
     return render(request, "chat/agents.html", context)
 
@@ -192,7 +188,7 @@ def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpRespons
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200
-    return render(request, "chat/agent.html", {"form": form, "agent": agent, "box": SearchBox()}, status=status)
+    return render(request, "chat/agent.html", {"form": form, "agent": agent}, status=status)
 
 
 def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:

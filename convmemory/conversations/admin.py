@@ -25,7 +25,7 @@ from convmemory.core.admin_lists import (
     whole_number,
 )
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
-from convmemory.core.text import cut
+from convmemory.core.text import MAX_INTEGER, cut, parse_number
 
 TURNS_PER_PAGE = 50
 MESSAGES_PER_PAGE = 50
@@ -125,7 +125,8 @@ class TurnFilter(InputFilter):
     hint = "number"
 
     def condition(self, value: str) -> Q:
-        return Q(turn_number=whole_number(value)) if value.isdigit() else Q(pk__in=[])
+        number = parse_number(value, maximum=MAX_INTEGER)
+        return Q(pk__in=[]) if number is None else Q(turn_number=number)
 
 
 class TypeFilter(ExactFilter):

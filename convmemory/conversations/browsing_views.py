@@ -25,8 +25,8 @@ from convmemory.conversations.curating_views import came_from
 from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import number_or_refuse, parse_number
 
 UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
 DONE = {
@@ -57,7 +57,6 @@ def library(request: PageRequest) -> HttpResponse:
         "choice": choice,
         "keep": urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1"),
         "last_shelf": request.GET.get("shelf", ""),
-        "box": SearchBox(),
     }
     if request.htmx and cursor:
         return render(request, "conversations/library.html#more", context)
@@ -122,7 +121,7 @@ def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
     """Ask for confirmation, unless the page's script has already given time to undo."""
     if request.POST.get("confirmed") != "1":
         rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
-        context = {"rows": rows, "back": back, "box": SearchBox()}
+        context = {"rows": rows, "back": back}
         return render(request, "conversations/delete_many.html", context)
     count = curating.delete_all(owner=request.user, conversation_ids=chosen)
     said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
@@ -133,15 +132,14 @@ def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
 def _chosen(request: PageRequest) -> list[int]:
     """Return the numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
     words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
-    if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-        raise InvalidInput("What was chosen are no numbers of conversations.")
-    return sorted({int(word) for word in words})
+    numbers = {number_or_refuse(word, "What was chosen are no numbers of conversations.") for word in words}
+    return sorted(number for number in numbers if number is not None)
 
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:
     """Return the last action, according to the address, and the action that reverts it."""
     action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
-    if action not in DONE or not all(word.isdigit() for word in chosen.split(",") if word):
+    if action not in DONE or None in map(parse_number, filter(None, chosen.split(","))):
         return None
     count = len([word for word in chosen.split(",") if word])
     name = curating.clean_tag(request.GET.get("name", ""))

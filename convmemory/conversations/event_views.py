@@ -12,9 +12,9 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
-from convmemory.conversations.search_box import SearchBox
-from convmemory.conversations.views import MAX_KEY, whole_number
+from convmemory.conversations.views import whole_number
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import MAX_BIGINT
 
 EVENTS_PER_PAGE = 100
 TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
@@ -26,13 +26,13 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the events of one conversation that pass the filters in the address, oldest first."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
-    context: dict[str, Any] = {"conversation": found, "given": given, "box": SearchBox(), "rows": [], "next": ""}
+    context: dict[str, Any] = {"conversation": found, "given": given, "rows": [], "next": ""}
     try:
         rows = reading.search_events(
             owner=request.user,
             conversation_id=found.pk,
             filters=_filters(request, given),
-            after_id=whole_number(request, "after_id", MAX_KEY) or 0,
+            after_id=whole_number(request, "after_id", MAX_BIGINT) or 0,
             limit=EVENTS_PER_PAGE + 1,
         )
     except InvalidInput as error:

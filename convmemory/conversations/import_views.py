@@ -19,7 +19,6 @@ from convmemory.conversations import imports
 from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_undo import request_undo
-from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
@@ -76,7 +75,6 @@ def import_files(request: PageRequest) -> HttpResponse:
         return redirect("import")
     nothing_chosen = request.method == "POST" and not asked
     context = upload_values() | {
-        "box": SearchBox(),
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
@@ -108,7 +106,7 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Render one import: a page, or its card alone."""
     [card] = _cards([imports.get_import(owner=request.user, import_id=import_id)])
     template = "conversations/import_card.html" if request.htmx else "conversations/import_one.html"
-    return render(request, template, {"card": card, "box": SearchBox()})
+    return render(request, template, {"card": card})
 
 
 @require_POST

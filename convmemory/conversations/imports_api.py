@@ -23,7 +23,7 @@ from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
-from convmemory.core.errors import InvalidInput
+from convmemory.core.text import number_or_refuse
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -118,9 +118,9 @@ def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
 def _form(request: HttpRequest, wait_s: int) -> UploadForm:
     file = uploaded_file(request)
     given = request.POST.get("wait", "")
-    if given and not (given.isascii() and given.isdigit() and len(given) < 4 and int(given) <= MAX_WAIT_S):
-        raise InvalidInput(f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds.")
-    return UploadForm(file, request.POST.get("format") or AUTO, int(given) if given else wait_s)
+    refusal = f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds."
+    chosen_s = number_or_refuse(given, refusal, maximum=MAX_WAIT_S)
+    return UploadForm(file, request.POST.get("format") or AUTO, wait_s if chosen_s is None else chosen_s)
 
 
 def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:

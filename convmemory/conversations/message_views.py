@@ -7,8 +7,8 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.parts import spoken_text
 from convmemory.conversations.pictures import picture_of
-from convmemory.conversations.views import MAX_POSITION
 from convmemory.core.errors import NotFound
+from convmemory.core.text import MAX_INTEGER
 
 NOTHING_RUNS = "default-src 'none'; sandbox"
 
@@ -18,7 +18,7 @@ NOTHING_RUNS = "default-src 'none'; sandbox"
 def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
     """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    message = found.messages.filter(position=min(position, MAX_POSITION)).first()
+    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
     if message is None:
         raise NotFound(f"Conversation {conversation_id} has no message {position}.")
     answer = HttpResponse(spoken_text(message.typed_parts), content_type="text/plain; charset=utf-8")
@@ -30,7 +30,7 @@ def text(request: PageRequest, conversation_id: int, position: int) -> HttpRespo
 def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Return a picture attached to the message, with the media type of its first bytes."""
     found = picture_of(
-        owner=request.user, conversation_id=conversation_id, position=min(position, MAX_POSITION), index=index
+        owner=request.user, conversation_id=conversation_id, position=min(position, MAX_INTEGER), index=index
     )
     answer = _harmless(HttpResponse(found.data, content_type=found.media_type))
     answer.headers["Cache-Control"] = "private, max-age=86400"

@@ -134,6 +134,11 @@ class SearchBox:
         return bool(self.parameters.keys() - {"q", "sort", "nearest", "when"})
 
 
+def empty_box(_: HttpRequest) -> dict[str, SearchBox]:
+    """Return the box of every page whose view does not give its own: a context processor."""
+    return {"box": SearchBox()}
+
+
 def _field(value: Any) -> str:
     if isinstance(value, bool):
         return "1" if value else ""

@@ -6,7 +6,6 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.reading import project_name
-from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.statistics import statistics_of
 from convmemory.conversations.tasks import enqueue_count
 
@@ -21,7 +20,6 @@ def statistics(request: PageRequest) -> HttpResponse:
     context = {
         "statistics": found,
         "projects": [(row, project_name(row.name) or row.name) for row in found.projects],
-        "box": SearchBox(),
     }
     is_part = request.htmx and request.htmx.target != "main"
     template = "conversations/statistics.html#figures" if is_part else "conversations/statistics.html"

@@ -33,12 +33,11 @@ from convmemory.conversations.steps import Block, fold_steps
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.replicas import may_use_replica
+from convmemory.core.text import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
 DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Questions only")}
-MAX_POSITION = 2**31 - 1
-MAX_KEY = 2**63 - 1
 
 
 # --- one conversation -----------------------------------------------------------------------------
@@ -120,8 +119,8 @@ def _window_of(
 
 
 def passage_of(request: PageRequest) -> Passage | None:
-    """Return the passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
-    message_id, index, span = whole_number(request, "m", MAX_KEY), whole_number(request, "part") or 0, _span(request)
+    """The passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
+    message_id, index, span = whole_number(request, "m", MAX_BIGINT), whole_number(request, "part") or 0, _span(request)
     return Passage(message_id, index, span) if message_id is not None and span else None
 
 
@@ -130,14 +129,11 @@ def _span(request: PageRequest) -> MarkedSpan | None:
     return MarkedSpan(start, end) if start is not None and end is not None and start < end else None
 
 
-def whole_number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:
-    """Return a whole number from the address. Raises: InvalidInput."""
+def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> int | None:
+    """A whole number from the address. Raises: InvalidInput."""
     text = request.GET.get(name, "")
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
-        raise InvalidInput(f"{name}={text[:40]!r} is not a number that a conversation has: use 0, 1, 2, …")
-    return int(text)
+    refusal = f"{name}={text[:40]!r} is not a number that a conversation has: use 0, 1, 2, …"
+    return number_or_refuse(text, refusal, maximum=most)
 
 
 def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
@@ -182,7 +178,7 @@ def list_rows(rows: list[Conversation]) -> list[ListRow]:
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Render one part of a message in full, for parts that the conversation page cuts."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    message = found.messages.filter(position=min(position, MAX_POSITION)).first()
+    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
     parts = message.typed_parts if message else ()
     if message is None or index >= len(parts):
         raise NotFound(f"Conversation {conversation_id} has no such part.")
@@ -191,7 +187,6 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
         "conversation": found,
         "message": message,
         "part": view_part(parts[index], index, tools=tools, whole=True, passage=_span(request)),
-        "box": SearchBox(),
     }
     return render(request, "conversations/part.html#body" if request.htmx else "conversations/part.html", context)
 
@@ -202,13 +197,13 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    context: dict[str, Any] = {"conversation": found, "box": SearchBox()}
+    context: dict[str, Any] = {"conversation": found}
     if request.method == "POST":
-        chosen = request.POST.get("key", "")
-        if not (chosen.isascii() and chosen.isdigit() and len(chosen) < 19):
+        chosen = parse_number(request.POST.get("key", ""))
+        if chosen is None:
             raise InvalidInput("Choose the key to show.")
-        context["revealed"] = int(chosen)
-        context["value"] = reveal_key(owner=request.user, key_id=int(chosen))
+        context["revealed"] = chosen
+        context["value"] = reveal_key(owner=request.user, key_id=chosen)
     context["keys"] = keys_of(owner=request.user, conversation_id=found.pk)
     return render(request, "conversations/hidden_keys.html", context)
 
@@ -249,7 +244,7 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Ask for confirmation, then delete for good."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     if request.method != "POST":
-        return render(request, "conversations/delete.html", {"conversation": found, "box": SearchBox()})
+        return render(request, "conversations/delete.html", {"conversation": found})
     ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
     messages.success(request, _("“%(title)s” is deleted.") % {"title": found.title or _("Untitled conversation")})
     return redirect("home")

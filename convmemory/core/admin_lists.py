@@ -16,10 +16,11 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
+from convmemory.core.text import parse_number
+
 EXACT_ROWS = 1_000
 PAGED_ROWS = 5_000  # beyond it the link "older" filters by key, which costs the same at any depth
 UPTO = "upto"
-MAX_BIGINT = 2**63 - 1
 
 if TYPE_CHECKING:
     AnyPaginator = Paginator[Any]
@@ -142,9 +143,8 @@ def user_id_of(name: str) -> int:
 
 
 def whole_number(value: str) -> int:
-    """Return the number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0
-    return number if number <= MAX_BIGINT else 0
+    """The number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
+    return parse_number(value) or 0
 
 
 def hash_bytes(value: str) -> bytes:

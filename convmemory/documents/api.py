@@ -12,7 +12,7 @@ from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
-from convmemory.core.errors import InvalidInput
+from convmemory.core.text import number_or_refuse
 from convmemory.core.threads import in_thread
 from convmemory.documents import library
 from convmemory.documents.library import Added, StoredFile
@@ -104,11 +104,7 @@ def detach_document(request: HttpRequest, conversation_id: int, document_id: int
 
 
 def _number(text: str) -> int | None:
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise InvalidInput(f"replaces={text[:40]!r} is no document's number.")
-    return int(text)
+    return number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")
 
 
 def _add(owner: User, stored: StoredFile, replaces: int | None) -> Added:

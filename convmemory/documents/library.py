@@ -20,7 +20,7 @@ from convmemory.conversations.storage_quota import count_stored, require_room
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.private_files import has_digest
-from convmemory.core.text import storable
+from convmemory.core.text import MAX_BIGINT, storable
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
 from convmemory.documents.storage import digest_of, document_storage, place_of
@@ -30,8 +30,6 @@ MAX_ATTACHED = 200
 # The length of `Document.name`.
 NAME_CHARS = 255
 MB = 1024**2
-# The largest value of an id column.
-MAX_KEY = 2**63 - 1
 
 Status = Document.Status
 UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
@@ -195,7 +193,7 @@ def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
 def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
     """Return the caller's document. Raises: NotFound, the same for unknown and for foreign documents."""
     found = None
-    if document_id <= MAX_KEY:
+    if document_id <= MAX_BIGINT:
         found = Document.objects.filter(owner_id=owner.pk, pk=document_id).first()
     if found is None:
         raise NotFound(f"There is no document {document_id}.")
@@ -208,7 +206,7 @@ def page_of_documents(
     """Return the caller's documents, newest first, and where the next page begins, if there is one."""
     rows = Document.objects.filter(owner_id=owner.pk).order_by("-pk")
     if before is not None:
-        rows = rows.filter(pk__lt=min(before, MAX_KEY))
+        rows = rows.filter(pk__lt=min(before, MAX_BIGINT))
     found = list(rows[: limit + 1])
     return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
@@ -253,8 +251,8 @@ def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -
 
 
 def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
-    """Return the caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
-    wanted = {number for number in document_ids if number <= MAX_KEY}
+    """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
+    wanted = {number for number in document_ids if number <= MAX_BIGINT}
     found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
     if missing := set(document_ids) - {document.pk for document in found}:
         raise NotFound(f"There is no document {min(missing)}.")
@@ -303,7 +301,7 @@ def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
 
 def _locked(owner: AbstractBaseUser, document_id: int) -> Document:
     found = None
-    if document_id <= MAX_KEY:
+    if document_id <= MAX_BIGINT:
         found = Document.objects.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
     if found is None:
         raise NotFound(f"There is no document {document_id}.")

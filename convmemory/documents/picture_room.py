@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convmemory.core.config import config
+from convmemory.core.text import parse_number
 from convmemory.documents.storage import pictures_of_everybody, pictures_of_owner
 
 MB = 1024**2
@@ -41,7 +42,8 @@ def prune_all_pictures() -> int:
     """Delete pictures over the limit for all owners; return the number of deleted pages."""
     folder = pictures_of_everybody()
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    return sum(prune_pictures(owner_id=int(name)) for name in names if name.isascii() and name.isdigit())
+    owners = (owner for name in names if (owner := parse_number(name)) is not None)
+    return sum(prune_pictures(owner_id=owner) for owner in owners)
 
 
 def prune_pictures(*, owner_id: int) -> int:

@@ -20,6 +20,7 @@ from convmemory.conversations.search_box import SearchBox
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.replicas import may_use_replica
+from convmemory.core.text import MAX_INTEGER, number_or_refuse
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 SHOWN = 50
 CHOICES = 200
 ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.md,.txt,.eml,text/*"
-MAX_NUMBER = 2**31 - 1
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -50,7 +50,6 @@ def library_page(request: PageRequest) -> HttpResponse:
     )
     nothing_chosen = request.method == "POST" and not files
     context = {
-        "box": SearchBox(),
         "rows": rows,
         "following": following,
         "refusals": refusals,
@@ -179,7 +178,7 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
     """Ask for confirmation, then delete for good."""
     row = library.get_document(owner=request.user, document_id=document_id)
     if request.method != "POST":
-        return render(request, "documents/delete.html", {"document": row, "box": SearchBox()})
+        return render(request, "documents/delete.html", {"document": row})
     library.delete_document(owner=request.user, document_id=document_id)
     messages.success(request, _("“%(title)s” is deleted.") % {"title": row.title or row.name})
     return redirect("documents")
@@ -227,15 +226,9 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
     held = {row.pk for row in attachments.documents}
     newest, _ = library.page_of_documents(owner=request.user, limit=CHOICES)
     choices = [row for row in newest if row.pk not in held]
-    return render(
-        request, "documents/attached.html", {"attachments": attachments, "choices": choices, "box": SearchBox()}
-    )
+    return render(request, "documents/attached.html", {"attachments": attachments, "choices": choices})
 
 
 def _number(text: str) -> int | None:
-    """Return a whole number from a form or a URL. Raises: InvalidInput."""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_NUMBER):
-        raise InvalidInput(f"{text[:40]!r} is not a number: use 0, 1, 2, …")
-    return int(text)
+    """A whole number from a form or an address. Raises: InvalidInput."""
+    return number_or_refuse(text, f"{text[:40]!r} is not a number: use 0, 1, 2, …", maximum=MAX_INTEGER)

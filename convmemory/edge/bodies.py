@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError
 from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.text import parse_number
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
 from convmemory.edge.wire import DISCONNECT, has_body, header
@@ -108,9 +109,8 @@ class BoundedBodies:
 
 
 def _declared_size(scope: Scope) -> int:
-    """Return Content-Length, 0 if it is missing or invalid: received bytes are counted in any case."""
-    given = header(scope, b"content-length")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
+    """Content-Length, 0 where it is missing or no number: what arrives is counted in any case."""
+    return parse_number(header(scope, b"content-length")) or 0
 
 
 class _Body:

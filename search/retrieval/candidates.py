@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-# A key is the id of the source, then the number of the item: 39 and 24 bits of a positive 64-bit integer.
+from convmemory.core.text import MAX_BIGINT
+
 ITEM_BITS = 24
 ITEM_MASK = (1 << ITEM_BITS) - 1
 
 ItemKeys = NDArray[np.int64]
 Scores = NDArray[np.float32]
-MAX_KEY = 2**63 - 1
 NO_ITEMS: ItemKeys = np.empty(0, np.int64)
 
 
@@ -87,8 +87,8 @@ def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
 
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
-    """Return `order` (indices into the sorted `keys`) with the items `placed` first; unknown ones are ignored."""
-    wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
+    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones are ignored."""
+    wanted = np.array([key for key in placed if key <= MAX_BIGINT], dtype=np.int64)
     if not len(wanted) or not len(keys):
         return order
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.text import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
@@ -219,6 +220,6 @@ def _share(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if (number := parse_number(text, minimum=1)) is None:
         raise ArgumentTypeError(f"{text} is no number above 0.")
-    return int(text)
+    return number
