@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import load_sql
-from convmemory.core.text import MAX_BIGINT
 from memory.recalled import ChunkId, RecalledMessage
 
 

@@ -16,8 +16,8 @@ from django.db.models import Q
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, spoken_text
 from convmemory.conversations.reading import StoredMessage, stored_message, with_home_turns
+from convmemory.core.numbers import MAX_INTEGER
 from convmemory.core.sql import load_sql
-from convmemory.core.text import MAX_INTEGER
 from search.adapters.conversations import KIND
 from search.adapters.messages import element_of
 from search.models import Source

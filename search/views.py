@@ -27,7 +27,7 @@ from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
 from search.home_page import home_values
 from search.indexing.status import index_status

@@ -20,7 +20,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp
-from convmemory.core.text import MAX_INTEGER, number_or_refuse
+from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
 from summaries import ordering, reading
 from summaries.models import ConversationSummary
 from summaries.ranges import TurnRange, positions_of_turns, turn_ranges

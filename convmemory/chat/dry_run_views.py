@@ -11,7 +11,7 @@ from convmemory.chat.agents import agents_of
 from convmemory.chat.dry_run import dry_run_of_agent
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput, NoEndpoint, SwitchedOff
-from convmemory.core.text import number_or_refuse
+from convmemory.core.numbers import number_or_refuse
 
 
 @require_safe

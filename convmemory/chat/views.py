@@ -27,7 +27,7 @@ from convmemory.chat.pages import Written, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 

@@ -25,7 +25,8 @@ from convmemory.core.admin_lists import (
     whole_number,
 )
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
-from convmemory.core.text import MAX_INTEGER, cut, parse_number
+from convmemory.core.numbers import MAX_INTEGER, parse_number
+from convmemory.core.text import cut
 
 TURNS_PER_PAGE = 50
 MESSAGES_PER_PAGE = 50

@@ -26,7 +26,7 @@ from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput
-from convmemory.core.text import number_or_refuse, parse_number
+from convmemory.core.numbers import number_or_refuse, parse_number
 
 UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
 DONE = {

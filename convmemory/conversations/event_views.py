@@ -14,7 +14,7 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.views import whole_number
 from convmemory.core.errors import InvalidInput
-from convmemory.core.text import MAX_BIGINT
+from convmemory.core.numbers import MAX_BIGINT
 
 EVENTS_PER_PAGE = 100
 TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")

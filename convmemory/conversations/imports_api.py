@@ -23,7 +23,7 @@ from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
-from convmemory.core.text import number_or_refuse
+from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from convmemory.conversations import reading
 from convmemory.conversations.parts import spoken_text
 from convmemory.conversations.pictures import picture_of
 from convmemory.core.errors import NotFound
-from convmemory.core.text import MAX_INTEGER
+from convmemory.core.numbers import MAX_INTEGER
 
 NOTHING_RUNS = "default-src 'none'; sandbox"
 

@@ -32,8 +32,8 @@ from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.steps import Block, fold_steps
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
 from convmemory.core.replicas import may_use_replica
-from convmemory.core.text import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50

@@ -16,7 +16,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 
 EXACT_ROWS = 1_000
 PAGED_ROWS = 5_000  # beyond it the link "older" filters by key, which costs the same at any depth

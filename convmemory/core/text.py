@@ -6,26 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from convmemory.core.errors import InvalidInput
-
-MAX_BIGINT = 2**63 - 1  # of a bigint, as ids are
-MAX_INTEGER = 2**31 - 1  # of an integer, as positions and numbers of turns are
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-def parse_number(text: str, *, minimum: int = 0, maximum: int = MAX_BIGINT) -> int | None:
-    """Return the whole number in `text`; None if it is not one in ASCII digits, or out of range."""
-    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_BIGINT)):
-        return None
-    return number if minimum <= (number := int(text)) <= maximum else None
-
-
-def number_or_refuse(text: str, refusal: str, *, minimum: int = 0, maximum: int = MAX_BIGINT) -> int | None:
-    """Return the whole number in `text`, None if it is empty. Raises: InvalidInput with the refusal."""
-    number = parse_number(text, minimum=minimum, maximum=maximum)
-    if text and number is None:
-        raise InvalidInput(refusal)
-    return number
 
 
 def storable(text: str) -> str:

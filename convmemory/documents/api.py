@@ -12,7 +12,7 @@ from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
-from convmemory.core.text import number_or_refuse
+from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
 from convmemory.documents import library
 from convmemory.documents.library import Added, StoredFile

@@ -19,8 +19,9 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.storage_quota import count_stored, require_room
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.private_files import has_digest
-from convmemory.core.text import MAX_BIGINT, storable
+from convmemory.core.text import storable
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
 from convmemory.documents.storage import digest_of, document_storage, place_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convmemory.core.config import config
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 from convmemory.documents.storage import pictures_of_everybody, pictures_of_owner
 
 MB = 1024**2

@@ -19,8 +19,8 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
 from convmemory.core.replicas import may_use_replica
-from convmemory.core.text import MAX_INTEGER, number_or_refuse
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document

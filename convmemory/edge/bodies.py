@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError
 from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
 from convmemory.edge.wire import DISCONNECT, has_body, header

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.text import MAX_BIGINT
+from convmemory.core.numbers import MAX_BIGINT
 
 ITEM_BITS = 24
 ITEM_MASK = (1 << ITEM_BITS) - 1

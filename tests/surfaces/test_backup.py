@@ -228,7 +228,7 @@ def test_command_says_why_a_backup_is_refused(installation: Installation, backup
     assert "damaged" in installation.run("restore", str(path), "--force", ok=False)
 
 
-def test_what_cannot_be_restored_changes_nothing(here: Installation, backup: Path, tmp_path: Path) -> None:
+def test_refused_backup_changes_nothing(here: Installation, backup: Path, tmp_path: Path) -> None:
     for make, reason in (
         (damaged, "damaged"),
         (newer, "newer version"),

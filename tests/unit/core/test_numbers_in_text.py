@@ -3,7 +3,7 @@
 import pytest
 
 from convmemory.core.errors import InvalidInput
-from convmemory.core.text import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
+from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
 
 
 @pytest.mark.parametrize(

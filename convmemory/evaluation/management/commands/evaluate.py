@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.text import parse_number
+from convmemory.core.numbers import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
