@@ -22,7 +22,7 @@ from convmemory.evaluation.datasets import read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.reporting import fit_tables
 from convmemory.evaluation.running import Observation, load_haystack, observe_haystack, scratch_user
-from search.ranking.weights import TABLES
+from search.ranking.rankers import TABLES
 
 FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
 """The deciding table of weights of each set that is large enough for a fit."""

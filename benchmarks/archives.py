@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import PARAMETER_CHARS, Part, TextPart, ToolCallPart
-from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import PARAMETER_CHARS, Part, TextPart, ToolCallPart
+from convmemory.conversations.messages.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 
 SPEAKERS = {"user": "User", "assistant": "Assistant"}

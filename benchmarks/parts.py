@@ -8,12 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from search.pipeline import PIPELINE, Pipeline
-from search.ranking.rankers import BlendedRanker, LinearRanker
-from search.ranking.stages import Rankers
-from search.ranking.weights import Weights, weights_of
+from search.pipeline import PIPELINE, Pipeline, Rankers
+from search.ranking.rankers import BlendedRanker, LinearRanker, Weights, weights_of
+from search.retrieval.candidates import EXCHANGES, Feature
 from search.retrieval.dense import ItemRetriever, PassageRetriever
-from search.retrieval.features import EXCHANGES, Feature
 from search.retrieval.retriever import Retriever
 
 

@@ -5,12 +5,11 @@ from ninja import NinjaAPI, Swagger
 from convmemory import problems
 from convmemory.accounts.authentication import AUTHENTICATION
 from convmemory.chat.api import router as chat
-from convmemory.chat.dry_run_api import router as dry_run
 from convmemory.conversations.api import router as conversations
-from convmemory.conversations.imports_api import router as imports
+from convmemory.conversations.importing.api import router as imports
 from convmemory.documents.api import router as documents
 from convmemory.health_api import router as health
-from convmemory.query_parameters import refuse_unknown_parameters
+from convmemory.problems import refuse_unknown_parameters
 from convmemory.tools.api import router as tools
 from memory.api import router as memory
 from search.api import router as search
@@ -25,6 +24,6 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, documents, memory, summaries, imports, tools, chat, dry_run, health):
+for router in (search, conversations, documents, memory, summaries, imports, tools, chat, health):
     refuse_unknown_parameters(router)
     api.add_router("", router)

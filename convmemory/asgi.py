@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from django.core.asgi import get_asgi_application
 
-from convmemory.core.asgi_types import Receive, Scope, Send
+from convmemory.core.web.asgi_types import Receive, Scope, Send
 
 THREAD_TURN_S = 0.001  # a search waits a dozen times for the interpreter lock; Python's default is 5 ms
 
@@ -21,13 +21,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
-from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to be set up before)
 from convmemory.edge.bodies import BoundedBodies  # noqa: E402
-from convmemory.edge.crowds import BoundedCrowds  # noqa: E402
-from convmemory.edge.https import HttpsOnly  # noqa: E402
-from convmemory.edge.probes import AnsweredProbes  # noqa: E402
+from convmemory.edge.crowds import BoundedCrowds, limited  # noqa: E402
+from convmemory.edge.refusals import AnsweredProbes, HttpsOnly, PrivateAnswers  # noqa: E402 (Django has to be set up before)
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
-from convmemory.request_limits import limited  # noqa: E402
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +46,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    from convmemory.chat.running import chat_is_running
+    from convmemory.chat.live import chat_is_running
 
     await receive()  # lifespan.startup
     sys.setswitchinterval(THREAD_TURN_S)
@@ -63,8 +60,8 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 
 def _leave_database() -> None:
-    from convmemory.core import embedded
-    from convmemory.core.postgres.pools import close_pools
+    from convmemory.core.postgres import embedded
+    from convmemory.core.postgres.base import close_pools
     from convmemory.ops.observability.measures import flush
 
     flush()

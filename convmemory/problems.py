@@ -1,11 +1,13 @@
 """The only module that converts errors to HTTP codes: one table for the API, the pages, the proxy and the forms.
 
-The API answers with problem JSON (RFC 9457); `page_errors` renders pages with the same statuses and sentences.
+The API answers with problem JSON (RFC 9457); `problems` renders pages with the same statuses and sentences.
 """
 
 import errno
 import logging
 import math
+import sys
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -14,11 +16,18 @@ import psycopg
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from ninja import NinjaAPI
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views import defaults
+from ninja import NinjaAPI, Router
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.params.models import ParamModel, QueryModel
 
 from convmemory.core import errors
+from convmemory.core.errors import InvalidInput
 from convmemory.core.logs import route_of
+from convmemory.core.web.asgi_types import is_for_programs
+from convmemory.core.web.middleware import EitherMiddleware
 from convmemory.sign_in.attempts import PasswordsPaused
 from convmemory.sign_in.hashing import HashingBusy
 
@@ -182,3 +191,154 @@ def register(api: NinjaAPI) -> None:
     ]
     for kind, handler in handlers:
         api.add_exception_handler(kind, handler)
+
+
+# --- api errors -----------------------------------------------------------------------------------
+# Converts every error under /api/ to problem JSON, including those outside of routes: unknown paths, methods, bad
+# ids.
+#
+# Django and django-ninja answer these with a page or a line of text; the status and its headers stay unchanged.
+
+
+PREFIX = "/api/"
+OF_THE_BODY = frozenset({"Content-Type", "Content-Length"})
+DETAILS = {
+    HTTPStatus.BAD_REQUEST: "The request cannot be read.",
+    HTTPStatus.FORBIDDEN: "The request comes from a page without its CSRF token: load the page again, or send a key.",
+    HTTPStatus.NOT_FOUND: "There is nothing at this address: /api/v1/docs lists what there is. Ids are numbers.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "An error of the server: its log has the rest.",
+}
+
+
+class ProblemJsonMiddleware(EitherMiddleware):
+    """Converts errors that are not problem documents yet."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        response = self.get_response(request)
+        if isinstance(response, HttpResponseBase):
+            return as_problem(request, response)
+
+        async def answer() -> HttpResponseBase:
+            return as_problem(request, await response)
+
+        return answer()
+
+
+def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """Return the response itself, or the problem document that replaces it."""
+    is_error = response.status_code >= HTTPStatus.BAD_REQUEST
+    if not is_error or not request.path.startswith(PREFIX) or "json" in response.headers.get("Content-Type", ""):
+        return response
+    made = problem(HTTPStatus(response.status_code), _detail(request, response))
+    for name, value in response.items():
+        if name not in OF_THE_BODY:
+            made.headers.setdefault(name, value)
+    return made
+
+
+def _detail(request: HttpRequest, response: HttpResponseBase) -> str:
+    status = HTTPStatus(response.status_code)
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(sorted(response.headers.get("Allow", "another method").split(", ")))
+        return f"{request.method} is not possible here: use {allowed}."
+    return DETAILS.get(status, status.description or status.phrase)
+
+
+# --- query parameters -----------------------------------------------------------------------------
+# Refuses unknown query parameters by name: a misspelt filter would change the results.
+#
+# django-ninja reads the parameters that a route declares and ignores the rest; here the readers of every route check
+# all of them. This happens after authentication, with the other checks.
+
+
+SHOWN_CHARS = 60
+
+
+def refuse_unknown_parameters(router: Router) -> None:
+    """Let every reading route of the router refuse query parameters that it does not declare."""
+    for view in router.path_operations.values():
+        for operation in view.operations:
+            models = [_strict(model) if issubclass(model, QueryModel) else model for model in operation.models]
+            if "GET" in operation.methods and not any(issubclass(model, QueryModel) for model in models):
+                models.append(_NoParameters)
+            operation.models = models
+
+
+def _strict(model: type[QueryModel]) -> type[ParamModel]:
+    class Strict(model):  # type: ignore[misc, valid-type]
+        @classmethod
+        def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
+            _require_known(request, cls.__ninja_flatten_map__)
+            data: dict[str, Any] | None = super().get_request_data(request, api, path_params)
+            return data
+
+    return Strict
+
+
+class _NoParameters(QueryModel):
+    """The query model of a route without parameters."""
+
+    __ninja_param_source__ = "query"  # type: ignore[assignment]
+    __ninja_flatten_map__: dict[str, Any] = {}
+
+    @classmethod
+    def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
+        _require_known(request, {})
+        return None
+
+
+def _require_known(request: HttpRequest, known: dict[str, Any]) -> None:
+    """Raise InvalidInput if the request has an unknown query parameter."""
+    unknown = sorted(set(request.GET) - set(known))
+    if unknown:
+        there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"
+        raise InvalidInput(f"There is no query parameter {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
+
+
+# --- page errors ----------------------------------------------------------------------------------
+# Answers errors that views raise with pages, with the statuses and sentences of `problems`.
+#
+# The views may be synchronous or not, for a whole page or a part of one. Programs get a problem document: routes of
+# the API answer with theirs before an error arrives here.
+
+
+TEMPLATES = {HTTPStatus.NOT_FOUND: "404.html"}
+
+
+class PageErrorMiddleware(EitherMiddleware):
+    """Answers a view's error that `told` knows with a page, or a problem document."""
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        return response_to(request, error)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Return the response to an error that was raised outside of a view, such as a full disk while a form is read."""
+    error = sys.exc_info()[1]
+    response = response_to(request, error) if isinstance(error, Exception) else None
+    return response or defaults.server_error(request)
+
+
+def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """Return the page, or for programs the problem document, of a known error; None for an unexpected one."""
+    said = told(error)
+    if said is None:
+        return None
+    if is_for_programs(request.path):
+        return on_error(request, error)
+    log(route_of(request), error)
+    response = _page(request, said)
+    response.headers["Cache-Control"] = "no-store"
+    if said.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
+    return response
+
+
+def _page(request: HttpRequest, said: Told) -> HttpResponse:
+    if said.detail == DATABASE_SILENT:
+        return render(None, "503.html", status=said.status)  # with a request, context processors would query the user
+    if said.retry_after_s is not None:
+        context = {"title": "Not now", "reason": said.detail, "again": request.path}
+        return render(None, "refused.html", context, status=said.status)
+    template = TEMPLATES.get(said.status, "400.html")
+    return render(None, template, {"reason": said.detail}, status=said.status)

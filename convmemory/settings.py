@@ -8,10 +8,11 @@ from typing import Any
 
 import dj_database_url
 
-from convmemory.core import conf, logins
+from convmemory.core import conf
+from convmemory.core.conf import secret_key
 from convmemory.core.config import ROOT, Config, read_all
 from convmemory.core.logs import logging_config
-from convmemory.core.secrets import secret_key
+from convmemory.core.postgres import logins
 
 globals().update(read_all())
 
@@ -29,7 +30,7 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
 INSTALLED_APPS = [
-    "convmemory.core.admin_apps.StaffAdminConfig",
+    "convmemory.core.administration.site.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -59,22 +60,22 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "convmemory.core.middleware.ActingMiddleware",
-    "convmemory.core.middleware.RequestTraceMiddleware",
-    "convmemory.api_errors.ProblemJsonMiddleware",
-    "convmemory.core.inline_middleware.SecurityMiddleware",
-    "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
-    "convmemory.core.inline_middleware.SessionMiddleware",
-    "convmemory.core.languages.LanguageMiddleware",
-    "convmemory.core.inline_middleware.CommonMiddleware",
-    "convmemory.core.inline_middleware.CsrfViewMiddleware",
+    "convmemory.core.web.middleware.ActingMiddleware",
+    "convmemory.core.web.middleware.RequestTraceMiddleware",
+    "convmemory.problems.ProblemJsonMiddleware",
+    "convmemory.core.web.middleware.SecurityMiddleware",
+    "convmemory.core.web.middleware.ContentSecurityPolicyMiddleware",
+    "convmemory.core.web.middleware.SessionMiddleware",
+    "convmemory.core.web.languages.LanguageMiddleware",
+    "convmemory.core.web.middleware.CommonMiddleware",
+    "convmemory.core.web.middleware.CsrfViewMiddleware",
     "convmemory.edge.nul.NulMiddleware",
-    "convmemory.core.inline_middleware.AuthenticationMiddleware",
-    "convmemory.core.inline_middleware.MessageMiddleware",
-    "convmemory.core.inline_middleware.XFrameOptionsMiddleware",
+    "convmemory.core.web.middleware.AuthenticationMiddleware",
+    "convmemory.core.web.middleware.MessageMiddleware",
+    "convmemory.core.web.middleware.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "convmemory.page_errors.PageErrorMiddleware",
-    "convmemory.core.inline_middleware.StaticFilesMiddleware",
+    "convmemory.problems.PageErrorMiddleware",
+    "convmemory.core.web.middleware.StaticFilesMiddleware",
 ]
 
 # These look for three of Django's middlewares by name; `core/checks.py` also finds subclasses.
@@ -93,8 +94,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "convmemory.core.appearance.context",
-                "convmemory.conversations.search_box.empty_box",
+                "convmemory.core.web.languages.context",
+                "convmemory.conversations.pages.search_box.empty_box",
             ],
         },
     },
@@ -122,7 +123,7 @@ DATABASES = {
         },
     }
 }
-DATABASE_ROUTERS = ["convmemory.core.groups.GroupRouter"]
+DATABASE_ROUTERS = ["convmemory.core.postgres.groups.GroupRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Ingest -----------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
 FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of each file; larger ones are written to disk while they arrive
 FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
-    "convmemory.core.uploads.NamelessFileUploadHandler",
+    "convmemory.core.files.uploads.NamelessFileUploadHandler",
 ]
 
 # --- Queue ------------------------------------------------------------------------------------

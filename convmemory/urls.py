@@ -6,11 +6,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from convmemory.api import api
-from convmemory.chat import dry_run_views
+from convmemory.chat import views
 from convmemory.health_api import health, ready
 from convmemory.sign_in.forms import SignInForm
 
-handler500 = "convmemory.page_errors.server_error"
+handler500 = "convmemory.problems.server_error"
 
 urlpatterns = [
     path("", include("search.urls")),
@@ -22,7 +22,7 @@ urlpatterns = [
     path("", include("convmemory.tools.urls")),
     path("", include("convmemory.mcp_server.urls")),
     path("", include("convmemory.ops.urls")),
-    path("conversations/<int:conversation_id>/context", dry_run_views.show_context, name="context"),
+    path("conversations/<int:conversation_id>/context", views.show_context, name="context"),
     path(
         "login",
         auth_views.LoginView.as_view(template_name="accounts/login.html", authentication_form=SignInForm),

@@ -6,8 +6,8 @@ from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
 
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
-from convmemory.core.metadata_admin import MetadataAdmin, confirmed_action
+from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
+from convmemory.core.administration.metadata import MetadataAdmin, confirmed_action
 from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed
 

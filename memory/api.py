@@ -8,10 +8,9 @@ from ninja import Router, Status
 from convmemory.accounts.authentication import READING, caller_of
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
-from memory.alive import Alive, alive_passages
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.recall import recall
+from memory.recall import Alive, alive_passages, recall
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
 from memory.tasks import enqueue_embed

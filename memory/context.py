@@ -5,16 +5,241 @@ text can close it; text inside that resembles a fence is defused as well. Only h
 further lines of a message carry a mark.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby, pairwise
+from typing import Literal
 
 from convmemory.core.errors import InvalidInput
-from convmemory.core.fence import fenced, quoted, visible
-from convmemory.core.text import content_hash, one_line
+from convmemory.core.text import content_hash, fenced, one_line, quoted, visible
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from memory.recalled import Opening, RecalledMessage, RecalledPassage
-from memory.resurrection import Chunk, Group, Resurrection, resurrect
+
+# --- resurrection ---------------------------------------------------------------------------------
+# Brings recalled passages back into a context under a token budget, together with their openings. Pure.
+#
+# A hit comes back with the openings of its turn: a passage of an answer with the first sentence of the question and
+# of the answer, a passage of a question with those of the answer and of the question. Passages already alive in the
+# context cost nothing and are not brought back again. If a group does not fit, as much of it is brought back as fits:
+# the target first, then the opening of the other side, then the opening of its own side. If not even the target fits,
+# the group is left out and the next one is tried.
+
+
+Part = Literal["target", "other opening", "own opening"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of text, named by its key, and its number of tokens in the context."""
+
+    key: Hashable
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One hit: the chunks of its target, the most similar first, and its partners.
+
+    If the target has several chunks, the first must come back, and the others precede the partners. A partner may be
+    one of the target's own chunks; it is counted once.
+    """
+
+    target: tuple[Chunk, ...]
+    other_opening: Chunk | None = None
+    own_opening: Chunk | None = None
+
+    def parts(self) -> Iterator[tuple[Part, Chunk]]:
+        """Yield each chunk once, by priority."""
+        chunks: list[tuple[Part, Chunk | None]] = [
+            *(("target", chunk) for chunk in self.target),
+            ("other opening", self.other_opening),
+            ("own opening", self.own_opening),
+        ]
+        seen: set[Hashable] = set()
+        for part, chunk in chunks:
+            if chunk is not None and chunk.key not in seen:
+                seen.add(chunk.key)
+                yield part, chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A chunk that did not fit: its size, and the remaining budget."""
+
+    part: Part
+    chunk: Chunk
+    tokens_left: int
+
+    @property
+    def reason(self) -> str:
+        return f"needs {self.chunk.tokens} tokens, {self.tokens_left} were left"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome for one group: chunks brought back, chunks already alive, chunks that did not fit."""
+
+    group: Group
+    brought: tuple[Chunk, ...] = ()
+    alive: tuple[Chunk, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def left_out(self) -> bool:
+        """Return whether the group is absent from the context because its target did not fit."""
+        return any(missing.chunk == self.group.target[0] for missing in self.missing)
+
+    @property
+    def tokens(self) -> int:
+        return sum(chunk.tokens for chunk in self.brought)
+
+
+@dataclass(frozen=True, slots=True)
+class Resurrection:
+    """The outcomes of all groups, in their order, under `budget` tokens."""
+
+    budget: int
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def brought(self) -> tuple[Chunk, ...]:
+        """Return each chunk that comes back, once, in the order of choice."""
+        return tuple(chunk for outcome in self.outcomes for chunk in outcome.brought)
+
+    @property
+    def tokens(self) -> int:
+        """Return the used part of the budget."""
+        return sum(outcome.tokens for outcome in self.outcomes)
+
+    @property
+    def left_out(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.left_out)
+
+
+def resurrect(groups: Iterable[Group], *, budget: int, alive: Collection[Hashable] = frozenset()) -> Resurrection:
+    """Choose the chunks that come back, group by group in the given order, the best first.
+
+    `recall` are the keys of the chunks already in the context.
+    """
+    living = set(alive)
+    left = budget
+    outcomes = []
+    for group in groups:
+        outcome = _bring_back(group, left, living)
+        living.update(chunk.key for chunk in outcome.brought)
+        left -= outcome.tokens
+        outcomes.append(outcome)
+    return Resurrection(budget, tuple(outcomes))
+
+
+def _bring_back(group: Group, left: int, living: set[Hashable]) -> Outcome:
+    brought: list[Chunk] = []
+    alive: list[Chunk] = []
+    missing: list[Missing] = []
+    for part, chunk in group.parts():
+        if chunk.key in living:
+            alive.append(chunk)
+        elif chunk.tokens <= left:
+            brought.append(chunk)
+            left -= chunk.tokens
+        else:
+            missing.append(Missing(part, chunk, left))
+            if chunk == group.target[0]:
+                # A partner without its target says nothing.
+                break
+    return Outcome(group, tuple(brought), tuple(alive), tuple(missing))
+
+
+# --- recalled -------------------------------------------------------------------------------------
+# The result of a recall, as values: messages with their passages, and the openings of their turns.
+#
+# Created by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
+
+
+NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
+
+Side = Literal["user", "assistant"]
+"""A side of a turn, whatever the speaker's name."""
+ChunkId = tuple[int, int, int]
+"""Message id, part and first character: the identity of a passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledPassage:
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 if none was compared.
+
+    `leading` is the white space right before it in its part, which separates it from the previous passage.
+    """
+
+    message_id: int
+    part_index: int
+    start: int
+    end: int
+    text: str
+    similarity: float = 0.0
+    leading: str = ""
+
+    @property
+    def key(self) -> ChunkId:
+        return self.message_id, self.part_index, self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first passage of what one side of a turn said."""
+
+    passage: RecalledPassage
+    speaker: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMessage:
+    """One message that answers a query.
+
+    `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine of the best
+    of them, `score` is comparable within one recall only. The openings are those of its turn's question and answer.
+    """
+
+    message_id: int
+    conversation_id: int
+    title: str
+    turn_number: int
+    position: int
+    role: str
+    speaker: str
+    created_at: datetime | None
+    passages: tuple[RecalledPassage, ...]
+    similarity: float
+    score: float
+    question_opening: Opening | None = None
+    answer_opening: Opening | None = None
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+
+    @property
+    def by_similarity(self) -> tuple[RecalledPassage, ...]:
+        """Return the passages, nearest to the query first."""
+        return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The messages that answer a query, best first, and notes for the caller.
+
+    `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown.
+    """
+
+    query: str
+    messages: tuple[RecalledMessage, ...] = ()
+    notes: tuple[str, ...] = ()
+    answered: bool | None = None
+
+
+# --- context --------------------------------------------------------------------------------------
+
 
 TITLE_CHARS = 60
 NOTICE = (
@@ -44,7 +269,7 @@ Lines = dict[Hashable, Line]
 class MemoryContext:
     """The rendered text, its size, and the outcome for each message.
 
-    `text` is empty if nothing fits. `resurrection.outcomes` are in the order of the results; chunks are named by
+    `text` is empty if nothing fits. `outcomes` are in the order of the results; chunks are named by
     `RecalledPassage.key`.
     """
 
@@ -64,7 +289,7 @@ def build_memory_context(
     """Render the results as one text of at most `max_tokens` tokens, including the fence and links.
 
     The results are given best first. With `partners` each message brings the openings of its turn's question and
-    answer. `alive` are keys of passages that the model already sees. Raises: InvalidInput for a budget below 1.
+    answer. `recall` are keys of passages that the model already sees. Raises: InvalidInput for a budget below 1.
     """
     if max_tokens < 1:
         raise InvalidInput(f"max_tokens={max_tokens} leaves no room for anything: use at least 1.")

@@ -13,23 +13,21 @@ import numpy as np
 from django.db import connection
 from django.db.models import Q
 
+from convmemory.conversations.messages.parts import Part, spoken_text
 from convmemory.conversations.models import Message
-from convmemory.conversations.parts import Part, spoken_text
 from convmemory.conversations.reading import StoredMessage, stored_message, with_home_turns
 from convmemory.core.numbers import MAX_INTEGER
 from convmemory.core.sql import load_sql
-from search.adapters.conversations import KIND
-from search.adapters.messages import element_of
+from search.adapters.conversations import KIND, element_of
 from search.models import Source
+from search.pipeline import RankedItems
 from search.query import shown_kinds_in
 from search.ranking.exchanges import LEAST_SPREAD, named_share, names_in
-from search.ranking.fusion import scale
 from search.ranking.late_interaction import PassageMatches, max_sim, weighted_query_tokens
-from search.ranking.stages import RankedItems
+from search.ranking.rankers import scale
 from search.results.matching import stem, stems_of
 from search.results.runs import PassagePlace
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
-from search.retrieval.features import FeatureTable, MessageFeature
+from search.retrieval.candidates import ITEM_BITS, FeatureTable, ItemKeys, MessageFeature, Scores, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Utterance
 from search.vectors.splitting import split_parts

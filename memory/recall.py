@@ -4,31 +4,30 @@ Messages are ranked inside the turns that search finds. The functions take the c
 without a caller the result is empty.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import connection
 
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.conversations.parts import Role, part_text, speaker_of
+from convmemory.conversations.messages.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import get_conversation, with_home_turns
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
-from convmemory.core.replicas import may_use_replica
-from memory.alive import alive_among, alive_turns
+from convmemory.core.numbers import MAX_BIGINT
+from convmemory.core.postgres.replicas import may_use_replica
+from convmemory.core.sql import load_sql
+from memory.context import NOTHING_ANSWERS, ChunkId, Opening, Recall, RecalledMessage, RecalledPassage, Side
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
-from memory.openings import load_openings
-from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage, RecalledPassage
-from search.document_search import TURNS_ALONE
-from search.pipeline import rank_items
+from search.models import Passage
+from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
-from search.ranking.fusion import best_first
-from search.ranking.rankers import LinearRanker
-from search.ranking.stages import RankedItems
-from search.ranking.weights import weights_of
+from search.ranking.rankers import LinearRanker, best_first, weights_of
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace
+from search.searching import TURNS_ALONE
 
 MAX_TOP_K = 50
 # White space before a passage is kept up to this, to show the line breaks between passages.
@@ -216,3 +215,86 @@ def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[Recal
         )
         for message in messages
     ]
+
+
+# --- openings -------------------------------------------------------------------------------------
+# Loads the openings that accompany recalled passages: the first sentences of the question and of the answer.
+
+
+OpeningKey = tuple[int, Side]
+"""The id of the recalled message, and the side whose opening it is."""
+
+
+def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
+    """Return the first passages of each message's question and answer. One query; only the owner's messages."""
+    if not message_ids:
+        return {}
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "messages": list(message_ids),
+        "question": Passage.Kind.USER,
+        "answer": Passage.Kind.ASSISTANT,
+        "outside": Passage.Kind.OUTSIDE,
+    }
+    found: dict[OpeningKey, Opening] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "openings"), parameters)
+        for recalled_id, said_by, *place, text, name, position in cursor.fetchall():
+            role = cast("Side", said_by)
+            message_id, part_index, start, end = cast("list[int]", place)
+            passage = RecalledPassage(message_id, part_index, start, end, text or "")
+            found[recalled_id, role] = Opening(passage, speaker_of(role, name), position)
+    return found
+
+
+# --- alive ----------------------------------------------------------------------------------------
+# The messages that a model already sees. Recall neither returns them nor spends tokens on them.
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Messages named by id, and all messages of one conversation from a position on."""
+
+    message_ids: frozenset[int] = frozenset()
+    conversation_id: int | None = None
+    from_position: int | None = None
+
+    def holds(self, *, message_id: int, conversation_id: int, position: int) -> bool:
+        """Return whether the model sees this message."""
+        if message_id in self.message_ids:
+            return True
+        return (
+            self.from_position is not None
+            and conversation_id == self.conversation_id
+            and position >= self.from_position
+        )
+
+
+def alive_among(message_ids: Collection[int]) -> frozenset[int]:
+    """Those that can be message ids at all."""
+    return frozenset(number for number in message_ids if 0 < number <= MAX_BIGINT)
+
+
+def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:
+    """Return the owner's turns (conversation, number) whose messages are all alive. At most one query."""
+    if not message_ids:
+        return ()
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "alive_turns"), {"owner": owner_id, "messages": list(message_ids)})
+        return tuple((conversation, number) for conversation, number in cursor.fetchall())
+
+
+def alive_passages(messages: Sequence[RecalledMessage], alive: Alive) -> frozenset[ChunkId]:
+    """Return the keys of passages and openings of recalled messages that the model already sees."""
+    openings = [
+        (message.conversation_id, opening.position, opening.passage)
+        for message in messages
+        for opening in (message.question_opening, message.answer_opening)
+        if opening
+    ]
+    passages = [(m.conversation_id, m.position, passage) for m in messages for passage in m.passages]
+    return frozenset(
+        passage.key
+        for conversation_id, position, passage in (*openings, *passages)
+        if alive.holds(message_id=passage.message_id, conversation_id=conversation_id, position=position)
+    )

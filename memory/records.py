@@ -1,19 +1,28 @@
-"""Writes and counts the status records of messages.
+"""Writes, counts and repairs the status records of messages.
 
 A record is written in the transaction that stores the message's passages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
 
 from convmemory.conversations.reading import get_conversation
+from convmemory.core.acting import in_group
+from convmemory.core.config import config
+from convmemory.core.postgres.groups import every_group
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
+from memory.models import MessageEmbedding
+from search.adapters.conversations import KIND
 from search.models import Source
 from search.sources import Element
 
@@ -72,3 +81,71 @@ def record_outcomes(
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "record_outcomes"), parameters)
+
+
+# --- receivers ------------------------------------------------------------------------------------
+# Updates the status records when the index has embedded messages or compared turns.
+
+
+def on_elements_embedded(
+    sender: Any,
+    *,
+    source: Source,
+    space: EmbeddingSpace,
+    elements: Sequence[Element],
+    token_counts: Mapping[int, int],
+    errors: Mapping[int, str],
+    keep_completed: bool,
+    **kwargs: Any,
+) -> None:
+    if source.kind == KIND:
+        record_outcomes(
+            source, space, elements, token_counts=token_counts, errors=errors, keep_completed=keep_completed
+        )
+
+
+def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:
+    if source.kind == KIND:
+        follow_positions(source, first_item)
+
+
+# --- sweeping -------------------------------------------------------------------------------------
+# Finds messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down.
+
+
+# A task that is still queued starts sooner than this; a record that waits longer was missed.
+PATIENCE = timedelta(minutes=1)
+Status = MessageEmbedding.Status
+
+
+def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tuple[int, int], list[int]]:
+    """Return the ids of messages to try now, by owner and conversation, those waiting longest first.
+
+    The messages of the conversations `except_of` are left out. A record in processing counts once it is untouched for
+    `PATIENCE`: the lock of a living worker prevents duplicate work. Failures are retried with growing pauses.
+    """
+    now = timezone.now()
+    due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
+    due |= Q(status=Status.FAILED) & EMBEDDING.due(now)
+    rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
+        conversation__in=except_of
+    )
+    found: dict[tuple[int, int], list[int]] = {}
+    columns = ("owner_id", "conversation_id", "message_id")
+    for owner, conversation, message in rows.order_by("updated_at").values_list(*columns)[:limit]:
+        found.setdefault((owner, conversation), []).append(message)
+    return found
+
+
+def give_up_dead() -> int:
+    """Mark messages as failed that have used up their attempts without an outcome; returns how many."""
+    quiet_since = timezone.now() - timedelta(seconds=config.task_timeout_s) - PATIENCE
+    error = f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time."
+    given_up = 0
+    for group in every_group():
+        with in_group(group):
+            dead = MessageEmbedding.objects.filter(
+                status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
+            )
+            given_up += dead.update(status=Status.FAILED, error=error, updated_at=timezone.now())
+    return given_up

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task, slice_end
 from convmemory.core.measuring import timed
-from memory import sweeping
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, owner_task, slice_end
+from memory import records
 from memory.embedding import embed_messages
 
 EMBED = "memory.tasks.embed"
@@ -31,9 +31,9 @@ def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dic
 def sweep() -> dict[str, Any]:
     """Enqueue messages whose embedding was missed; scheduled every minute."""
     with timed("sweep", label="messages") as measurement:
-        given_up = sweeping.give_up_dead()
+        given_up = records.give_up_dead()
         in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
-        found = sweeping.messages_to_embed(limit=1_000, except_of=in_hand)
+        found = records.messages_to_embed(limit=1_000, except_of=in_hand)
         for (owner_id, conversation_id), message_ids in found.items():
             enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)
         measurement.items = sum(map(len, found.values()))

@@ -10,10 +10,19 @@ from convmemory.accounts.authentication import caller_of
 from convmemory.conversations.filters import FilterSchema
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
-from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_documents, search_items
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
-from search.searching import SearchQuery, SearchResults, parse_scope, search
+from search.searching import (
+    TURNS_ALONE,
+    MixedResults,
+    SearchQuery,
+    SearchResults,
+    parse_kinds,
+    parse_scope,
+    search,
+    search_documents,
+    search_items,
+)
 
 router = Router(tags=["search"])
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func
 
-from convmemory.core.fields import OwnedWords
+from convmemory.core.postgres.fields import OwnedWords
 
 __all__ = ["BitsField", "OwnedWords", "binary_code_of"]
 

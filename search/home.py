@@ -1,19 +1,27 @@
-"""The contents of the home page: recent conversations, activity, and the state of the index.
+"""The home page: recent conversations, activity, and whether the whole archive is indexed.
 
 Each function takes the caller. The page takes the same few queries however large the archive is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import ngettext
 
+from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.imports import imports_of
+from convmemory.conversations.importing.imports import imports_of
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.importing.views import upload_values
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import page_of_conversations, project_name
 from convmemory.conversations.statistics import Day, Named, days_of, top_projects, uncounted
+from convmemory.conversations.tasks import enqueue_count
 from search.indexing.status import IndexStatus, index_status
 
 RECENT_SHOWN = 6
@@ -71,3 +79,63 @@ def home_of(*, owner: AbstractBaseUser) -> Home:
         last_import=next(iter(imports_of(owner=owner, limit=1)), None),
         uncounted=uncounted(owner=owner),
     )
+
+
+# --- home page ------------------------------------------------------------------------------------
+# Provides the values of the home page: the contents from `home.py`, and the URLs that a new user needs.
+
+
+def home_values(request: PageRequest) -> dict[str, Any]:
+    """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
+    home = home_of(owner=request.user)
+    if home.uncounted:
+        enqueue_count(request.user.pk)
+    return upload_values() | {
+        "home": home,
+        "heatmap": heatmap_of(home.weeks),
+        "username": request.user.get_username(),
+        "upload_address": request.build_absolute_uri(reverse("api:upload")),
+    }
+
+
+# --- heatmap --------------------------------------------------------------------------------------
+# The days of the last year for the home page: the number of messages on each, in words, with a link to it.
+#
+# The words of each day are assembled here, once: a template would take longer for them than for the rest of the page.
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapDay:
+    """A day; `said` and `address` are "" if it has no messages."""
+
+    level: int
+    said: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapWeek:
+    """Days from Monday on; `month` is the name of the month that begins in the week."""
+
+    month: str
+    days: tuple[HeatmapDay, ...]
+
+
+def heatmap_of(weeks: Iterable[Sequence[Day]]) -> list[HeatmapWeek]:
+    """Return the weeks in their order, none of them empty, in the language of the page."""
+    search = reverse("search")
+    return [
+        HeatmapWeek(
+            month=date_format(week[0].day, "M") if week[0].day.day <= 7 else "",
+            days=tuple(_shown(day, search) for day in week),
+        )
+        for week in weeks
+    ]
+
+
+def _shown(day: Day, search: str) -> HeatmapDay:
+    if not day.messages:
+        return HeatmapDay(day.level)
+    said = ngettext("%(date)s: %(messages)s message", "%(date)s: %(messages)s messages", day.messages)
+    named = {"date": date_format(day.day), "messages": intcomma(day.messages)}
+    return HeatmapDay(day.level, said % named, f"{search}?after={day.day.isoformat()}&before={day.day.isoformat()}")

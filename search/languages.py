@@ -1,4 +1,4 @@
-"""Detects the language of a text, among those that full text search can stem. Pure.
+"""The language of a text, and what its words are found by: stems, parts of compounds, pairs of characters. Pure.
 
 A language is detected by its script and, in Latin script, by its commonest words. A text that is not clearly in another
 language is indexed as English, so that code, logs and names are unaffected.
@@ -6,7 +6,10 @@ language is indexed as English, so that code, logs and names are unaffected.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+
+import pyphen
 
 from search.vectors.splitting import FENCE
 
@@ -176,3 +179,117 @@ def _languages_with(word: str) -> Collection[str]:
 def configuration_of(language: str) -> str:
     """Return the text search configuration for a language; "" is English."""
     return f"{CONFIGURATION}_{language}" if language else CONFIGURATION
+
+
+# --- arabic ---------------------------------------------------------------------------------------
+# Stems Arabic words: without article, prefixed particles and common endings. Pure.
+#
+# PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that the same word has
+# two stems. The forms made here are searched for as well.
+
+
+# At least this many characters must remain when a prefixed "and" is removed.
+ARABIC_MIN_CHARS = 3
+# At least this many characters must remain when an article or an ending is removed.
+MIN_CORE_CHARS = 2
+
+_ARABIC_WORD = re.compile("[\u0621-\u0652\u0670\u0671]{2,60}+")
+_PLAIN = str.maketrans(
+    {**dict.fromkeys("\u0622\u0623\u0625\u0671", "\u0627"), "\u0649": "\u064a"},  # alef and yeh in one form each
+) | dict.fromkeys([0x0640, *range(0x064B, 0x0653), 0x0670])  # removes tatweel and vowel signs
+_AND = "\u0648"
+_ARTICLES = (
+    "\u0648\u0627\u0644", "\u0628\u0627\u0644", "\u0643\u0627\u0644", "\u0641\u0627\u0644", "\u0648\u0644\u0644",
+    "\u0627\u0644", "\u0644\u0644",
+)  # fmt: skip
+_ENDINGS = (
+    "\u0647\u0627", "\u0627\u0646", "\u0627\u062a", "\u0648\u0646", "\u064a\u0646", "\u064a\u0647", "\u064a\u0629",
+    "\u0647", "\u0629", "\u064a",
+)  # fmt: skip
+
+
+def stems_of_arabic(text: str) -> Iterator[str]:
+    """Yield the stem of each Arabic word of two letters or more, in order."""
+    for match in _ARABIC_WORD.finditer(text):
+        yield _without_endings(_without_article(match.group().translate(_PLAIN)))
+
+
+def _without_article(word: str) -> str:
+    for article in _ARTICLES:
+        if word.startswith(article) and len(word) - len(article) >= MIN_CORE_CHARS:
+            return word[len(article) :]
+    return word[1:] if word.startswith(_AND) and len(word) > ARABIC_MIN_CHARS else word
+
+
+def _without_endings(word: str) -> str:
+    """Remove endings one after the other: a plural ending may follow letters that look like an ending."""
+    while True:
+        found = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
+        if not found:
+            return word
+        word = word[: -len(found)]
+
+
+# --- compounds ------------------------------------------------------------------------------------
+# The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure.
+#
+# A long word is split at its hyphenation points, which lie between its parts and between syllables. Whatever begins
+# or ends at one counts as a part; fragments that are not words do no harm, because nobody searches for them. Source:
+# docs/adr/0053-index-each-text-in-its-language.md.
+
+
+PATTERNS = {"german": "de_DE"}
+# Only words of these lengths are split.
+COMPOUND_MIN_CHARS, COMPOUND_MAX_CHARS = 8, 60
+MIN_PART_CHARS = 4
+CACHED_WORDS = 20_000
+
+_COMPOUND_WORD = re.compile(r"[^\W\d_]++")
+
+
+def parts_of_compounds(text: str, language: str) -> Iterator[str]:
+    """Yield the parts of the long words of `text`, if `language` writes compounds as one word."""
+    if language not in PATTERNS:
+        return
+    patterns = _patterns_of(language)
+    for match in _COMPOUND_WORD.finditer(text):
+        word = match.group()
+        if COMPOUND_MIN_CHARS <= len(word) <= COMPOUND_MAX_CHARS:
+            for at in patterns.positions(word):
+                yield from (part for part in (word[:at], word[at:]) if len(part) >= MIN_PART_CHARS)
+    if len(patterns.cache) > CACHED_WORDS:
+        # pyphen keeps each word that it has seen, without a limit.
+        patterns.cache.clear()
+
+
+@lru_cache(maxsize=len(PATTERNS))
+def _patterns_of(language: str) -> pyphen.HyphDict:
+    return pyphen.HyphDict(pyphen.LANGUAGES[PATTERNS[language]])
+
+
+# --- unspaced -------------------------------------------------------------------------------------
+# Scripts without spaces between words: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer. Pure.
+#
+# They are searched by pairs of consecutive characters, as is usual without a dictionary.
+
+
+Span = tuple[int, int]
+
+CHARACTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""The characters of these scripts, for a class of a regular expression."""
+
+_RUN = re.compile(f"[{CHARACTERS}]{{2,}}")
+
+
+def pairs_of(text: str) -> Iterator[str]:
+    """Yield each pair of consecutive characters of such a script, in order."""
+    return (text[start:end] for start, end in places_of_pairs(text))
+
+
+def places_of_pairs(text: str) -> Iterator[Span]:
+    """Yield the places of the pairs."""
+    for match in _RUN.finditer(text):
+        yield from ((at, at + 2) for at in range(match.start(), match.end() - 1))

@@ -1,8 +1,10 @@
-"""The index: sources with their items, the rows that search keeps of each item, and the progress of indexing.
+"""The index: sources, items, what search keeps of each, how far indexing has come; past searches, rerankers.
 
-Each row carries its owner, is derived from content and can be rebuilt. The models of `query_models.py` do not belong to
+Each row carries its owner, is derived from content and can be rebuilt. The models of `models.py` do not belong to
 the index; Django finds them here.
 """
+
+from urllib.parse import parse_qsl
 
 from django.conf import settings
 from django.contrib.postgres.search import SearchVectorField
@@ -12,7 +14,6 @@ from pgvector.django import HalfVectorField
 
 from convmemory.embeddings.models import EmbeddingSpace
 from search.fields import binary_code_of
-from search.query_models import PastSearch, RerankerWeight
 
 __all__ = [
     "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight", "Source",
@@ -106,7 +107,7 @@ class Item(models.Model):
 class PostingBlock(models.Model):
     """The postings of some items of a source in one of their two columns, packed into one row.
 
-    `number` counts blocks of items from the source's first. `items` contains `search.postings.packing.ITEM` for each
+    `number` counts blocks of items from the source's first. `items` contains `search.postings.cached.ITEM` for each
     item, `words` the first bytes of each word's SHA-256, sorted, and `sizes`, one byte each, how many of the
     consecutive `postings` (`POSTING`) belong to it. A block is never changed but replaced, with another id.
     """
@@ -263,7 +264,7 @@ class TokenVectors(models.Model):
 class BinaryCodeBlock(models.Model):
     """The binary codes of the vectors of all passages of some items of a source, packed into one row.
 
-    `number` counts blocks of items from the source's first. `entries` contains `search.vectors.codes.ENTRY` for each
+    `number` counts blocks of items from the source's first. `entries` contains `search.vectors.blocks.ENTRY` for each
     passage, `codes` its vector's code in the same order. A block is never changed but replaced, with another id.
     """
 
@@ -282,3 +283,43 @@ class BinaryCodeBlock(models.Model):
 
     def __str__(self) -> str:
         return f"binary codes {self.number} of source {self.source_id}"
+
+
+# --- query models ---------------------------------------------------------------------------------
+# Records of searches apart from the index: past searches of users, and the fitted weight of each reranker.
+
+
+class PastSearch(models.Model):
+    """A search by its owner, as the query string of its URL; `saved_at` is set if it was saved."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    address = models.CharField(max_length=1000)
+    text = models.CharField(max_length=500, blank=True)
+    used_at = models.DateTimeField()
+    saved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "past searches"
+        constraints = [models.UniqueConstraint(fields=["owner", "address"], name="past_search_unique")]
+        indexes = [models.Index(fields=["owner", "-used_at"], name="past_search_newest")]
+
+    def __str__(self) -> str:
+        return f"search {self.pk} of {self.owner_id}"
+
+    @property
+    def filters(self) -> str:
+        """Return the filters in one line."""
+        return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
+
+
+class RerankerWeight(models.Model):
+    """The weight of a reranker in every search of this installation, and the measured gain."""
+
+    name = models.CharField(max_length=300, unique=True, help_text="The model, or the address where none is named.")
+    weight = models.FloatField(help_text="Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.")
+    questions = models.PositiveIntegerField(help_text="How many it was measured on.")
+    gain = models.FloatField(help_text="In mean reciprocal rank, on folds that were left out.")
+    fitted_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.weight}"

@@ -14,13 +14,12 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.pages.views import whole_number
 from convmemory.conversations.reading import get_conversation, questions_of
-from convmemory.conversations.search_box import SearchBox
-from convmemory.conversations.views import whole_number
 from convmemory.core.errors import InvalidInput
-from search.document_search import TURNS_ALONE
 from search.pages.groups import turn_url
-from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SCOPES, Hit, SearchQuery, search
+from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SCOPES, TURNS_ALONE, Hit, SearchQuery, search
 
 QUESTIONS_SHOWN = 300
 

@@ -1,33 +1,175 @@
 """The pipeline of a search: prepare the query, let retrievers find candidates, and let rankers order them.
 
-This module lists the retrievers, `search/ranking/stages.py` the rankers; a new pipeline checks that they fit together.
+This module lists the retrievers, `search/pipeline.py` the rankers; a new pipeline checks that they fit together.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.sql import pipelined
-from search.operators import listed, notes_on_operators
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.embeddings.embedder import Vector, unit_rows
 from search.options import SearchOptions
 from search.query import SearchQuery
 from search.query_text import QueryText
-from search.ranking.in_time import place_of_best
-from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
-from search.ranking.times.begun import has_begun
+from search.ranking.exchanges import passages_of_best, with_late_features
+from search.ranking.in_time import date_features, has_begun, in_order_of_time, place_of_best, read_moments
+from search.ranking.rankers import (
+    BlendedRanker,
+    LinearRanker,
+    Order,
+    Ranker,
+    best_few,
+    best_first,
+    diversify,
+    weights_of,
+)
+from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.times.reading import Anchor, TimeReading
-from search.ranking.times.spans import Span
-from search.retrieval.candidates import NO_ITEMS, Scores, distinct, spread_all
+from search.ranking.times.relative import Span
+from search.retrieval.candidates import (
+    EXCHANGES,
+    LATE_INTERACTION,
+    NO_ITEMS,
+    Feature,
+    FeatureTable,
+    ItemKeys,
+    Scores,
+    distinct,
+    split_keys,
+    spread_all,
+)
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
-from search.retrieval.features import FeatureTable
-from search.retrieval.held_words import HeldWords
+from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
+from search.retrieval.word_scores import HeldWords
+
+# --- stages ---------------------------------------------------------------------------------------
+# Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
+#
+# Reads dates, vectors and token vectors of candidates; the rankers compute the scores.
+
+
+# The number of best items by the first score that get late interaction and a second score; ADR 8 and ADR 10 measure
+# with it.
+RESCORED = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Rankers:
+    """The ranker of each stage. Late interaction's features exist for `hybrid` and `semantic` only."""
+
+    first_stage: Ranker
+    hybrid: Ranker
+    semantic: Ranker
+    full_text: Ranker
+    sections: Ranker  # for `hybrid` if only documents are searched
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Return all features that any of the rankers weighs."""
+        rankers = (self.first_stage, self.hybrid, self.semantic, self.full_text, self.sections)
+        return frozenset(name for ranker in rankers for name in ranker.features)
+
+    @classmethod
+    def fitted(cls) -> "Rankers":
+        """Return the rankers with the product's weights."""
+        return cls(
+            first_stage=LinearRanker(weights_of("first_stage")),
+            hybrid=BlendedRanker(weights_of("hybrid"), weights_of("hybrid_long_items"), weights_of("hybrid_people")),
+            semantic=LinearRanker(weights_of("semantic")),
+            full_text=LinearRanker(weights_of("full_text")),
+            sections=LinearRanker(weights_of("sections")),
+        )
+
+
+MADE_BY_RANKING: frozenset[str] = frozenset({Feature.DATE}) | LATE_INTERACTION | EXCHANGES
+"""The features that ranking makes and no retriever."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedItems:
+    """Candidates with their features and scores, and `order`: indices into the table's keys, best first."""
+
+    query: PreparedQuery
+    table: FeatureTable = field(default_factory=FeatureTable)
+    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+    order: Order = field(default_factory=lambda: np.empty(0, np.int64))
+    word_weights: Mapping[str, float] = field(default_factory=dict)
+    held: HeldWords = field(default_factory=HeldWords)
+    relevance: Relevance = field(default_factory=Relevance)
+
+    def is_answered(self, bar: float) -> bool | None:
+        """Return whether any result answers with at least the probability `bar`; None if that is unknown.
+
+        An item that contains a quoted phrase, or all words of the query, counts as an answer.
+        """
+        if not len(self.order):
+            return False
+        if self.relevance.answerable is None:
+            return None
+        if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.has_every_word):
+            return True
+        return self.relevance.answerable >= bar
+
+
+def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
+    """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
+    ranked = _rank(retrieved, rankers, options)
+    if not len(ranked.order):
+        return ranked
+    return replace(
+        ranked,
+        held=retrieved.held,
+        relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
+    )
+
+
+def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> RankedItems:
+    query, table = retrieved.query, retrieved.table
+    if not len(table.keys):
+        return RankedItems(query, table, word_weights=retrieved.word_weights)
+    moments = None
+    if query.time:
+        moments = read_moments(query, table.keys, item_count=table.item_count, of_all=retrieved.moments)
+    table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
+    if query.space is None:
+        scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
+        return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
+    if query.by_distance:
+        scores = table.similarities
+        return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
+    scores = rankers.first_stage.score(table)
+    best = np.sort(best_few(scores, table.keys, RESCORED))
+    with pipelined():
+        passages = passages_of_best(retrieved, table.keys[best]) if options.late_interaction else None
+        vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
+        if options.late_interaction:  # while PostgreSQL looks up the vectors
+            table = with_late_features(retrieved, table, passages)
+            if Feature.MAX_SIM in table.columns:
+                scores = second_ranker(query, rankers).score(table)
+        scores = in_order_of_time(query, scores, table.keys, moments)
+        order = best_first(scores, table.keys)
+        if vectors is not None:
+            order = with_diverse_top(order, scores, best, vectors.read(), relevance=options.diversity_lambda)
+    return RankedItems(query, table, scores, order, retrieved.word_weights)
+
+
+def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
+    """Return the ranker for the best candidates, after late interaction."""
+    if query.mode != "hybrid":
+        return rankers.semantic
+    return rankers.sections if query.is_of_documents_alone else rankers.hybrid
+
+
+# --- pipeline -------------------------------------------------------------------------------------
+
 
 # A query of this length matches so many items that the times of all items will be read; the query for them is sent
 # ahead, while the text is embedded.
@@ -70,21 +212,21 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     it doubles if the query has operators.
     """
     query = _in_time(owner_id, query, pipeline)
-    ranked = _rank(owner_id, query, pipeline)
+    ranked = _retrieve_and_rank(owner_id, query, pipeline)
     text = query.parsed
     if text.phrases and not len(ranked.order):
         text = replace(text, phrases=())
-        ranked = _rank(owner_id, replace(query, reading=text), pipeline)
+        ranked = _retrieve_and_rank(owner_id, replace(query, reading=text), pipeline)
         if len(ranked.order):
             said = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
             ranked = _with_notes(ranked, said % {"quoted": listed([f'"{phrase}"' for phrase in query.parsed.phrases])})
     if not text.operators:
         return ranked
-    free = _rank(owner_id, replace(query, reading=QueryText(text.text)), pipeline)
+    free = _retrieve_and_rank(owner_id, replace(query, reading=QueryText(text.text)), pipeline)
     return _with_notes(ranked, *notes_on_operators(text, ranked, free))
 
 
-def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
+def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
     found = _retrieve(owner_id, query, pipeline)
     return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
 
@@ -109,7 +251,9 @@ def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQue
 def _with_event(
     owner_id: int, query: SearchQuery, reading: TimeReading, event: str, pipeline: Pipeline
 ) -> TimeReading | None:
-    found = _rank(owner_id, replace(query, text=event, reading=QueryText(event), is_timeless=True), pipeline)
+    found = _retrieve_and_rank(
+        owner_id, replace(query, text=event, reading=QueryText(event), is_timeless=True), pipeline
+    )
     place = place_of_best(found.table.keys[found.order], found.query)
     return reading.at(place) if place else None
 
@@ -152,3 +296,104 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
     return Retrieved(query, table, word_weights, held, scanned=scanned)
+
+
+# --- operators ------------------------------------------------------------------------------------
+# Notes on the items that the operators of a query exclude: a hyphen may have been meant as a hyphen.
+#
+# Compares the results with those of the same query without its operators. Takes at most one database query.
+
+
+# The number of best items without operators that are checked if no item remains with them.
+LOOKED_AT = 50
+
+
+def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:
+    """Return a note naming the operators that exclude all items or the best one; none if they exclude neither."""
+    best_first = free.table.keys[free.order[:LOOKED_AT]]
+    if not len(best_first) or best_first[0] in ranked.table.keys:
+        return []
+    nothing_left = not len(ranked.order)
+    keeping_out = _keeping_out(free.query, text, best_first if nothing_left else best_first[:1])
+    if not keeping_out:
+        return []
+    return [_note_text(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
+
+
+def _note_text(nothing_left: bool, count: int) -> str:
+    if nothing_left:
+        return ngettext(
+            "%(named)s keeps out every result: remove it to see some.",
+            "%(named)s keep out every result: remove them to see some.",
+            count,
+        )
+    return ngettext(
+        "%(named)s keeps out the result that would come first: remove it to see it.",
+        "%(named)s keep out the result that would come first: remove them to see it.",
+        count,
+    )
+
+
+def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
+    """Return the operators, as typed, that exclude any of these items."""
+    sources, numbers = split_keys(items)
+    said = [*text.phrases, *text.excluded]
+    parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
+    statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", query.languages))
+    rows = PendingQuery(statement, parameters).rows()
+    held = {int(place): int(count) for place, count in rows}
+    return [
+        operator
+        for place, operator in enumerate(text.operators)
+        if (held[place] < len(items) if place < len(text.phrases) else held[place] > 0)
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as in a sentence: "a, b and c"."""
+    return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+# --- diversity ------------------------------------------------------------------------------------
+# Makes the best items diverse: an item similar to a better one comes later. Reads the vectors of items.
+
+
+# The number of best items that are reordered.
+TOP_K = 30
+HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
+
+
+class PendingItemVectors:
+    """A query for the vectors of the items `keys` that has been sent."""
+
+    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
+        sources, items = split_keys(keys)
+        parameters = {
+            "owner": query.owner_id,
+            "space": query.active_space.pk,
+            "sources": sources,
+            "items": items,
+        }
+        self._pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
+        self._shape = len(keys), query.active_space.dimensions
+
+    def read(self) -> Vector:
+        """Return (n, dim) of unit length, in the order of the keys; zeros for an item without a vector."""
+        ((places, data),) = self._pending.rows()
+        vectors = np.zeros(self._shape, np.float32)
+        if places:
+            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
+        return unit_rows(vectors)
+
+
+def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:
+    """Return `order` with its first items made diverse; `relevance` is the weight of their scores, 0 to 1.
+
+    `vectors` (n, dim) belong to the items at `best` (sorted); other items count as similar to none.
+    """
+    top = order[:TOP_K]
+    places = np.searchsorted(best, top).clip(max=len(best) - 1)
+    own = np.where((best[places] == top)[:, None], vectors[places], 0)
+    similarity = own @ own.T
+    np.fill_diagonal(similarity, 0)
+    return np.concatenate([top[diversify(scores[top], similarity, relevance=relevance)], order[len(top) :]])

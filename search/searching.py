@@ -1,23 +1,32 @@
-"""Finds the turns that answer a query: the one use case behind page, API, command, tool and MCP.
+"""Finding the turns and sections that answer a query: the one use case behind page, API, command, tool and MCP.
 
 The functions take the caller, never an owner from input; without a caller the result is empty. Candidates are retrieved
 and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, if one is set up,
 reorders the best of them (`ranking/reranking.py`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.utils.translation import gettext
 
+from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
-from convmemory.core.replicas import may_use_replica
+from convmemory.core.postgres.replicas import may_use_replica
+from convmemory.documents.library import attached_ids, get_document
+from convmemory.documents.models import Section
+from convmemory.embeddings.spaces import active_space
+from search.adapters.conversations import KIND as TURNS
+from search.adapters.documents import KIND as SECTIONS
+from search.models import Passage, Source
 from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
-from search.ranking.rerank_endpoint import RerankOptions
-from search.ranking.reranking import Placing, mark_reranked, place_hits
+from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
@@ -106,4 +115,226 @@ def _find(
         total=len(order),
         answered=answered,
         time=ranked.query.time,
+    )
+
+
+# --- document search ------------------------------------------------------------------------------
+# Searches the sections of documents, alone or together with turns.
+#
+# The search is the same as for turns (`searching.py`). This module adds what only a hit in a document has: the page,
+# the headings, and offsets in the document's text.
+
+
+KINDS = {"turn": TURNS, "section": SECTIONS}
+"""The kinds of items in queries, and the kinds of their sources."""
+
+TURNS_ALONE = frozenset({TURNS})
+
+SECTIONS_FIRST = 10
+"""A page of sections begins with this many different sections, however long it is (ADR 49)."""
+
+Marks = tuple[tuple[int, int], ...]
+Caller = AbstractBaseUser | AnonymousUser | None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionHit:
+    """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
+
+    `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
+    start, its end and its marks.
+    """
+
+    document_id: int
+    title: str
+    section: int
+    heading_path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    passage: str
+    passage_start: int
+    passage_end: int
+    marks: Marks
+    similarity: float
+    score: float
+    relevance: float | None
+    matched: tuple[str, ...]
+    url: str
+    created_at: datetime
+    further: tuple[tuple[str, int, int, Marks], ...] = ()
+
+    @property
+    def marked_url(self) -> str:
+        """Return the URL at which the owner sees the passage marked."""
+        return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedResults:
+    """A page of turns and sections, best first; `answered` as in `SearchResults`."""
+
+    hits: list[Hit | SectionHit]
+    next_cursor: str | None = None
+    notes: tuple[str, ...] = ()
+    answered: bool | None = None
+    time: TimeReading | None = None
+
+    @property
+    def sections(self) -> list[SectionHit]:
+        return [hit for hit in self.hits if isinstance(hit, SectionHit)]
+
+
+@may_use_replica
+def search_documents(
+    *,
+    caller: Caller,
+    query: SearchQuery,
+    document_id: int | None = None,
+    conversation_id: int | None = None,
+    among: frozenset[int] | None = None,
+    cursor: str = "",
+) -> MixedResults:
+    """Return the caller's sections that answer the query.
+
+    They are sections of one document, of a conversation's documents, or of the documents in `among`. If document
+    embedding is off or no document is embedded yet, the search goes by words only, with a note. Raises: NotFound,
+    InvalidInput.
+    """
+    if conversation_id is not None and isinstance(caller, AbstractBaseUser):
+        among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
+    chosen = _chosen(caller, document_id, among)
+    filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
+    return _with_further(caller, replace(query, filters=filters), cursor)
+
+
+def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResults:
+    """Return a page of sections whose second half begins with further passages of the sections in its first half.
+
+    Other passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
+    """
+    first = max(SECTIONS_FIRST, query.limit // 2)
+    found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
+    room = query.limit - len(found.hits)
+    if not room or len(found.hits) < first:
+        return found
+    further = further_passages(found.sections)[:room]
+    if len(further) < room and found.next_cursor:
+        rest = search_items(caller=caller, query=replace(query, limit=room - len(further)), cursor=found.next_cursor)
+        return replace(rest, hits=[*found.hits, *further, *rest.hits], notes=found.notes)
+    return replace(found, hits=[*found.hits, *further])
+
+
+def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
+    """Return the same sections with their other passages, in the order of the sections."""
+    return [
+        replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, further=())
+        for hit in hits
+        for text, start, end, marks in hit.further
+    ]
+
+
+@may_use_replica
+def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
+    """Return the caller's items of the kinds in `query.filters`, or of all kinds if it names none.
+
+    Raises: InvalidInput.
+    """
+    query, notes = _by_words_where_needed(caller, query)
+    found = search(caller=caller, query=query, cursor=cursor)
+    return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
+
+
+def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | None) -> frozenset[int] | None:
+    """Return the documents to search; None for all. Raises: NotFound."""
+    if document_id is None or not isinstance(caller, AbstractBaseUser):
+        return among
+    chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
+    return chosen if among is None else chosen & among
+
+
+def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQuery, tuple[str, ...]]:
+    """Return the query; if it searches documents without vectors, search by words, with a note that says why."""
+    if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
+        return query, ()
+    by_words = replace(query, mode="full_text")
+    if not config.rag_enabled:
+        return by_words, ("Searched by words only: RAG_ENABLED is off on this server.",)
+    if not isinstance(caller, AbstractBaseUser):
+        return query, ()
+    if not Source.objects.filter(owner_id=caller.pk, kind=SECTIONS).exists():
+        return query, (gettext("There are no documents yet: add some on the page Documents."),)
+    if not _has_vectors(caller.pk, query.filters.documents):
+        return by_words, (
+            gettext("Searched by words only: no document is indexed by meaning yet. Try again in a moment."),
+        )
+    return query, ()
+
+
+def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
+    """Return whether any of these documents has passages in the active space. One query."""
+    rows = Passage.objects.filter(owner_id=owner_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
+    if documents is not None:
+        rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
+    return rows.exists()
+
+
+def parse_kinds(text: str) -> frozenset[str]:
+    """Return the kinds of sources for a comma-separated list of kinds of items; "" means all. Raises: InvalidInput."""
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    if unknown := names - KINDS.keys():
+        raise InvalidInput(f"There is no kind {', '.join(sorted(unknown))!r}: use {' or '.join(KINDS)}, or both.")
+    return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
+
+
+# --- places ------------------------------------------------------------------------------
+
+
+def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
+    """Return the hits, with places for those of documents. At most one query."""
+    sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
+    hits: list[Hit | SectionHit] = []
+    for hit in found.hits:
+        if hit.kind != SECTIONS:
+            hits.append(hit)
+        elif section := sections.get((hit.conversation_id, hit.turn_number)):
+            hits.append(_section_hit(hit, section))
+    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered, found.time)
+
+
+def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
+    """Return the sections of the hits, by document and number."""
+    if not hits:
+        return {}
+    rows = Section.objects.filter(
+        owner_id=owner_id,
+        document_id__in={hit.conversation_id for hit in hits},
+        number__in={hit.turn_number for hit in hits},
+    )
+    return {(row.document_id, row.number): row for row in rows}
+
+
+def _section_hit(hit: Hit, section: Section) -> SectionHit:
+    return SectionHit(
+        document_id=hit.conversation_id,
+        title=hit.conversation_title,
+        section=hit.turn_number,
+        heading_path=tuple(section.path),
+        page=section.page,
+        start=section.start,
+        end=section.end,
+        passage=hit.passage,
+        passage_start=section.start + hit.passage_start,
+        passage_end=section.start + hit.passage_end,
+        marks=hit.marks,
+        similarity=hit.similarity,
+        score=hit.score,
+        relevance=hit.relevance,
+        matched=hit.matched,
+        url=hit.url,
+        created_at=hit.created_at,
+        further=tuple(
+            (passage.text, section.start + passage.start, section.start + passage.end, passage.marks)
+            for passage in hit.further
+        ),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
+from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
 from search.indexing.building import build_beside

@@ -2,7 +2,9 @@
 
 from django.urls import path
 
-from search import outline_views, palette_views, preview_views, views
+from search import outline_views, views
+from search import views as palette_views
+from search import views as preview_views
 
 urlpatterns = [
     path("", views.search_page, name="home"),

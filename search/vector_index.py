@@ -11,7 +11,7 @@ from typing import TypeVar
 from django.db import connection
 
 from convmemory.core.acting import in_group, schema_owner
-from convmemory.core.groups import every_group, layout
+from convmemory.core.postgres.groups import every_group, layout
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 

@@ -1,4 +1,4 @@
-"""The search page and its list: results as you type, the list of conversations, and the progress of indexing.
+"""The search page and its list, the preview beside the results, and the command palette.
 
 `/` and `/search` answer with a whole page, the list alone (htmx, while typing), its next page (htmx), or the reading
 pane's welcome (htmx, coming back from a conversation), all at the same URL.
@@ -21,20 +21,35 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import page_of_conversations
-from convmemory.conversations.search_box import SearchBox
-from convmemory.conversations.views import LIST_LIMIT, list_rows
+from convmemory.conversations.pages.rendering import fold_steps, view_messages
+from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.pages.views import LIST_LIMIT, list_rows, passage_of, whole_number
+from convmemory.conversations.pages.windows import window_around
+from convmemory.conversations.reading import page_of_conversations, project_name
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
-from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
-from search.home_page import home_values
+from convmemory.documents.library import get_document
+from convmemory.documents.viewing import Place, view_sections
+from search.home import home_values
 from search.indexing.status import index_status
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
+from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
-from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, ONLY_NEAREST, SearchQuery, search
+from search.searching import (
+    MAX_LIMIT,
+    MIN_QUERY_CHARS,
+    ONLY_NEAREST,
+    TURNS_ALONE,
+    MixedResults,
+    SearchQuery,
+    parse_kinds,
+    search,
+    search_items,
+)
 
 RESULTS_LIMIT = 30
 BY_DATE_LIMIT = MAX_LIMIT
@@ -267,3 +282,61 @@ def index_progress(request: PageRequest) -> HttpResponse:
     status = index_status(owner=request.user)
     percent = 100 * status.embedded_turns // status.turns if status.turns else 100
     return render(request, "search/progress.html", {"status": status, "done": percent})
+
+
+# --- palette views --------------------------------------------------------------------------------
+# The command palette: a dialog on any page (htmx), or a page of its own without scripts.
+
+
+@require_safe
+@signed_in
+def palette(request: PageRequest) -> HttpResponse:
+    """Show the palette's entries for `?go=`."""
+    text = request.GET.get("go", "")
+    context = {"sections": palette_sections(owner=request.user, text=text), "text": text}
+    return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)
+
+
+# --- preview views --------------------------------------------------------------------------------
+# The live preview next to the results: one turn, or one section with its neighbours, with the passage marked.
+
+
+SECTIONS_BESIDE = 1
+
+
+@require_safe
+@signed_in
+def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Show the messages of `?turn=N`, or those around the passage if the turn is long."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    turn, passage = whole_number(request, "turn") or 0, passage_of(request)
+    window = window_around(found, turn, passage.message_id if passage else None)
+    shown = [message for message in window.messages if message.turn_number == turn] or window.messages
+    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage))
+    context = {
+        "conversation": found,
+        "window": window,
+        "blocks": blocks,
+        "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
+        "keep": SearchBox.of(request).query_string,
+        "turn": turn,
+        "place": turn + 1,
+        "project_name": project_name(found.project),
+    }
+    return render(request, "search/preview_turn.html", context)
+
+
+@require_safe
+@signed_in
+def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
+    """Show the section `?section=N` and its neighbours."""
+    found = get_document(owner=request.user, document_id=document_id)
+    section = whole_number(request, "section") or 0
+    place = Place(section, whole_number(request, "from"), whole_number(request, "to"))
+    window = view_sections(found, place, before=SECTIONS_BESIDE, shown=1 + 2 * SECTIONS_BESIDE)
+    context = {
+        "document": found,
+        "views": window.views,
+        "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#section-{section}",
+    }
+    return render(request, "search/preview_section.html", context)

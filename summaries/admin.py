@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import DeletableAdmin, confirmed_action
+from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin, confirmed_action
 from summaries.models import ConversationSummary
 from summaries.ordering import make_pending
 from summaries.tasks import enqueue_summary

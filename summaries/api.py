@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from convmemory.accounts.authentication import caller_of
-from summaries import ordering, reading
+from summaries import ordering
 from summaries.models import ConversationSummary
 from summaries.schemas import SummaryIn, SummaryList, SummaryOut
 from summaries.tasks import enqueue_summary
@@ -28,12 +28,12 @@ def create_summary(
 
 @router.get(LIST, response=SummaryList, summary="The conversation's summaries, newest first")
 def list_summaries(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
-    return {"results": reading.summaries_of(owner=caller_of(request), conversation_id=conversation_id)}
+    return {"results": ordering.summaries_of(owner=caller_of(request), conversation_id=conversation_id)}
 
 
 @router.get(ONE, response=SummaryOut, summary="One summary, for polling")
 def show_summary(request: HttpRequest, conversation_id: int, summary_id: int) -> ConversationSummary:
-    return reading.get_summary(owner=caller_of(request), conversation_id=conversation_id, summary_id=summary_id)
+    return ordering.get_summary(owner=caller_of(request), conversation_id=conversation_id, summary_id=summary_id)
 
 
 @router.post(ONE + "/regenerate", response={202: SummaryOut}, summary="Regenerate a summary")

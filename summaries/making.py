@@ -15,8 +15,8 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.quota import metered
-from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.config import config
+from convmemory.core.endpoints.completions import Endpoint, endpoint_from_settings
 from convmemory.core.errors import (
     ConvMemoryError,
     EmbedderMisconfigured,
@@ -25,13 +25,12 @@ from convmemory.core.errors import (
     EndpointUnavailable,
     QuotaUsedUp,
 )
-from convmemory.core.fair_queue import slice_end
-from convmemory.core.retrying import SUMMARIES
+from convmemory.core.queue.fair_queue import slice_end
+from convmemory.core.queue.queueing import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from summaries.by_model import SummaryProgress, Written, write_summary
+from summaries.by_model import PROMPT_VERSION, SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
-from summaries.prompts import PROMPT_VERSION
 from summaries.sentences import sentence_vectors, spoken_sentences
 from summaries.transcript import RangeMessage, load_range, message_text
 

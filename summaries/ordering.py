@@ -1,19 +1,21 @@
-"""Creates, resets and deletes the records of summaries on request; workers write the texts (`making.py`).
+"""Requests for summaries, and reading them: every function takes the caller. A worker does the work (`making.py`).
 
 Nothing here enqueues: callers do so after these functions have returned.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import QuerySet
+from django.db.models import Max, Min, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.quota import require_quota
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
-from convmemory.core.completions import endpoint_from_settings
-from convmemory.core.errors import InvalidInput
+from convmemory.core.endpoints.completions import endpoint_from_settings
+from convmemory.core.errors import InvalidInput, NotFound
 from summaries.models import ConversationSummary
-from summaries.reading import get_summary
 
 METHODS = tuple(ConversationSummary.Method.values)
 
@@ -111,3 +113,85 @@ def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
 def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:
     """Delete the summary for good; a worker that is still writing it stores nothing. Raises: NotFound."""
     get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id).delete()
+
+
+# --- reading --------------------------------------------------------------------------------------
+# Reads summaries: each function takes the caller and returns only the caller's rows.
+
+
+LIST_LIMIT = 200
+
+
+def summaries_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+    """Return the newest 200 summaries of the conversation, newest first. Raises: NotFound."""
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    rows = ConversationSummary.objects.filter(conversation=conversation, owner_id=owner.pk)
+    return list(rows.defer("partials").order_by("-pk")[:LIST_LIMIT])
+
+
+def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
+    """Return the caller's summary. Raises: NotFound, the same for unknown and for foreign summaries."""
+    rows = ConversationSummary.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, pk=summary_id)
+    found = rows.select_related("conversation").defer("partials").first()
+    if found is None:
+        raise NotFound(f"Conversation {conversation_id} has no summary {summary_id}.")
+    return found
+
+
+def completed_summaries(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+    """Return the completed summaries, most recently completed first, at most 200."""
+    rows = ConversationSummary.objects.filter(
+        owner_id=owner.pk, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
+    )
+    return list(rows.defer("partials").order_by("-completed_at", "-pk")[:LIST_LIMIT])
+
+
+# --- ranges ---------------------------------------------------------------------------------------
+# Converts between turns, which people name, and positions, which summaries store.
+#
+# The caller has checked the owner.
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRange:
+    """The turns that a summary covers; None for an end that belongs to no turn (yet)."""
+
+    first: int | None
+    last: int | None
+
+
+def positions_of_turns(
+    conversation: Conversation, first_turn: int | None, last_turn: int | None
+) -> tuple[int | None, int | None]:
+    """Return the positions of the first message of one turn and the last message of another.
+
+    A turn of None means the conversation's own end, and is returned as None. Error messages count turns from one, as
+    pages do.
+
+    One query. Raises: InvalidInput for a missing turn, or for turns in the wrong order.
+    """
+    if first_turn is not None and last_turn is not None and first_turn > last_turn:
+        raise InvalidInput(f"Turn {first_turn + 1} comes after turn {last_turn + 1}: swap the two.")
+    wanted = [turn for turn in (first_turn, last_turn) if turn is not None]
+    rows = conversation.messages.filter(turn_number__in=wanted).values("turn_number")
+    found = {
+        row["turn_number"]: (row["first"], row["last"])
+        for row in rows.annotate(first=Min("position"), last=Max("position"))
+    }
+    for turn in wanted:
+        if turn not in found:
+            there = f"its turns are 1 to {conversation.turn_count}" if conversation.turn_count else "it has none"
+            raise InvalidInput(f"The conversation has no turn {turn + 1}: {there}.")
+    return (
+        None if first_turn is None else found[first_turn][0],
+        None if last_turn is None else found[last_turn][1],
+    )
+
+
+def turn_ranges(conversation: Conversation, summaries: Iterable[ConversationSummary]) -> dict[int, TurnRange]:
+    """Return the turns of each summary by its id. One query."""
+    rows = list(summaries)
+    positions = {position for row in rows for position in (row.from_position, row.to_position)}
+    found = conversation.messages.filter(position__in=positions).values_list("position", "turn_number")
+    turns = dict(found)
+    return {row.pk: TurnRange(turns.get(row.from_position), turns.get(row.to_position)) for row in rows}

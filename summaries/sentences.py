@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from django.db.models import QuerySet
 
-from convmemory.conversations.parts import part_text, speaker_of
+from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.embedder import Vector, embed_each
 from convmemory.embeddings.spaces import active_space, embedder_for
-from search.adapters.conversations import KIND
-from search.adapters.messages import split_message
+from search.adapters.conversations import KIND, split_message
 from search.models import Passage
 from summaries.transcript import RangeMessage
 

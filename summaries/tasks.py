@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
 from summaries.making import make_summary, summaries_to_make
 
 MAKE = "summaries.tasks.make"

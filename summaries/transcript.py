@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
     TextPart,
@@ -18,11 +17,11 @@ from convmemory.conversations.parts import (
     speaker_of,
     tool_call_text,
 )
-from convmemory.core.fence import CONTINUED, quoted, visible
-from convmemory.core.text import cut, one_line
+from convmemory.conversations.models import Conversation
+from convmemory.core.text import CONTINUED, cut, one_line, quoted, visible
 
 if TYPE_CHECKING:
-    from convmemory.conversations.parts import Role
+    from convmemory.conversations.messages.parts import Role
 
 RESULT_CHARS = 600
 ATTACHMENT_CHARS = 2_000

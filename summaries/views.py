@@ -15,15 +15,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.conversations.markdown_html import render_markdown
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
-from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
-from summaries import ordering, reading
+from summaries import ordering
 from summaries.models import ConversationSummary
-from summaries.ranges import TurnRange, positions_of_turns, turn_ranges
+from summaries.ordering import TurnRange, positions_of_turns, turn_ranges
 from summaries.tasks import enqueue_summary
 
 
@@ -55,7 +55,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
         else:
             enqueue_summary(owner_id=summary.owner_id, summary_id=summary.pk)
             return redirect("summaries", conversation_id=conversation_id)
-    rows = reading.summaries_of(owner=request.user, conversation_id=conversation_id)
+    rows = ordering.summaries_of(owner=request.user, conversation_id=conversation_id)
     given = request.POST if request.method == "POST" else request.GET
     context = _head(conversation) | {
         "cards": _cards(conversation, rows),
@@ -94,7 +94,7 @@ def _turn(request: HttpRequest, name: str) -> int | None:
 @signed_in
 def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Show one summary, as a page or as its card alone."""
-    found = reading.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    found = ordering.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
     [card] = _cards(found.conversation, [found])
     template = "summaries/card.html" if request.htmx else "summaries/summary.html"
     return render(request, template, _head(found.conversation) | {"card": card, "is_working": found.is_unfinished})

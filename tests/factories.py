@@ -6,10 +6,10 @@ from itertools import count
 
 from django.contrib.auth.models import User
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import TextPart
 from convmemory.core.acting import beside
 from search.models import Source
 

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm
 from convmemory.accounts.models import ApiKey, ContentAccess, ModelUse
-from convmemory.core.admin_lists import OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import MetadataAdmin, confirmed_action
+from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import MetadataAdmin, confirmed_action
 
 admin.site.unregister(User)
 

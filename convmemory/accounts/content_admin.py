@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from convmemory.accounts.content_access import may_read_content, record_reading
-from convmemory.core.metadata_admin import MetadataAdmin
+from convmemory.core.administration.metadata import MetadataAdmin
 
 Content = Callable[[], dict[str, Any]]
 

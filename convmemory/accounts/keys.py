@@ -11,10 +11,10 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.utils import timezone
 
 from convmemory.accounts.models import ApiKey
-from convmemory.core import callers
 from convmemory.core.errors import InvalidInput, NotFound, ReadOnlyKey
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
+from convmemory.core.web import callers
 
 KEY_PREFIX = "cvm_"
 USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write a minute

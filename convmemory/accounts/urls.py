@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from convmemory.accounts import design_views, views
+from convmemory.accounts import views
+from convmemory.accounts import views as design_views
 
 urlpatterns = [
     path("settings/account", views.account, name="account"),

@@ -1,4 +1,4 @@
-"""Account pages: the account, appearance, API keys, password."""
+"""Account pages: the account, keys, password, the components for developers; and `signed_in`, around every page."""
 
 from typing import Any
 
@@ -17,10 +17,9 @@ from convmemory.accounts.keys import active_key, active_keys, create_key, revoke
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import use_today
-from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
-from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.languages import languages
+from convmemory.core.web.languages import DENSITIES, THEMES, Appearance, languages, remember
 
 NEW_KEY_COOKIE = "convmemory_new_key"  # a cookie, so that the server need not store the key
 NEW_KEY_S = 60  # the redirect follows at once
@@ -145,3 +144,22 @@ class ChangePassword(PasswordChangeView):
             said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}
         messages.success(self.request, said)
         return answer
+
+
+# --- design views ---------------------------------------------------------------------------------
+# A page with every component of the pages in every state, for developers.
+
+
+SURFACES = ("page", "panel", "rail", "raised", "sunken", "line", "line-strong")
+TEXTS = ("text", "soft", "muted", "faint", "accent", "accent-strong", "danger", "warning")
+FILLS = ("accent", "accent-soft", "mark", "target", "danger-soft", "warning-soft")
+SIZES = ("f11", "f12", "f13", "f14", "f15", "f16", "f20", "f24")
+SPACES = ("s1", "s2", "s3", "s4", "s5", "s6")
+
+
+@require_safe
+@signed_in
+def components(request: PageRequest) -> HttpResponse:
+    """Render tokens and components; reads no data."""
+    context = {"surfaces": SURFACES, "texts": TEXTS, "fills": FILLS, "sizes": SIZES, "spaces": SPACES}
+    return render(request, "shell/components.html", context)

@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from convmemory.accounts.content_access import is_granted
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
-from convmemory.core.masking import masked
+from convmemory.core.text import masked
 
 ANY_HOST = "*"
 PERMISSION = "use_private_address"

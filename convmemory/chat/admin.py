@@ -20,10 +20,10 @@ from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.chat.agents import check_agent, drop_key_of_other_server
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.chat.progress import read_partial
-from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.conversations.messages.parts import part_text, speaker_of
+from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed
 from convmemory.core.errors import InvalidInput
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section, confirmed
 from convmemory.core.text import cut
 
 PART_CHARS = 5_000

@@ -1,7 +1,7 @@
-"""Saves agents with all values checked, reads them, and builds requests to their models."""
+"""Agents: saving them with every value checked, their documents, requests to their model, and the dry run."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,19 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
 
 from convmemory.chat.addresses import Reach, clean_address, origin_of, require_allowed
-from convmemory.chat.models import Agent
+from convmemory.chat.models import Agent, AgentDocument
+from convmemory.context.dry_run import DryRun, dry_run
 from convmemory.context.strategies import clean_strategies
 from convmemory.context.values import ContextRecipe
-from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
 from convmemory.core.encryption import decrypt, encrypt
+from convmemory.core.endpoints.completions import Endpoint, SettingNames, endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound, SwitchedOff
-from convmemory.core.openai_errors import SettingNames
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
+from convmemory.documents.library import attached_ids, get_document, own_documents
+from convmemory.documents.models import Document
 from convmemory.tools.registry import TOOLS, openai_tool, tool_definitions, tool_named
 
 DEFAULT_NAME = "Assistant"
@@ -247,3 +250,55 @@ def _save(agent: Agent) -> Agent:
             raise
         raise InvalidInput(f"There is an agent {agent.name!r} already: choose another name.") from None
     return agent
+
+
+# --- agent documents ------------------------------------------------------------------------------
+# Attaches documents to agents, and finds the documents that a reply may search.
+
+
+def documents_of_agent(*, owner: AbstractBaseUser, agent_id: int) -> list[Document]:
+    """Return the documents of the caller's agent. Raises: NotFound."""
+    get_agent(owner=owner, agent_id=agent_id)
+    chosen = AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id)
+    return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
+
+
+def attach_to_agent(*, owner: AbstractBaseUser, agent_id: int, document_ids: Collection[int]) -> list[Document]:
+    """Attach more documents; return all that are attached afterwards. Raises: NotFound."""
+    agent = get_agent(owner=owner, agent_id=agent_id)
+    documents = own_documents(owner=owner, document_ids=document_ids)
+    rows = [AgentDocument(owner_id=owner.pk, agent=agent, document=document) for document in documents]
+    AgentDocument.objects.bulk_create(rows, ignore_conflicts=True)
+    return documents_of_agent(owner=owner, agent_id=agent_id)
+
+
+def detach_from_agent(*, owner: AbstractBaseUser, agent_id: int, document_id: int) -> None:
+    """Detach a document. Raises: NotFound."""
+    get_agent(owner=owner, agent_id=agent_id)
+    get_document(owner=owner, document_id=document_id)
+    AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id, document_id=document_id).delete()
+
+
+def documents_seen(*, owner_id: int, conversation_id: int, agent_id: int | None) -> frozenset[int]:
+    """Return the documents that a reply may search: those of its conversation, and those of the answering agent."""
+    seen = attached_ids(owner_id=owner_id, conversation_id=conversation_id)
+    if agent_id is None:
+        return seen
+    chosen = AgentDocument.objects.filter(owner_id=owner_id, agent_id=agent_id)
+    return seen | frozenset(chosen.values_list("document_id", flat=True))
+
+
+# --- dry run --------------------------------------------------------------------------------------
+# The dry run of an agent's context: chooses the agent and shows its next request.
+
+
+def dry_run_of_agent(*, owner: User, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:
+    """Return the request that the agent would be sent now; without an id, for the agent that would answer next.
+
+    Raises: NotFound, NoEndpoint, InvalidInput.
+    """
+    get_conversation(owner=owner, conversation_id=conversation_id)
+    agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
+    options = options_of(agent, owner=owner)
+    encoding = options.endpoint.encoding
+    return options, dry_run(owner=owner, conversation_id=conversation_id, recipe=options.recipe, encoding=encoding)

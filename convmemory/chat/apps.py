@@ -7,7 +7,7 @@ class ChatConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from convmemory.chat.receivers import on_conversation_shown, on_response_abandoned
+        from convmemory.chat.pages import on_conversation_shown, on_response_abandoned
         from convmemory.conversations.signals import conversation_shown, response_abandoned
 
         conversation_shown.connect(on_conversation_shown, dispatch_uid="chat.composer")

@@ -17,11 +17,11 @@ from convmemory.chat.deltas import CALLS_CUT, MAX_CALLS, MAX_PARTS, PARTS_CUT, C
 from convmemory.chat.histories import history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.content import message_draft
-from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
-from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, EventReader
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
+from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, EventReader
 from convmemory.core.errors import ConversationBusy, ResponseRefused
 
 SOURCE = "proxy"

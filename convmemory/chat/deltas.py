@@ -1,4 +1,4 @@
-"""Assembles a streamed chat completion, piece by piece. Pure: chunks in, events and parts out.
+"""Assembles a streamed chat completion from chunks into parts, and the events that a reply sends. Pure.
 
 Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several under
 one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused, and a
@@ -9,11 +9,44 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
-from convmemory.chat.events import Event
-from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart
-from convmemory.core.endpoint_streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
+from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart
+from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
+from convmemory.core.text import json_storable
+
+# --- events ---------------------------------------------------------------------------------------
+# The events of a reply as values, and their wire format (server-sent events).
+#
+# Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+
+
+EventName = Literal[
+    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error", "title"
+]
+KEEP_ALIVE = b": still here\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a reply; `data` are JSON values."""
+
+    name: EventName
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_last(self) -> bool:
+        return self.name in ("error", "title") or (self.name == "done" and not self.data.get("title_follows"))
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the event in its wire format. JSON has no line breaks of its own, so one `data` line is enough."""
+    data = json.dumps(json_storable(event.data), ensure_ascii=False, separators=(",", ":"))
+    return f"event: {event.name}\ndata: {data}\n\n".encode()
+
+
+# --- deltas ---------------------------------------------------------------------------------------
+
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 MAX_CALLS = 100  # the limit of one reply, over all of its rounds

@@ -4,28 +4,116 @@ Events go to `publish` and messages are collected in `progress`; this module nei
 listeners.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth.models import User
+from django.db import DatabaseError
 from django.utils import timezone
 
-from convmemory.chat.agent_documents import documents_seen
-from convmemory.chat.completions import open_stream, request_body
-from convmemory.chat.deltas import CompletionDraft, FinishedCall
-from convmemory.chat.events import Event
-from convmemory.chat.metering import metered
+from convmemory.accounts.quota import Reservation, estimated_tokens, reserve, settle
+from convmemory.chat.agents import AgentOptions, documents_seen
+from convmemory.chat.citations import with_citations
+from convmemory.chat.clients import client_for
+from convmemory.chat.deltas import CompletionDraft, Event, FinishedCall
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import ReplyJob, store_context
-from convmemory.chat.tool_calls import ResultBudget, answer_call
 from convmemory.context.sending import prepare_context
 from convmemory.context.values import ContextMessage, FilterResult
 from convmemory.context.wire import wire_messages
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import ToolResultPart
-from convmemory.core.errors import EndpointUnavailable, InvalidInput, ResponseRefused
-from convmemory.core.threads import in_thread
-from convmemory.tools.registry import Seen
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import ToolResultPart
+from convmemory.core.endpoints.completions import failure_of, reply_limit
+from convmemory.core.endpoints.streams import EventReader
+from convmemory.core.errors import ConvMemoryError, EndpointUnavailable, InvalidInput, ResponseRefused
+from convmemory.core.threads import in_thread, in_tool_thread
+from convmemory.core.tokens import count_tokens, cut_to_tokens
+from convmemory.tools.registry import NOTHING_SEEN, Seen, run_tool
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+# --- tool calls -----------------------------------------------------------------------------------
+# Runs the tools that a model calls, as the conversation's owner. Each failure becomes a result that describes it.
+#
+# Results share the space left in the model's window: a long one is cut, with a note that says so.
+
+
+TIMEOUT_S = 60.0
+MIN_ROOM = 512
+CUT = "\n[… cut: the rest does not fit the model's window]"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ResultBudget:
+    """The tokens left for results. A single result takes half of them at most, so that a further one fits."""
+
+    tokens: int
+    encoding: str
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.tokens < MIN_ROOM
+
+    def fit(self, text: str) -> str:
+        """Cut the text to its share of the remaining tokens, and use those up."""
+        fitting = cut_to_tokens(text, max(self.tokens // 2, 0), encoding=self.encoding)
+        if len(fitting) < len(text):
+            fitting += CUT
+        self.tokens -= count_tokens(fitting, encoding=self.encoding)
+        return fitting
+
+
+async def answer_call(
+    call: FinishedCall,
+    *,
+    caller: User,
+    allowed: tuple[str, ...],
+    budget: ResultBudget,
+    seen: Seen = NOTHING_SEEN,
+    first_citation: int = 1,
+) -> ToolResultPart:
+    """Return the result of one call; `seen` are the messages in the model's context and the documents that it may
+    search.
+
+    Its results can be cited by numbers from `first_citation` on.
+    """
+    text, is_error = await _run(call, caller, allowed, seen, first_citation)
+    fitting = await asyncio.to_thread(budget.fit, text)
+    return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
+
+
+async def _run(
+    call: FinishedCall, caller: User, allowed: tuple[str, ...], seen: Seen, first_citation: int
+) -> tuple[str, bool]:
+    name = call.part.name
+    if name not in allowed:
+        return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
+    if call.error:
+        return f"{call.error} Call {name} again with arguments as its schema says.", True
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await in_tool_thread(run_tool, name, call.part.input, caller, seen=seen)
+    except ConvMemoryError as error:
+        return str(error), True
+    except TimeoutError:
+        return f"{name} gave no answer within {TIMEOUT_S:g} s.", True
+    except Exception:  # a tool's boundary: the model gets a short text, the log the details
+        logger.exception("The tool %s failed", name)
+        return f"{name} failed: an error inside the server.", True
+    return json.dumps(with_citations(answer, first=first_citation), ensure_ascii=False), False
+
+
+# --- generation -----------------------------------------------------------------------------------
+
 
 # After these rounds the model is called once more without tools, so that a loop of tool calls ends with an answer.
 MAX_ROUNDS = 8
@@ -161,3 +249,135 @@ async def _answer(
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", payload))
+
+
+# --- completions ----------------------------------------------------------------------------------
+# Reads one streamed completion of an OpenAI-compatible endpoint as chunks.
+#
+# The chunks are parsed as plain JSON: the client's models check nothing and cost more than the rest of the work.
+# Source: https://platform.openai.com/docs/api-reference/chat/create
+
+
+# Only a connection whose body was read to its end can be used again; a server that keeps the body open must not delay
+# the reply.
+DRAIN_S = 0.1
+
+
+def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may_call: bool) -> dict[str, Any]:
+    """Return the body of the request.
+
+    With `may_call` false the tools stay defined, because the messages name them, but the model may not call them.
+    """
+    body: dict[str, Any] = {"model": agent.endpoint.model, "messages": list(messages), "stream": True}
+    body |= reply_limit(agent.endpoint, agent.reply_tokens)
+    if agent.temperature is not None:
+        body["temperature"] = agent.temperature
+    if agent.recipe.tool_definitions:
+        body["tools"] = list(agent.recipe.tool_definitions)
+        if not may_call:
+            body["tool_choice"] = "none"
+    return body
+
+
+@asynccontextmanager
+async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[object]]:
+    """Yield the chunks of the completion as JSON values.
+
+    Errors about their form that are raised in the block are converted too. Raises: EndpointBusy, EndpointRefused
+    (ResponseRefused for an event or a stream over its limit), EndpointMisconfigured, EndpointUnavailable.
+    """
+    from openai import AsyncStream, OpenAIError
+
+    try:
+        stream = await client_for(agent.endpoint).post(
+            "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
+        )
+        async with stream, aclosing(_chunks(stream.response)) as chunks:
+            yield chunks
+    except OpenAIError as error:
+        raise failure_of(error, agent.endpoint) from error
+    except (ValueError, RecursionError) as error:  # a chunk that is not JSON, or not a chunk
+        raise EndpointUnavailable(f"{agent.endpoint.where} sent something unreadable: {error}.") from error
+
+
+async def _chunks(response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    """Yield the events as JSON values up to `[DONE]`.
+
+    The client's own decoder limits neither lines nor events.
+    """
+    import httpx2
+    from openai import APIConnectionError, APITimeoutError
+
+    reader = EventReader()
+    pieces = response.aiter_raw()
+    try:
+        async for piece in pieces:
+            for data in reader.feed(piece):
+                if data.startswith(b"[DONE]"):
+                    await _drain(pieces)
+                    return
+                yield _chunk(data, response)
+        for data in reader.finish():
+            if not data.startswith(b"[DONE]"):
+                yield _chunk(data, response)
+    except httpx2.TimeoutException as error:
+        raise APITimeoutError(request=response.request) from error
+    except httpx2.RequestError as error:
+        raise APIConnectionError(request=response.request) from error
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    """Wait a moment for the body to end, so that its connection can be used again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            async for _ in pieces:
+                pass
+
+
+def _chunk(data: bytes, response: "httpx2.Response") -> object:
+    """Return the JSON value of an event. Raises: ValueError, RecursionError; APIError for an error of the endpoint."""
+    from openai import APIError
+
+    value: object = json.loads(data.decode())
+    if isinstance(value, dict) and (error := value.get("error")):
+        said = error.get("message") if isinstance(error, dict) else error
+        raise APIError(said if isinstance(said, str) else "an error", request=response.request, body=error)
+    return value
+
+
+# --- metering -------------------------------------------------------------------------------------
+# Counts the cost of requests to the operator's endpoint against the caller's quota.
+#
+# If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.
+
+
+@asynccontextmanager
+async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -> AsyncIterator[None]:
+    """Reserve the maximum cost of one completion of the job's agent, then count the actual cost of `draft`.
+
+    Agents with an endpoint of their own cost nothing. Raises: QuotaUsedUp.
+    """
+    if not job.agent.is_metered:
+        yield
+        return
+    asked = estimated_tokens(json.dumps(body, ensure_ascii=False))
+    reservation = await in_thread(reserve, owner_id=job.owner.pk, tokens=asked + job.agent.reply_tokens)
+    try:
+        yield
+    finally:
+        await settle_quietly(reservation, tokens=_cost(draft, asked))
+
+
+def _cost(draft: CompletionDraft, asked: int) -> int:
+    if draft.total_tokens is not None:
+        return draft.total_tokens
+    received = draft.received_texts
+    return asked + estimated_tokens("".join(received)) if received else 0
+
+
+async def settle_quietly(reservation: Reservation, *, tokens: int) -> None:
+    """Settle the reservation; if the database does not answer, only the correction is lost, not the reply."""
+    try:
+        await in_thread(settle, reservation, tokens=tokens)
+    except DatabaseError as error:
+        logger.warning("What a reply cost could not be counted, its estimate stays: %s", error)

@@ -8,8 +8,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import AttachmentPart, ToolCallPart, ToolResultPart, spoken_text
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, ToolCallPart, ToolResultPart, spoken_text
 
 START = b""
 

@@ -1,4 +1,4 @@
-"""The replies that this process is writing, each as a task of its own, and their listeners.
+"""The replies that this process is writing, their listeners, and the titles of chats.
 
 If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves the received
 text, and notices requests from other processes to stop the reply. Nothing in this module needs to survive the process:
@@ -8,22 +8,127 @@ another one takes over when a dead process's lease has expired. See docs/adr/001
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from io import StringIO
 
+from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from convmemory.chat.events import Event, EventName
-from convmemory.chat.generation import write_reply
+from convmemory.chat.clients import close_clients
+from convmemory.chat.deltas import CompletionDraft, Event, EventName
+from convmemory.chat.generation import metered, open_stream, request_body, write_reply
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import ReplyProgress
-from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
-from convmemory.chat.titles import FirstTurn, first_turn_of, give_title
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.chat.proxy import finish_recordings
+from convmemory.chat.replies import SOURCE, Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
+from convmemory.conversations.messages import ingest, responses
+from convmemory.conversations.messages.drafts import TITLE_CHARS, MessageDraft
+from convmemory.conversations.messages.hidden_keys import text_without_keys
+from convmemory.conversations.messages.parts import spoken_text
+from convmemory.conversations.messages.responses import release_abandoned_responses
+from convmemory.conversations.models import Conversation
+from convmemory.core import acting
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
+from convmemory.core.endpoints.completions import endpoint_from_settings
+from convmemory.core.errors import ConvMemoryError, EndpointBusy, NotFound, QuotaUsedUp
+from convmemory.core.text import cut, one_line, storable
 from convmemory.core.threads import in_thread
+
+# --- titles ---------------------------------------------------------------------------------------
+# Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
+#
+# A title that the owner has set is kept.
+
+
+INSTRUCTION = (
+    "Give the conversation that follows a title of three to six words, in the language that it is in, without "
+    "quotation marks and without a full stop. Answer with the title alone."
+)
+TIMEOUT_S = 20.0
+# A model that thinks first uses most of these.
+TITLE_TOKENS = 400
+READ_CHARS = 2_000
+AROUND = " \t*_#`\"'“”„«»."
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTurn:
+    """The chat's current title, which is its first question, and its first turn."""
+
+    title: str
+    question: str
+    answer: str
+
+
+def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | None:
+    """Return the first turn for a title of the reply's chat; None if its owner has set a title."""
+    chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
+    if chat is None:
+        return None
+    asked = {
+        row.pk: spoken_text(row.typed_parts) for row in chat.messages.filter(Q(position=0) | Q(pk=job.question_id))
+    }
+    if job.question_id not in asked or chat.title not in map(responses.title_of, asked.values()):
+        return None
+    said = spoken_text(part for draft in answer for part in draft.parts)
+    return FirstTurn(chat.title, asked[job.question_id], said)
+
+
+async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
+    """Ask the reply's model for a title and store it; return "" if that fails for any reason."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            title = clean_title(await _ask(job, turn))
+        is_replaced = bool(title) and await in_thread(_replace_title, job, turn.title, title)
+        return title if is_replaced else ""
+    except (ConvMemoryError, TimeoutError) as error:
+        logger.info("Conversation %s keeps its question as its title: %s", job.conversation_id, error)
+        return ""
+
+
+async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
+    """Ask the model for a title. Raises: EndpointError, QuotaUsedUp."""
+    recipe = replace(job.agent.recipe, tool_definitions=())
+    brief = replace(job, agent=replace(job.agent, reply_tokens=TITLE_TOKENS, recipe=recipe))
+    asked = f"Question: {cut(turn.question, READ_CHARS)}\n\nAnswer: {cut(turn.answer, READ_CHARS)}"
+    messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": asked}]
+    draft = CompletionDraft()
+    body = request_body(brief.agent, messages, may_call=False)
+    async with metered(brief, body, draft), open_stream(brief.agent, body) as chunks:
+        async for chunk in chunks:
+            draft.add(chunk)
+            if draft.cut_note:
+                break
+    return spoken_text(draft.spoken_parts)
+
+
+def clean_title(text: str) -> str:
+    """Return the first line of a model's answer, without the quotes and other marks that models put around titles."""
+    lines = [line for line in storable(text[: READ_CHARS * 2]).splitlines() if line.strip(AROUND)]
+    first = lines[0].strip(AROUND).removeprefix("Title:").strip(AROUND) if lines else ""
+    return one_line(text_without_keys(first), TITLE_CHARS)
+
+
+def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
+    """Store the title, unless the previous one was changed meanwhile; return whether it was stored."""
+    with transaction.atomic():
+        try:
+            chat = responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+        except NotFound:
+            return False
+        if chat.title != before:
+            return False
+        ingest.change_conversation(owner=job.owner, conversation_id=chat.pk, values={"title": title})
+    return True
+
+
+# --- live -----------------------------------------------------------------------------------------
+
 
 DELTAS = ("text", "thinking")
 # The pause between two heartbeats: what a listener in another process sees is at most this old (ADR 14).
@@ -34,8 +139,6 @@ QUIET_S = 15.0
 SHUTDOWN = "The server was stopped while the reply was being written."
 GONE = "The conversation was deleted, or its reply taken over, while it was being written."
 BUG = "The reply failed by an error inside the server; its log has the details."
-
-logger = logging.getLogger(__name__)
 
 
 class _Inbox:
@@ -240,3 +343,48 @@ def stop_here(reply_id: int) -> None:
 async def interrupt_all() -> None:
     """Store the received text of all replies of this process, because the process is ending."""
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))
+
+
+# --- running --------------------------------------------------------------------------------------
+# Background work of a web process for the chat: takes over abandoned replies, and shuts down in order.
+
+
+# Expired leases are taken back this often at least (ADR 14).
+MAX_PAUSE_S = 10.0
+
+
+@asynccontextmanager
+async def chat_is_running() -> AsyncIterator[None]:
+    """Run while the server serves; at the end, store replies in progress as interrupted."""
+    watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
+    warming = asyncio.create_task(asyncio.to_thread(_warm_up))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await warming
+        await interrupt_all()
+        await finish_recordings()
+        await close_clients()
+
+
+def _warm_up() -> None:
+    """Import the client before the first reply needs it: the import takes a second."""
+    if endpoint_from_settings() is not None:
+        import openai  # noqa: F401
+
+
+async def _release_abandoned() -> None:
+    """Release abandoned replies every few seconds, so that a conversation is idle soon after its lease has expired.
+
+    The worker's sweep does the same every minute, if no web process runs.
+    """
+    while True:
+        try:
+            with acting.maintenance():
+                await in_thread(release_abandoned_responses)
+        except Exception as error:  # the loop's boundary: the next round tries again
+            logger.warning("Abandoned replies could not be looked for: %s", error)
+        await asyncio.sleep(min(MAX_PAUSE_S, config.chat_lease_s / 3))

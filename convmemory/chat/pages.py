@@ -1,17 +1,21 @@
-"""Adds the composer to a conversation's page, and a note on how each reply ended."""
+"""The chat's additions to a conversation's page, and its receivers of conversation signals."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.chat.agents import DEFAULT_NAME, agents_of, has_endpoint, usual_agent_id
+from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, has_endpoint, usual_agent_id
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
-from convmemory.conversations.markdown_html import render_markdown
+from convmemory.chat.replies import take_over
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ThinkingPart
-from convmemory.conversations.rendering import Note
+from convmemory.conversations.pages.markdown_html import render_markdown
+from convmemory.conversations.pages.rendering import Note
+from convmemory.conversations.signals import PageAddition
 
 ENDINGS: dict[str, str] = {
     Reply.Status.STOPPED: "The reply was stopped.",
@@ -136,3 +140,25 @@ def received_parts(reply: Reply) -> list[ReceivedPart]:
         for part in parts
         if isinstance(part, (TextPart, ThinkingPart)) and part.text.strip()
     ]
+
+
+# --- receivers ------------------------------------------------------------------------------------
+# Receives signals of conversations: hands over what a dead writer had received, and adds the chat to pages.
+
+
+def on_response_abandoned(sender: Any, *, conversation: Conversation, **kwargs: Any) -> list[MessageDraft]:
+    return take_over(conversation)
+
+
+def on_conversation_shown(
+    sender: Any, *, owner: User, conversation: Conversation, messages: Sequence[Message], is_whole: bool, **kwargs: Any
+) -> PageAddition:
+    values: dict[str, Any] = {}
+    if is_whole:
+        composer = composer_for(owner=owner, conversation=conversation)
+        values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
+    replies = list(
+        Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
+    )
+    values["asked_here"] = {reply.question_id for reply in replies}
+    return PageAddition(values, notes_on(replies, messages))

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from convmemory.chat.citations import link_citations, sources_in
 from convmemory.chat.deltas import CompletionDraft
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import (
     ROLES,
     Role,
     TextPart,

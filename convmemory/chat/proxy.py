@@ -28,13 +28,17 @@ from convmemory.accounts.quota import Reservation, estimated_tokens, reserve
 from convmemory.chat.agents import DEFAULT_REPLY_TOKENS, HOW_TO_SET_UP
 from convmemory.chat.capture import ReceivedReply, StreamedReply, read_exchange, record_exchange, whole_reply
 from convmemory.chat.clients import http_client
-from convmemory.chat.generation import BROKE_OFF
-from convmemory.chat.metering import settle_quietly
-from convmemory.conversations.parts import part_text
+from convmemory.chat.generation import BROKE_OFF, settle_quietly
+from convmemory.conversations.messages.parts import part_text
 from convmemory.core import acting
-from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.endpoints.completions import (
+    Endpoint,
+    FailureKind,
+    endpoint_from_settings,
+    explain_status,
+    failure_kind,
+)
 from convmemory.core.errors import EndpointMisconfigured, NotFound, QuotaUsedUp, ReadOnlyKey, ResponseRefused
-from convmemory.core.openai_errors import FailureKind, explain_status, failure_kind
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Changes the state of a reply in the database: begun, alive, stopped, ended, taken over from a dead process.
 
 All functions are synchronous and short. Lock the conversation's row before the reply's. Once a reply is no longer
-`running`, its writer may store nothing more.
+`live`, its writer may store nothing more.
 """
 
 import logging
@@ -20,11 +20,12 @@ from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.progress import draft_to_json, read_partial
-from convmemory.conversations import ingest, reading, responses
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations import reading
+from convmemory.conversations.messages import ingest, responses
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.ingest import supersede_from
+from convmemory.conversations.messages.parts import TextPart, spoken_text
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, spoken_text
-from convmemory.conversations.superseding import supersede_from
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
 from convmemory.core.text import one_line, storable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.http import StreamingHttpResponse
 
-from convmemory.chat.events import KEEP_ALIVE, Event, encode_event
+from convmemory.chat.deltas import KEEP_ALIVE, Event, encode_event
 from convmemory.chat.live import start_reply
 from convmemory.chat.replies import ReplyJob, begin_reply, question_asked_here, start_conversation
 from convmemory.core.threads import first_in_thread

@@ -1,4 +1,4 @@
-"""Pages of the chat: the composer's target, a new chat, a reply in progress, and agents.
+"""Pages of the chat: the composer's target, a new chat, a reply in progress, agents, and the dry run.
 
 The composer's form works without JavaScript: it waits for the reply and redirects to its turn. The same URL answers
 with an event stream to clients that accept one.
@@ -18,16 +18,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory import problems
 from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.chat import agent_documents, agents, live, replies
-from convmemory.chat.agents import HOW_TO_SET_UP
-from convmemory.chat.endpoint_check import Trial, list_models
+from convmemory.chat import agents, live, replies
+from convmemory.chat import agents as agent_documents
+from convmemory.chat.agents import HOW_TO_SET_UP, agents_of, dry_run_of_agent
+from convmemory.chat.clients import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import Written, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
-from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
-from convmemory.core.numbers import parse_number
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NoEndpoint, NotFound, SwitchedOff
+from convmemory.core.numbers import number_or_refuse, parse_number
 from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 
@@ -230,3 +232,30 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     agents.delete_agent(owner=request.user, agent_id=agent_id)
     messages.success(request, "The agent is deleted. Its conversations stay.")
     return redirect("agents")
+
+
+# --- dry run views --------------------------------------------------------------------------------
+# The page of the dry run, which shows an agent's next request.
+
+
+@require_safe
+@signed_in
+def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Show the dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
+    conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
+    agent_id = _agent_id(request.GET.get("agent", ""))
+    context: dict[str, Any] = {
+        "conversation": conversation,
+        "agents": agents_of(request.user),
+        "agent_id": agent_id,
+    }
+    try:
+        options, run = dry_run_of_agent(owner=request.user, conversation_id=conversation_id, agent_id=agent_id)
+    except (InvalidInput, NoEndpoint, SwitchedOff) as error:
+        return render(request, "context/dry_run.html", context | {"wrong": str(error)})
+    return render(request, "context/dry_run.html", context | {"options": options, "run": run})
+
+
+def _agent_id(text: str) -> int | None:
+    """Raises: InvalidInput."""
+    return number_or_refuse(text, f"agent={text[:40]!r} is not the number of an agent.")

@@ -13,8 +13,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from convmemory.context.sending import preview_context
 from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyStep, SummaryUse
 from convmemory.context.wire import wire_messages
+from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
-from convmemory.conversations.parts import part_text
 from convmemory.core.text import one_line
 
 GIST_CHARS = 160

@@ -1,16 +1,17 @@
-"""Builds the context of a model from a stored conversation: loads the caller's messages and runs the pipeline.
+"""Builds what a model is sent from a stored conversation, and recalls what was left out and concerns the question.
 
 Reads messages and summaries. `prepare_context` sends a signal if something was left out, `preview_context` sends none.
 Both are synchronous and take two or three queries.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Max
 
-from convmemory.context.left_out import LeftOutRecall
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.values import (
@@ -24,11 +25,16 @@ from convmemory.context.values import (
 from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
+from convmemory.core.errors import SwitchedOff
+from convmemory.core.text import one_line
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from summaries.reading import completed_summaries
+from memory.context import RecalledMessage, build_memory_context
+from memory.recall import recall
+from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
+from summaries.ordering import completed_summaries
 
 if TYPE_CHECKING:
-    from convmemory.conversations.parts import Role
+    from convmemory.conversations.messages.parts import Role
 
 
 def strategy_options() -> StrategyOptions:
@@ -90,3 +96,50 @@ def _context_message(row: Message) -> ContextMessage:
         parts=row.typed_parts,
         turn_number=row.turn_number,
     )
+
+
+# --- left out -------------------------------------------------------------------------------------
+# Recalls messages that a context left out and that concern the question, with their openings.
+#
+# Searches one conversation as its owner, with the queries of one recall.
+
+
+# More than fit usually: some of the messages found are still in the context and are dropped.
+TOP_K = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRecall:
+    """`convmemory.context.values.Recall` for one conversation of `owner`."""
+
+    owner: AbstractBaseUser
+    conversation_id: int
+    encoding: str
+
+    def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
+        """Return fenced passages of the messages `sending`, in at most `max_tokens` tokens; "" if nothing is found."""
+        query = one_line(question, MAX_QUERY_CHARS)
+        if len(query) < MIN_QUERY_CHARS:
+            return ""
+        gone_messages = Message.objects.filter(owner_id=self.owner.pk, pk__in=left_out)
+        newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
+        try:
+            found = recall(
+                owner=self.owner,
+                query=query,
+                top_k=TOP_K,
+                conversation_id=self.conversation_id,
+                before_position=newest + 1,
+            )
+        except SwitchedOff:
+            return ""
+        gone = frozenset(left_out)
+        messages = [message for message in found.messages if message.message_id in gone]
+        alive = _openings(messages, gone)
+        return build_memory_context(messages, max_tokens, alive=alive, encoding=self.encoding).text
+
+
+def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
+    """Return the keys of openings that the model already sees, so that they are not inserted again."""
+    openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
+    return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -7,20 +7,12 @@ tool call from its results or leaves out the question to be answered.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from convmemory.context.chain import chain_of, is_covered
-from convmemory.context.pairs import units
-from convmemory.context.values import (
-    ContextMessage,
-    CountTokens,
-    Recall,
-    StrategyOptions,
-    SummaryText,
-    SummaryUse,
-)
+from convmemory.context.pairs import chain_of, is_covered, units
+from convmemory.context.values import ContextMessage, CountTokens, Recall, StrategyOptions, SummaryText, SummaryUse
 from convmemory.context.wire import measured
-from convmemory.conversations.parts import Part, TextPart, ToolResultPart, spoken_text
+from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
-from convmemory.core.fence import quoted
+from convmemory.core.text import quoted
 
 Messages = tuple[ContextMessage, ...]
 
@@ -32,7 +24,7 @@ MESSAGE_TOKENS = 8
 class Surroundings:
     """The inputs of a strategy other than the messages. `target` is the maximum number of tokens of the messages.
 
-    `summaries` are the completed ones, newest first; `left_out` are the ids of the messages that earlier strategies
+    `summaries` are the completed ones, newest first; `sending` are the ids of the messages that earlier strategies
     left out.
     """
 

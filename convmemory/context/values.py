@@ -6,7 +6,7 @@ Token counts are the costs of messages on the wire (`convmemory.context.wire`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from convmemory.conversations.parts import Part, Role
+from convmemory.conversations.messages.parts import Part, Role
 
 DEFAULT_THRESHOLD = 0.8
 

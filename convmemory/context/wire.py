@@ -13,7 +13,14 @@ from typing import Any
 
 from convmemory.context.pairs import PartPlace, answers
 from convmemory.context.values import ContextMessage, CountTokens
-from convmemory.conversations.parts import AttachmentPart, Part, ThinkingPart, ToolCallPart, ToolResultPart, part_text
+from convmemory.conversations.messages.parts import (
+    AttachmentPart,
+    Part,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    part_text,
+)
 
 NO_RESULT = "(There is no result: the call was interrupted.)"
 

@@ -13,10 +13,10 @@ from django.utils.html import format_html
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.conversations.ingest import delete_conversation
+from convmemory.conversations.messages.ingest import delete_conversation
+from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.conversations.models import Conversation, Event, Message
-from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.core.admin_lists import (
+from convmemory.core.administration.lists import (
     ConversationFilter,
     ExactFilter,
     InputFilter,
@@ -24,7 +24,7 @@ from convmemory.core.admin_lists import (
     UptoFilter,
     whole_number,
 )
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
+from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section
 from convmemory.core.numbers import MAX_INTEGER, parse_number
 from convmemory.core.text import cut
 

@@ -8,14 +8,14 @@ from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations import by_source, ingest, reading
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
-from convmemory.conversations.exports.formats import FORMATS
+from convmemory.conversations import reading
+from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
-from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.filters import FilterSchema
-from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.messages import by_source, ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
     ConversationIn,

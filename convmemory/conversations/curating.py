@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from convmemory.conversations import ingest
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Tag
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput

@@ -1,7 +1,7 @@
 """Conversations, their messages, the raw source of each message, and agents' event logs.
 
-Rows are written by `ingest.py` and `responses.py`. Lengths are cut there, never here. The models of imports are in
-`import_models.py`; Django finds them here.
+Rows are written by `messages/ingest.py` and `messages/responses.py`. Lengths are cut there, never here. The models of
+imports are in `importing/models.py`; Django finds them here.
 """
 
 from typing import Any
@@ -12,15 +12,15 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Deferrable, F, Q
 
-from convmemory.conversations.import_models import (
+from convmemory.conversations.importing.models import (
     Import,
     ImportedConversation,
     KeptConversation,
     KeptUpload,
     SyncedFile,
 )
-from convmemory.conversations.parts import Part, content_metadata, part_from_json
-from convmemory.core.fields import OwnedWords
+from convmemory.conversations.messages.parts import Part, content_metadata, part_from_json
+from convmemory.core.postgres.fields import OwnedWords
 
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
@@ -90,7 +90,7 @@ class Conversation(models.Model):
 
 
 class StoredUse(models.Model):
-    """The bytes that one person has stored; written only by `storage_quota.py`."""
+    """The bytes that one person has stored; written only by `messages/storage_quota.py`."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     stored_bytes = models.BigIntegerField(default=0)
@@ -245,7 +245,7 @@ class Event(models.Model):
     turn_number = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(null=True, blank=True)
     payload = models.JSONField(default=dict)
-    words = SearchVectorField(null=True, help_text="Of all its fields: see event_words.py.")
+    words = SearchVectorField(null=True, help_text="Of all its fields: see messages/drafts.py.")
 
     class Meta:
         constraints = [

@@ -104,7 +104,7 @@ ORDER BY turn_number, position
 LIMIT %s
 
 -- name: matching_events
--- The events of one owner that contain all words of a query. The index knows the owner as a word (core/fields.py).
+-- The events of one owner that contain all words of a query. The index knows the owner as a word (core/postgres/fields.py).
 SELECT e.id
 FROM conversations_event AS e
 WHERE (array_to_tsvector(ARRAY['owner ' || e.owner_id::text]) || e.words) @@ (%s::tsquery && %s::tsquery)

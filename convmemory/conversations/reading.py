@@ -11,13 +11,13 @@ from django.db import connection
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import RawSQL
 
-from convmemory.conversations.event_words import words_query
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
+from convmemory.conversations.messages.drafts import words_query
+from convmemory.conversations.messages.parts import Part, Role, part_from_json
 from convmemory.conversations.models import Conversation, Event, Message
-from convmemory.conversations.parts import Part, Role, part_from_json
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.replicas import may_use_replica
+from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
 

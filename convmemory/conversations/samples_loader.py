@@ -4,9 +4,9 @@ from importlib import resources
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from convmemory.conversations import ingest
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.messages import ingest
 
 SAMPLES = resources.files("convmemory.conversations") / "samples"
 

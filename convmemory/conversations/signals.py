@@ -6,7 +6,7 @@ from typing import Any
 
 from django.dispatch import Signal
 
-from convmemory.conversations.rendering import Note
+from convmemory.conversations.pages.rendering import Note
 
 # Sent after the transaction that changed turns has committed.
 # Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).

@@ -3,12 +3,12 @@
 import time
 from typing import Any
 
-from convmemory.conversations import import_queue
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.import_process import run_import
-from convmemory.conversations.import_undo import undo
+from convmemory.conversations.importing import queue
+from convmemory.conversations.importing.links import undo
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.importing.queue import run_import
 from convmemory.conversations.statistics import count_changed
-from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task, owner_task, slice_end
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task, owner_task, slice_end
 
 RUN = "convmemory.conversations.tasks.run"
 
@@ -24,7 +24,7 @@ def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
     state = run_import(owner_id=owner_id, import_id=import_id)
     # An import can arrive while another one of the same owner runs, and its own task then ends at once.
     if state is not None:
-        _enqueue_all(import_queue.next_imports(owner_id=owner_id))
+        _enqueue_all(queue.next_imports(owner_id=owner_id))
     return {"state": state or "not now"}
 
 
@@ -59,9 +59,9 @@ def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
 
 def sweep() -> dict[str, Any]:
     """Enqueue imports whose worker died and those without a task in the queue; scheduled every minute."""
-    lost, tidied = import_queue.release_lost(), import_queue.tidy()
+    lost, tidied = queue.release_lost(), queue.tidy()
     in_hand = {task.args[0] for task in asked_for(RUN).only("args")}
-    missed = [(owner_id, pk) for owner_id, pk in import_queue.next_imports() if pk not in in_hand]
+    missed = [(owner_id, pk) for owner_id, pk in queue.next_imports() if pk not in in_hand]
     return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_all(missed)}
 
 

@@ -2,19 +2,14 @@
 
 from django.urls import path
 
-from convmemory.conversations import (
-    browsing_views,
-    curating_views,
-    event_views,
-    import_views,
-    message_views,
-    statistics_views,
-    views,
-)
+from convmemory.conversations.importing import views as import_views
+from convmemory.conversations.pages import browsing_views, views
+from convmemory.conversations.pages import views as event_views
+from convmemory.conversations.pages import views as message_views
 
 urlpatterns = [
     path("library", browsing_views.library, name="library"),
-    path("statistics", statistics_views.statistics, name="statistics"),
+    path("statistics", browsing_views.statistics, name="statistics"),
     path("library/change", browsing_views.change, name="change-library"),
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
     path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),
@@ -24,9 +19,9 @@ urlpatterns = [
         name="picture",
     ),
     path("conversations/<int:conversation_id>/messages/<int:position>/text", message_views.text, name="message-text"),
-    path("conversations/<int:conversation_id>/star", curating_views.star, name="star-conversation"),
-    path("conversations/<int:conversation_id>/pin", curating_views.pin, name="pin-conversation"),
-    path("conversations/<int:conversation_id>/tags", curating_views.change_tags, name="tag-conversation"),
+    path("conversations/<int:conversation_id>/star", browsing_views.star, name="star-conversation"),
+    path("conversations/<int:conversation_id>/pin", browsing_views.pin, name="pin-conversation"),
+    path("conversations/<int:conversation_id>/tags", browsing_views.change_tags, name="tag-conversation"),
     path("conversations/<int:conversation_id>/events", event_views.events, name="events"),
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),

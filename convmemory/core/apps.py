@@ -10,8 +10,8 @@ class CoreConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth import get_user_model
 
-        from convmemory.core import checks, groups, safe_queue  # noqa: F401 (importing the checks registers them)
-        from convmemory.core.postgres import row_security
+        from convmemory.core.postgres import groups, row_security
+        from convmemory.core.queue import safe_queue
 
         safe_queue.install()
         post_migrate.connect(row_security.after_migrate, sender=self)

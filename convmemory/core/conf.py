@@ -1,4 +1,4 @@
-"""Typed readers for settings from environment variables.
+"""Typed readers for settings from environment variables, and the signing key made at the first start.
 
 A value that cannot be read raises `SettingError`, which names the variable, the value and what is expected. Secrets can
 also be read from a file, named by `NAME_FILE`. `IN_FORCE` records every value that was read, for `manage.py doctor` to
@@ -7,7 +7,9 @@ show.
 
 import ipaddress
 import os
+import secrets
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -15,7 +17,8 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from convmemory.core.errors import SettingError
-from convmemory.core.masking import masked
+from convmemory.core.files.private_files import written_whole
+from convmemory.core.text import masked
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
@@ -193,3 +196,24 @@ def env_secret(name: str, default: str = "") -> str:
         return Path(file_name).expanduser().read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingError(f"{name}_FILE={file_name!r} cannot be read: {error.strerror}.") from error
+
+
+# --- secrets --------------------------------------------------------------------------------------
+# The signing key of this installation, generated once and stored under `var/`.
+
+
+def secret_key(path: Path) -> str:
+    """Return the key stored at `path`; the first process to need it creates it, readable by its user alone.
+
+    Raises: SettingError if the file is empty.
+    """
+    if not path.exists():
+        with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
+            file.write(secrets.token_urlsafe(50).encode("ascii"))
+    key = path.read_text(encoding="ascii").strip()
+    if not key:
+        raise SettingError(
+            f"{path} is empty: put it back from a backup. Or delete it to have a new key made; people then have to "
+            "sign in again, and stored keys of agents and kept uploads can no longer be read."
+        )
+    return key

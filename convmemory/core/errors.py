@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from convmemory.core.masking import masked
+from convmemory.core.text import masked
 
 
 class ConvMemoryError(Exception):

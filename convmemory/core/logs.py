@@ -1,7 +1,7 @@
-"""Formats log lines: plain text for people, or one JSON object per line (LOG_FORMAT=json) for programs.
+"""Formats log lines, as text or as JSON (LOG_FORMAT), names their request or task, and leaves private text out.
 
 Both name the request or task of a line. Neither contains private text: of an error they show its place and its class,
-and the parts of its message that quote no text of people (`safe_tracebacks.py`); of a request its route, not its path
+and the parts of its message that quote no text of people (`logs.py`); of a request its route, not its path
 or query. Secrets in addresses are masked.
 """
 
@@ -9,13 +9,18 @@ import copy
 import json
 import logging
 import re
+import secrets
+import traceback
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from convmemory.core import trace
-from convmemory.core.masking import masked
-from convmemory.core.safe_tracebacks import safe_message, safe_traceback, without_quotes
+import psycopg
+
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.text import masked
 
 FORMATS = ("plain", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -44,13 +49,13 @@ class PlainFormatter(_DiscreetFormatter):
         return masked(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        ids = " ".join(f"{name}={value}" for name, value in trace.current().items())
+        ids = " ".join(f"{name}={value}" for name, value in current().items())
         line = super().formatMessage(record)
         return f"{line} [{ids}]" if ids else line
 
 
 class JsonFormatter(_DiscreetFormatter):
-    """One JSON object: time, level, logger, message, the ids of `trace`, and an exception's stack."""
+    """One JSON object: time, level, logger, message, the id of the request or task, and an exception's stack."""
 
     def format(self, record: logging.LogRecord) -> str:
         record = discreet(record)
@@ -60,7 +65,7 @@ class JsonFormatter(_DiscreetFormatter):
             "logger": record.name,
             "message": record.getMessage(),
             "process": record.process,
-            **trace.current(),
+            **current(),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
@@ -125,3 +130,91 @@ def logging_config(*, level: str, format: str) -> dict[str, Any]:
             },  # logs queries; dictConfig resets what it does not name
         },
     }
+
+
+# --- trace ----------------------------------------------------------------------------------------
+# The ids of the request or task that the running code works for, so that every log line can name it.
+
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+task_id: ContextVar[str] = ContextVar("task_id", default="")
+
+_VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+def accepted_request_id(given: str) -> str:
+    """Return `given` if it is fit for a log, else a new id."""
+    return given if _VALID.fullmatch(given) else secrets.token_hex(8)
+
+
+def current() -> Mapping[str, str]:
+    """Return the ids that are set now."""
+    ids = {"request_id": request_id.get(), "task_id": task_id.get()}
+    return {name: value for name, value in ids.items() if value}
+
+
+# --- safe tracebacks ------------------------------------------------------------------------------
+# Errors as text for logs and for the history of tasks: their place and class, without text that people wrote.
+#
+# Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only
+# messages that this program writes itself are kept, except those that explain a caller's own input, and those of
+# errors about code; of a PostgreSQL error its class, its code, and the names of constraint, table and column.
+
+
+STACK = "Traceback (most recent call last):\n"
+LEFT_OUT = "(message left out)"
+SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
+QUOTE_CALLERS = (InvalidInput, NotFound)
+_QUOTED = re.compile("“.*”", re.DOTALL)
+CHAINED = 5
+"""The most errors in a chain of causes that are shown."""
+
+
+def safe_message(error: BaseException) -> str:
+    """Return the error's class and the parts of its message that quote no text of people."""
+    name = type(error).__name__
+    if facts := _of_postgres(error):
+        return f"{name}: {facts}"
+    if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
+        return f"{name}: {without_quotes(str(error))}" if str(error) else name
+    if isinstance(error, OSError) and error.strerror:
+        return f"{name}: {error.strerror}"
+    return f"{name}: {LEFT_OUT}" if str(error) else name
+
+
+def quoted(text: str) -> str:
+    """Mark foreign words inside a message of this program, so that `without_quotes` can remove them."""
+    return f"“{text}”"
+
+
+def without_quotes(message: str) -> str:
+    """Return the message without foreign words."""
+    return _QUOTED.sub("“…”", message)
+
+
+def safe_traceback(error: BaseException, stack: TracebackType | None = None) -> str:
+    """Return the stack of the error and of its causes, oldest first, with `safe_message` for each."""
+    texts = []
+    for number, link in enumerate(_chain(error)):
+        frames = traceback.format_tb(link.__traceback__ or (stack if number == 0 else None))
+        texts.append(f"{STACK}{''.join(frames)}{safe_message(link)}")
+    return "\n\n".join(reversed(texts))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen and len(seen) < CHAINED:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _of_postgres(error: BaseException) -> str:
+    """Return SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error."""
+    found = error if isinstance(error, psycopg.Error) else error.__cause__
+    if not isinstance(found, psycopg.Error) or not found.sqlstate:
+        return ""
+    diagnostic = found.diag
+    names = (diagnostic.constraint_name, diagnostic.table_name, diagnostic.column_name)
+    return " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])

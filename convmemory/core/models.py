@@ -49,7 +49,7 @@ class OwnerService(models.Model):
 class OwnerPosition(models.Model):
     """The position of the database's log after this person's last write.
 
-    A replica that has not reached it lacks that write. Recorded only with read replicas, see `replicas.py`.
+    A replica that has not reached it lacks that write. Recorded only with read replicas, see `postgres/replicas.py`.
     """
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -60,7 +60,7 @@ class OwnerPosition(models.Model):
 
 
 class OwnerGroup(models.Model):
-    """The group whose tables hold this person's rows. Empty with a single group, see `groups.py`."""
+    """The group whose tables hold this person's rows. Empty with a single group, see `postgres/groups.py`."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     number = models.PositiveIntegerField()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from convmemory.core import fair_queue
+from convmemory.core.queue import fair_queue
 
 
 def work() -> dict[str, Any]:

@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.core.admin_lists import OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import DeletableAdmin
+from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin
 from convmemory.core.text import cut
 from convmemory.documents.library import delete_document
 from convmemory.documents.models import Document

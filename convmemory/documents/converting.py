@@ -1,18 +1,20 @@
-"""Converts a stored file to sections as JSON lines, in the child process. Uses neither Django nor a database.
+"""Converts a stored file to sections as JSON lines, in a child process, without Django and without keys. Pure.
 
 The first line of the output describes the document or the reason why it cannot be read; each other line is a section.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from convmemory.core.key_shapes import find_keys
+from convmemory.core.processes.child_limits import run_under_limits
+from convmemory.core.processes.confinement import Access
 from convmemory.core.text import storable
 from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable, collected
-from convmemory.documents.hiding import KeysHidden, masked_keys
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
 TITLE_CHARS = 300
@@ -97,3 +99,84 @@ def read_section(line: str) -> SectionDraft:
     """Parse another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     found = json.loads(line)
     return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])
+
+
+# --- parse child ----------------------------------------------------------------------------------
+# The process that converts one file, under limits: `python -m convmemory.documents.converting`.
+#
+# Arguments: the file, its original name, the output file for the sections, the limits of the converters as JSON, and
+# those of the process. It receives no address, password or key of the installation, and is confined to the file and
+# to the output file's folder.
+
+
+def _work(arguments: Sequence[str]) -> None:
+    path, name, target, limits = arguments
+    write_sections(path=Path(path), name=name, target=Path(target), limits=ConvertLimits(**json.loads(limits)))
+
+
+def _access(arguments: Sequence[str]) -> Access:
+    path, _, target, limits = arguments
+    return Access([Path(path)], [Path(target).parent], programs=ConvertLimits(**json.loads(limits)).ocr)
+
+
+# --- hiding ---------------------------------------------------------------------------------------
+# Hides keys, tokens and passwords in a document's text before it is stored or indexed. Pure.
+#
+# Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
+# itself stays as it was uploaded, for its owner alone.
+
+
+FILLER = "•"
+
+
+@dataclass(frozen=True, slots=True)
+class KeysHidden:
+    """The sections of a document without its keys, and the number of keys."""
+
+    sections: Sequence[SectionDraft]
+    count: int = 0
+
+    @classmethod
+    def of(cls, sections: Sequence[SectionDraft]) -> "KeysHidden":
+        """Hide the keys; a key that spans two sections is found too. Linear in the length of the text."""
+        text, count = masked_keys("".join(section.text for section in sections))
+        if not count:
+            return cls(sections)
+        begin = sections[0].start
+        hidden = [
+            replace(
+                section,
+                path=tuple(masked_keys(heading)[0] for heading in section.path),
+                text=text[section.start - begin : section.end - begin],
+            )
+            for section in sections
+        ]
+        return cls(hidden, count)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the notes for the document's card."""
+        if not self.count:
+            return []
+        what = "One key, token or password is" if self.count == 1 else f"{self.count} keys, tokens or passwords are"
+        return [f"{what} hidden in the text; the file itself still holds what it held."]
+
+
+def masked_keys(text: str) -> tuple[str, int]:
+    """Return the text with each key replaced by a mark of the same length, and the number of keys."""
+    pieces: list[str] = []
+    found, end = find_keys(text), 0
+    for key in found:
+        pieces += (text[end : key.start], mark_of(key.kind, key.end - key.start))
+        end = key.end
+    return "".join([*pieces, text[end:]]), len(found)
+
+
+def mark_of(kind: str, length: int) -> str:
+    """Return `length` characters that name the hidden key, as far as there is room."""
+    name = f"[hidden {kind}]"
+    return name.ljust(length, FILLER) if len(name) <= length else FILLER * length
+
+
+if __name__ == "__main__":
+    run_under_limits(_work, access=_access)

@@ -1,24 +1,28 @@
 """Pictures of a PDF's pages: a worker's child process draws them when a user opens them, and they are kept.
 
 They are stored under `MEDIA_ROOT`, by owner and digest, and are deleted with the file or to make room for others
-(`picture_room.py`). A page that cannot be drawn gets a file with the reason, and is not tried again. See
+(`drawing.py`). A page that cannot be drawn gets a file with the reason, and is not tried again. See
 docs/adr/0030-converters-in-a-confined-process.md.
 """
 
 import json
+import os
 import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from convmemory.core import child_process
-from convmemory.core.child_process import ChildLimits, Ending, plain_environment
 from convmemory.core.config import config
-from convmemory.core.private_files import written_whole
-from convmemory.core.work_folders import work_folder
+from convmemory.core.files.private_files import written_whole
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.numbers import parse_number
+from convmemory.core.processes import child_process
+from convmemory.core.processes.child_process import ChildLimits, Ending, plain_environment
 from convmemory.documents.models import Document
-from convmemory.documents.picture_room import prune_pictures, record_view
-from convmemory.documents.storage import pictures_folder
+from convmemory.documents.storage import pictures_folder, pictures_of_everybody, pictures_of_owner
 
 # The number of pages that one task draws.
 AT_ONCE = 8
@@ -28,7 +32,7 @@ NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A page: its size in pixels, and its lines of words in the format of `page_pictures.py`.
+    """A page: its size in pixels, and its lines of words in the format of `draw_child.py`.
 
     A page without a size was not drawn.
     """
@@ -118,3 +122,68 @@ def drop_pictures(*, owner_id: int, digest: str) -> None:
     """Delete the pictures of one file."""
     with suppress(FileNotFoundError):
         shutil.rmtree(pictures_folder(owner_id=owner_id, digest=digest))
+
+
+# --- picture room ---------------------------------------------------------------------------------
+# Limits the space for pictures of a user's pages: those not opened for longest are deleted first.
+#
+# The modification time of a picture's file records when its page was last opened, to the hour. A page whose picture
+# was deleted is drawn again when a user opens it. The limit is per user, so that no user's reading deletes another's
+# pictures.
+
+
+MB = 1024**2
+# Pages are deleted in the order of their last view, for which an hour is exact enough.
+TOUCHED_EVERY_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptPage:
+    """The files of one page, its words before its picture; their size in bytes, and when it was last opened."""
+
+    files: tuple[Path, ...]
+    size: int
+    looked_at: float
+
+
+def record_view(words: Path) -> None:
+    """Record that the page with this file of words was opened. Writes at most once an hour."""
+    with suppress(OSError):  # deleted meanwhile, or on a read-only disk
+        if time.time() - words.stat().st_mtime > TOUCHED_EVERY_S:
+            os.utime(words)
+
+
+def prune_all_pictures() -> int:
+    """Delete pictures over the limit for all owners; return the number of deleted pages."""
+    folder = pictures_of_everybody()
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    owners = (owner for name in names if (owner := parse_number(name)) is not None)
+    return sum(prune_pictures(owner_id=owner) for owner in owners)
+
+
+def prune_pictures(*, owner_id: int) -> int:
+    """Delete pictures of this owner's pages until they fit the limit; return the number of deleted pages.
+
+    The words of a page are deleted first: without them it counts as not drawn.
+    """
+    pages = sorted(_kept_pages(pictures_of_owner(owner_id)), key=lambda page: page.looked_at)
+    too_much = sum(page.size for page in pages) - config.max_page_pictures_mb * MB
+    gone = 0
+    for page in pages:
+        if too_much <= 0:
+            break
+        for file in page.files:
+            file.unlink(missing_ok=True)
+        too_much -= page.size
+        gone += 1
+    return gone
+
+
+def _kept_pages(folder: Path) -> Iterator[_KeptPage]:
+    files_of: dict[Path, list[Path]] = defaultdict(list)
+    for file in sorted(folder.glob("*/*/*")):
+        files_of[file.with_suffix("")].append(file)
+    for files in files_of.values():
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            found = [file.stat() for file in files]
+            yield _KeptPage(tuple(files), sum(each.st_size for each in found), max(each.st_mtime for each in found))

@@ -15,12 +15,12 @@ from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
 
+from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.storage_quota import count_stored, require_room
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.files.private_files import has_digest
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.private_files import has_digest
 from convmemory.core.text import storable
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString, mark_safe
 
-from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, without_markers
-from convmemory.conversations.markdown_html import sanitised_html
-from convmemory.conversations.rendering_work import TooMuchWork, Work
+from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, without_markers
+from convmemory.conversations.pages.markdown_html import TooMuchWork, Work, sanitised_html
 from convmemory.documents.converters.plain import end_of_fields
 from convmemory.documents.models import Section
 

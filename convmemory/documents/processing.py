@@ -15,14 +15,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from convmemory.conversations.storage_quota import count_stored
-from convmemory.core import child_process
-from convmemory.core.child_process import ChildLimits, Ending, plain_environment
+from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
-from convmemory.core.private_files import has_digest
+from convmemory.core.files.private_files import has_digest
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.processes import child_process
+from convmemory.core.processes.child_process import ChildLimits, Ending, plain_environment
 from convmemory.core.text import cut
-from convmemory.core.work_folders import work_folder
 from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import Heading, read_heading, read_section
 from convmemory.documents.library import drop_file
@@ -70,7 +70,7 @@ def run_child(document: Document, target: Path) -> Ending:
     )
     name = document.next_name or document.name
     return child_process.run_child(
-        "convmemory.documents.parse_child",
+        "convmemory.documents.converting",
         [file.path, name, str(target), json.dumps(asdict(limits))],
         limits=ChildLimits(
             memory_mb=config.document_memory_mb, timeout_s=_timeout_s(), stall_s=config.document_stall_s

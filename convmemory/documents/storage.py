@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from convmemory.core.config import config
-from convmemory.core.private_storage import PrivateStorage
+from convmemory.core.files.uploads import PrivateStorage
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from convmemory.core.fair_queue import asked_for, enqueue_for, long_owner_task
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
 from convmemory.documents.drawing import draw_pages, first_of_batch
 from convmemory.documents.processing import process_document, unfinished_documents
 

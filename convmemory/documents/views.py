@@ -15,18 +15,17 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
-from convmemory.core.replicas import may_use_replica
+from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
-from convmemory.documents.paging import view_page, view_pages
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
-from convmemory.documents.viewing import Place, outline_of, view_sections
+from convmemory.documents.viewing import Place, outline_of, view_page, view_pages, view_sections
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile

@@ -12,13 +12,12 @@ from http import HTTPStatus
 
 from django.db import InterfaceError, OperationalError
 
-from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.numbers import parse_number
+from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body, header
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
-from convmemory.edge.wire import DISCONNECT, has_body, header
 
 KB = 1024
 MB = 1024 * KB

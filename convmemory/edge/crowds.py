@@ -1,4 +1,4 @@
-"""Limits the number of concurrent requests: in total, of one caller, and of those that check a password.
+"""Limits how many requests are handled at once: in all, of one caller, and of those that check a password.
 
 A request takes a place when its body has arrived; until then it counts among the requests that are being received,
 which have a limit of their own, because each keeps a part of its body in memory. Excess requests are refused before
@@ -15,13 +15,14 @@ from http import HTTPStatus
 
 from django.db import InterfaceError, OperationalError
 
-from convmemory.core.addresses import network_of
-from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body
+from convmemory.core.web.callers import network_of
+from convmemory.core.web.fair_requests import FairRequests, Limits
+from convmemory.core.web.middleware import StaticFilesMiddleware
 from convmemory.edge.refusals import Refusal, refuse
 from convmemory.edge.senders import caller_of, is_signed_in, is_user
-from convmemory.edge.wire import DISCONNECT, has_body
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 # A hash takes a third of a second of a core, and there are as many places in `convmemory.sign_in.hashing`.
@@ -208,3 +209,43 @@ class _Request:
         if not self._is_refused:
             self._is_answered = True
             await self._send(message)
+
+
+# --- request limits -------------------------------------------------------------------------------
+# Limits the concurrent requests of one caller, according to the settings; wraps the whole application in `asgi.py`.
+
+
+WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
+WAITING_FOR_A_WORKER = "/api/v1/imports"  # with `wait`, it answers when the import has ended
+HEALTH = "/health"
+
+
+def limited(application: Application) -> FairRequests:
+    """The application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
+    limits = Limits(
+        at_once=config.requests_per_user,
+        beside_others=min(config.requests_per_user, config.requests_beside_others),
+        streams=config.streams_per_user,
+        waiting=config.waiting_per_user,
+    )
+    return FairRequests(
+        application,
+        limits=limits,
+        name_caller=caller_of,
+        is_stream=waits_for_others,
+        is_free=is_answered_from_memory,
+        is_user=is_user,
+    )
+
+
+def waits_for_others(scope: Scope) -> bool:
+    """Return whether the response mostly waits, for a model or a worker, and costs this process little."""
+    if scope["path"] == WAITING_FOR_A_WORKER:
+        return bool(scope["method"] == "POST")
+    return WAITING_FOR_A_MODEL.fullmatch(scope["path"]) is not None
+
+
+def is_answered_from_memory(scope: Scope) -> bool:
+    """Return whether a health check or an existing static file is read: neither needs a thread or a query."""
+    is_known = scope["path"] == HEALTH or scope["path"] in StaticFilesMiddleware.paths
+    return is_known and scope["method"] in ("GET", "HEAD") and not has_body(scope)

@@ -1,5 +1,7 @@
-"""Refuses a request before the application sees it: a problem document for programs, a plain page for people."""
+"""Refuses requests before the application, sets headers of answers, redirects to HTTPS, answers health checks."""
 
+import logging
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -7,10 +9,10 @@ from http import HTTPStatus
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
-from convmemory.core.asgi_types import Scope, Send
-from convmemory.core.middleware import POLICY
-from convmemory.edge.wire import is_for_programs
-from convmemory.problems import problem
+from convmemory.core.config import config
+from convmemory.core.web.asgi_types import Application, Message, Receive, Scope, Send, header, is_for_programs
+from convmemory.core.web.middleware import POLICY
+from convmemory.problems import problem, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,116 @@ def _page(refusal: Refusal) -> HttpResponse:
 def _page_text(refusal: Refusal) -> str:
     """Return the page's HTML, cached because refusals of a flood have to cost little."""
     return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})
+
+
+# --- answers --------------------------------------------------------------------------------------
+# Headers of every response to a program: no cache stores it, and no browser guesses its type.
+#
+# This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures.
+
+
+logger = logging.getLogger(__name__)
+
+NO_STORE = (b"cache-control", b"no-store")
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+PROGRAM_PATHS = frozenset({"/health", "/ready", "/metrics"})
+
+
+class PrivateAnswers:
+    """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_private = is_for_programs(scope["path"]) or scope["path"] in PROGRAM_PATHS
+        started = False
+
+        async def send_private(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                if is_private:
+                    message = {**message, "headers": _private(message.get("headers", ()))}
+            await send(message)
+
+        try:
+            await self._application(scope, receive, send_private)
+        except Exception as error:  # the boundary of the request: uvicorn's own answer would lack the headers
+            if started:
+                raise
+            logger.exception("A request could not be answered")
+            await refuse(scope, send_private, _refusal_of(error))
+
+
+def _refusal_of(error: Exception) -> Refusal:
+    """Return the response to an error outside of every view, such as a full disk while Django stores a body."""
+    said = told(error)
+    if said is None:
+        return _FAILED
+    return Refusal(said.status, said.detail, None if said.retry_after_s is None else math.ceil(said.retry_after_s))
+
+
+_FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")
+
+
+def _private(headers: object) -> list[tuple[bytes, bytes]]:
+    given: list[tuple[bytes, bytes]] = [(bytes(name), bytes(value)) for name, value in headers]  # type: ignore[attr-defined]
+    kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
+    return [*kept, NO_STORE, NO_SNIFF]
+
+
+# --- https ----------------------------------------------------------------------------------------
+# HTTPS for the applications next to Django, whose own middleware enforces it for the rest.
+
+
+_PLAIN = Refusal(
+    HTTPStatus.FORBIDDEN,
+    "This server takes requests over HTTPS only (HTTPS_ONLY): use https:// in its address, and make a new key, because "
+    "this one has travelled unencrypted.",
+)
+
+
+class HttpsOnly:
+    """Refuses requests over plain HTTP if the settings say so: programs follow no redirect of a POST."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if config.secure_ssl_redirect and not _is_secure(scope):
+            await refuse(scope, send, _PLAIN)
+        else:
+            await self._application(scope, receive, send)
+
+
+def _is_secure(scope: Scope) -> bool:
+    """As Django sees it: by the proxy's header where there is one, else by the connection."""
+    forwarded = header(scope, b"x-forwarded-proto") if config.secure_proxy_ssl_header else ""
+    scheme: str = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
+    return scheme == "https"
+
+
+# --- probes ---------------------------------------------------------------------------------------
+# Lets health checks through under any host name: they come from inside a network, by address.
+#
+# The two responses do not depend on the name, so these requests are handled under a name that `ALLOWED_HOSTS` lists.
+# Every other path keeps its host name.
+
+
+HEALTH_PATHS = {"/health", "/ready", "/api/v1/health", "/api/v1/ready"}
+
+
+class AnsweredProbes:
+    """Lets health checks bypass ALLOWED_HOSTS."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in HEALTH_PATHS:
+            others = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            first = next(iter(config.allowed_hosts), "localhost")
+            allowed = "localhost" if first == "*" else first.removeprefix(".")
+            scope = {**scope, "headers": [*others, (b"host", allowed.encode())]}
+        await self._application(scope, receive, send)

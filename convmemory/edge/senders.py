@@ -9,11 +9,10 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from convmemory.accounts.keys import user_of_key
-from convmemory.core import callers
-from convmemory.core.asgi_types import Scope
 from convmemory.core.config import config
 from convmemory.core.threads import first_in_thread
-from convmemory.edge.wire import header
+from convmemory.core.web import callers
+from convmemory.core.web.asgi_types import Scope, header
 
 
 def caller_of(scope: Scope) -> str:

@@ -7,8 +7,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from convmemory.core.admin_lists import OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin
+from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin
 from convmemory.embeddings.cache import STORED_DTYPE
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 

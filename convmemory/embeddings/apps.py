@@ -7,4 +7,4 @@ class EmbeddingsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from convmemory.embeddings import checks  # noqa: F401 (registers them)
+        from convmemory.embeddings import spaces  # noqa: F401 (registers them)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from convmemory.core.endpoint_streams import LineReader
+from convmemory.core.endpoints.completions import SettingNames, explain
+from convmemory.core.endpoints.streams import LineReader
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, ResponseRefused
-from convmemory.core.openai_errors import SettingNames, explain
 from convmemory.embeddings.embedder import Vector, unit_rows
 
 if TYPE_CHECKING:

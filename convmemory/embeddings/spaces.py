@@ -7,13 +7,15 @@ threads and connections, so a forked child opens its own. See docs/adr/0015-buil
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
@@ -220,3 +222,37 @@ def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_opened.reset)
+
+# --- checks ---------------------------------------------------------------------------------------
+# System checks: the settings name a usable model, and it is the active one.
+#
+# They query the database, so Django runs them only with `migrate` and with `check --database default`.
+
+
+@register(Tags.database)
+def check_active_space(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """Return E001 for invalid settings, W001 if `manage.py reembed` is needed, W002 without a model."""
+    if "default" not in (databases or ()):
+        return []
+    try:
+        key = space_key(default_embedder().card)
+    except SettingError as error:
+        return [Error(str(error), id="embeddings.E001")]
+    except EmbedderUnavailable as error:
+        return [Warning(str(error), id="embeddings.W002")]
+    try:
+        active = EmbeddingSpace.objects.filter(is_active=True).first()
+    except DatabaseError:  # not migrated yet
+        return []
+    if active is None or all(getattr(active, name) == value for name, value in key.items()):
+        return []
+    return [
+        Warning(
+            f"The settings name {key['provider']}/{key['model']} with {key['dimensions']} dimensions, recipe "
+            f"{key['recipe_version']}, but what is stored was embedded with {active}, which stays in use.",
+            hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables to the model in use.",
+            id="embeddings.W001",
+        )
+    ]

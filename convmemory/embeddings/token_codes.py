@@ -8,13 +8,14 @@ values, each with the sign of the bit. The effect on the ranking: docs/adr/0008-
 Source: Gordo et al., Asymmetric Distances for Binary Embeddings, 2014.
 """
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.embeddings.bit_products import bit_products
 from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.graph_session import open_session
 
 AT_ONCE = 4_096  # decoded bits of so many vectors fit into the processor's cache
 _LARGEST = 127  # the largest signed 8-bit integer
@@ -87,3 +88,39 @@ def _as_cosines(sums: NDArray[np.int32], question: Vector, rounded: _Rounded) ->
     """Return the cosines (q, n) that follow from sums (n, q)."""
     signed = 2.0 * (sums.T * rounded.step) - question.sum(axis=1, keepdims=True)
     return np.asarray(signed / np.sqrt(question.shape[1]), np.float32)
+
+
+# --- bit products ---------------------------------------------------------------------------------
+# Matrix products of bits with 8-bit integers, on ONNX Runtime.
+#
+# ONNX Runtime uses the processor's instructions for 8-bit integers, which NumPy does not: a product takes less than
+# half the time that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
+
+
+_ONNX_OPSET = 17
+_ONNX_IR = 10
+
+
+def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Return the exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
+    (products,) = _session().run(None, {"bits": bits, "integers": integers})
+    found: NDArray[np.int32] = products
+    return found
+
+
+@lru_cache(maxsize=1)
+def _session() -> Any:
+    """Return the graph of this product, on one thread: a second one made no search faster."""
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["bits", "integers"], ["products"])],
+        "bit_products",
+        [
+            helper.make_tensor_value_info("bits", TensorProto.UINT8, ["n", "k"]),
+            helper.make_tensor_value_info("integers", TensorProto.INT8, ["k", "m"]),
+        ],
+        [helper.make_tensor_value_info("products", TensorProto.INT32, ["n", "m"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _ONNX_OPSET)], ir_version=_ONNX_IR)
+    return open_session(model.SerializeToString(), threads=1)

@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import TextPart
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.core.errors import InvalidInput
-from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question
+from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question, moment, read_json
 
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")

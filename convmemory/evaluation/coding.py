@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import Part, TextPart, ToolCallPart
-from convmemory.evaluation.files import read_lines
-from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question, read_lines
 
 SPOKEN = frozenset({"human", "text", "tool_call"})
 Lines = list[dict[str, Any]]

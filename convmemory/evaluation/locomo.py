@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import TextPart
-from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question, moment, read_json
 
 # The numbers are those of LoCoMo's files.
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}

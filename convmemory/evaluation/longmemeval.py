@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import TextPart
-from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
+from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question, moment, read_json
 
 DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import numpy as np
 from django.contrib.auth.models import User
 
+from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
-from convmemory.conversations.parts import part_text
 from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from convmemory.evaluation.running import Observation, OnProgress
 from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
-from search.adapters.messages import split_message
+from search.adapters.conversations import split_message
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.retrieval.candidates import item_keys
 

@@ -1,4 +1,4 @@
-"""Measures a ranking, per query and as means. Pure.
+"""Measures of a ranking, per query and as means, and the comparison of two rankings. Pure.
 
 `Gold` gives each query's relevant documents and their grades, `Run` the documents found and their scores; ties are
 ordered by the documents' names.
@@ -6,7 +6,10 @@ ordered by the documents' names.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+
+import numpy as np
 
 Gold = Mapping[str, Mapping[str, float]]
 Run = Mapping[str, Mapping[str, float]]
@@ -67,3 +70,51 @@ def means(values: Values) -> dict[str, float]:
     """Return the mean of each measure over the queries."""
     rows = list(values.values())
     return {name: fmean(row[name] for row in rows) for name in rows[0]} if rows else {}
+
+
+# --- comparing ------------------------------------------------------------------------------------
+# Compares two rankings of the same questions by the difference of their means with an interval. Pure.
+#
+# Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster
+# bootstrap). Source: Field and Welsh, 2007, Bootstrapping clustered data.
+
+
+SAMPLES = 2_000
+LEVEL = 95
+"""The percentage of resampled differences within the interval."""
+
+MIN_CLUSTERS = 10
+"""With fewer conversations an interval is too narrow to be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The mean of `other - this` over the questions, and the interval from `low` to `high`."""
+
+    mean: float
+    low: float
+    high: float
+    clusters: int
+
+    @property
+    def verdict(self) -> str:
+        if self.clusters < MIN_CLUSTERS:
+            return "too few conversations to tell"
+        if self.low > 0:
+            return "better here"
+        if self.high < 0:
+            return "worse here"
+        return "not told apart"
+
+
+def paired_difference(
+    this: Sequence[float], other: Sequence[float], clusters: Sequence[int], *, seed: int = 0
+) -> Difference:
+    """Compare values of the same questions in the same order; `clusters` names the conversation of each."""
+    differences = np.asarray(other, float) - np.asarray(this, float)
+    names, places = np.unique(np.asarray(clusters), return_inverse=True)
+    sums, counts = np.bincount(places, differences), np.bincount(places)
+    drawn = np.random.default_rng(seed).integers(0, len(names), (SAMPLES, len(names)))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.percentile(means, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
+    return Difference(float(differences.mean()), float(low), float(high), len(names))

@@ -3,6 +3,7 @@
 See docs/adr/0064-compare-models-on-own-archive.md.
 """
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -10,14 +11,18 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.spaces import active_space, embedder_for
-from convmemory.evaluation.comparing import paired_difference
-from convmemory.evaluation.own_questions import KINDS, OwnQuestion, make_questions
+from convmemory.evaluation.metrics import paired_difference
+from convmemory.evaluation.own_questions import KINDS, OwnQuestion, OwnTurn, make_questions
 from convmemory.evaluation.own_ranking import OwnResult, rank_own, words_of
-from convmemory.evaluation.own_sample import sample_turns
 from convmemory.ops.reembed.targets import checked_embedder, target_options
+from search.adapters.conversations import items_of
+from search.sources import ItemText
+from search.vectors.passages import Draft, draft_passages
 
 RANKINGS = ("vectors", "fused")
 MEASURES = ("hit@1", "hit@5", "mrr")
@@ -110,3 +115,54 @@ def lines_of(report: dict[str, Any]) -> list[str]:
                 interval = f"[{values['low']:+.4f}, {values['high']:+.4f}]"
                 lines.append(f"    {ranking + ', ' + name:<22}{values['mean']:>+8.4f} {interval}  {values['verdict']}")
     return lines
+
+
+# --- own sample -----------------------------------------------------------------------------------
+# Draws a sample of one user's turns, in the form in which they are searched, to compare models. Only reads.
+
+
+TURNS_OF_ONE = 20
+"""At most this many turns of one conversation are drawn, so that a long one does not dominate the sample."""
+
+PASSAGES_OF_ONE = 40
+MIN_CONVERSATIONS = 5
+
+
+def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[OwnTurn]:
+    """Return turns of randomly drawn conversations, up to `turns` turns; the same seed draws the same ones.
+
+    Raises: InvalidInput if the owner has too few conversations for a comparison.
+    """
+    ids = sorted(Conversation.objects.filter(owner_id=owner.pk, turn_count__gt=0).values_list("pk", flat=True))
+    if len(ids) < MIN_CONVERSATIONS:
+        raise InvalidInput(
+            f"The archive has {len(ids)} conversations with turns: {MIN_CONVERSATIONS} are needed to compare models on."
+        )
+    random.Random(seed).shuffle(ids)  # noqa: S311 - repeatable on purpose
+    found: list[OwnTurn] = []
+    for conversation_id in ids:
+        if len(found) >= turns:
+            break
+        conversation = Conversation.objects.get(pk=conversation_id, owner_id=owner.pk)
+        items = items_of(messages_of_turns(conversation, 0, TURNS_OF_ONE - 1))
+        found += [_turn(conversation, item) for item in items]
+    return found[:turns]
+
+
+def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:
+    drafts = [draft for draft in draft_passages(item.elements) if draft.span.kind in ("user", "assistant")]
+    asked = [draft for draft in drafts if draft.span.kind == "user"][:PASSAGES_OF_ONE]
+    answered = [draft for draft in drafts if draft.span.kind == "assistant"][:PASSAGES_OF_ONE]
+    return OwnTurn(
+        conversation=conversation.pk,
+        title=conversation.title,
+        opening=_span(asked[0]) if asked else "",
+        asked=tuple(draft.text for draft in asked),
+        answered=tuple(draft.text for draft in answered),
+    )
+
+
+def _span(draft: Draft) -> str:
+    """Return the passage without its speaker."""
+    part = next(part for part in draft.element.parts if part.index == draft.span.part_index)
+    return part.text[draft.span.start : draft.span.end].strip()

@@ -9,11 +9,8 @@ import numpy as np
 from convmemory.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
 from convmemory.evaluation.metrics import Values, means, measure
 from convmemory.evaluation.running import Observation
-from search.ranking.fusion import best_first, fuse
-from search.ranking.rankers import long_share
-from search.ranking.weights import TABLES
-from search.retrieval.candidates import ItemKeys, split_keys
-from search.retrieval.features import Feature
+from search.ranking.rankers import TABLES, best_first, fuse, long_share
+from search.retrieval.candidates import Feature, ItemKeys, split_keys
 
 DEPTH = 20
 CONVERSATION_CUTOFFS = (1, 5, 10)

@@ -13,9 +13,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.running import Observation, OnProgress, observe_haystack, query_of
 from search.ranking.blending import Reranked, WeightFit, as_scores, fit_weight
-from search.ranking.rerank_endpoint import RerankOptions, rerank
-from search.ranking.rerank_weights import keep_weight
-from search.ranking.reranking import document_of
+from search.ranking.reranking import RerankOptions, document_of, keep_weight, rerank
 from search.searching import search
 
 PATIENCE_S = 60.0  # longer than in a search: no user waits

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from django.contrib.auth.models import User
 
-from convmemory.conversations import ingest
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from search.adapters.conversations import KIND, index_conversation
-from search.document_search import TURNS_ALONE
 from search.models import Source
 from search.pipeline import PIPELINE, Pipeline, rank_items
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.retrieval.candidates import ItemKeys, Scores, item_keys
+from search.searching import TURNS_ALONE
 
 PREFIX = "evaluate-"
 RETRY_S = 0.5  # another worker holds the conversation

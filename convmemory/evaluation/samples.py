@@ -14,14 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.parts import TextPart
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.samples_loader import SAMPLES
 from convmemory.core.errors import InvalidInput
-from convmemory.evaluation.files import read_lines
-from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question, read_lines
 
 MORE = "conversations.jsonl"
 NO_ANSWER = "no_answer.jsonl"

@@ -13,15 +13,15 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from convmemory.conversations.filters import Filters
-from convmemory.evaluation.calibrating import Floats, Mask, area_under_curve, share_with_interval
+from convmemory.evaluation.fitting import Floats, Mask, area_under_curve, share_with_interval
 from convmemory.evaluation.haystacks import Haystack, Question
 from convmemory.evaluation.running import OnProgress, Stored
 from search.adapters.conversations import KIND
-from search.document_search import TURNS_ALONE
 from search.models import Item
 from search.pipeline import rank_items
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.retrieval.candidates import Scores
+from search.searching import TURNS_ALONE
 
 FIRST_HITS = 30
 ELSEWHERE = 200  # the number of questions of other haystacks asked of each one

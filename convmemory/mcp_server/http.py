@@ -19,9 +19,9 @@ from django.utils.http import is_same_domain
 from convmemory import problems
 from convmemory.accounts.keys import caller_of_header
 from convmemory.core import acting
-from convmemory.core.asgi_types import Receive, Scope, Send
 from convmemory.core.config import config
 from convmemory.core.threads import in_thread
+from convmemory.core.web.asgi_types import Receive, Scope, Send
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

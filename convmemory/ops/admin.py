@@ -13,11 +13,11 @@ from django.http import HttpRequest
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
-from convmemory.core.admin_lists import OwnerFilter, UptoFilter
-from convmemory.core.fair_queue import enqueue_for, function_of
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed_action
+from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, confirmed_action
 from convmemory.core.models import OwnerTask
-from convmemory.core.safe_queue import is_task
+from convmemory.core.queue.fair_queue import enqueue_for, function_of
+from convmemory.core.queue.safe_queue import is_task
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
 from convmemory.ops.observability.index_samples import error_kind
 from convmemory.ops.privacy.task_arguments import owners_of_call

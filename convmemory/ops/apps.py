@@ -9,10 +9,10 @@ class OpsConfig(AppConfig):
 
     def ready(self) -> None:
         from convmemory.core.measuring import measured
-        from convmemory.ops.observability import task_signals
+        from convmemory.ops.observability import measures
         from convmemory.ops.observability.measures import on_measured
         from convmemory.ops.runtime import warming
 
         measured.connect(on_measured, dispatch_uid="ops.measures")
-        task_signals.connect()
+        measures.connect()
         warming.connect()

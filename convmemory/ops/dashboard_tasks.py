@@ -3,7 +3,7 @@
 from typing import Any
 
 from convmemory.core.acting import beside
-from convmemory.core.queueing import enqueue
+from convmemory.core.queue.queueing import enqueue
 from convmemory.ops.observability.index_samples import take_sample
 from convmemory.ops.observability.turn_maps import compute_map
 

@@ -97,7 +97,7 @@ class Erasure(models.Model):
 
 
 class OwnArchive(models.Model):
-    """An archive of everything, requested by its owner; `own_archives.py` writes and removes it."""
+    """An archive of everything, requested by its owner; `privacy/exporting.py` writes and removes it."""
 
     class State(models.TextChoices):
         QUEUED = "queued", "waiting"

@@ -4,12 +4,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.fair_queue import enqueue_for, long_owner_task, slice_end
-from convmemory.core.queueing import enqueue
-from convmemory.ops.models import OwnArchive
+from convmemory.core.queue.fair_queue import enqueue_for, long_owner_task, slice_end
+from convmemory.core.queue.queueing import enqueue
+from convmemory.ops.models import OwnArchive, SweepRun
 from convmemory.ops.observability import measures
-from convmemory.ops.privacy import own_archives
+from convmemory.ops.privacy import exporting
 from convmemory.ops.privacy.erasing import erase_user, unfinished
+from convmemory.ops.runtime import sweeping
+from search.tasks import enqueue_sources
 
 
 def enqueue_erasure(user_id: int) -> None:
@@ -52,9 +54,27 @@ def enqueue_archive(row: OwnArchive) -> None:
 @long_owner_task
 def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
     """Write one archive; if a worker dies half way, its partial file is not used, and another worker starts over."""
-    return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
+    return {"state": exporting.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
 
 
 def remove_old_archives() -> dict[str, Any]:
     """Delete expired archives; scheduled daily."""
-    return {"deleted": own_archives.remove_old()}
+    return {"deleted": exporting.remove_old()}
+
+
+# --- sweep tasks ----------------------------------------------------------------------------------
+# Background tasks of the sweeps, see `sweeping`; scheduled in `schedules`.
+
+
+def sweep() -> dict[str, Any]:
+    """Repair missed and stuck work; scheduled every minute."""
+    return _figures(sweeping.sweep(enqueue=enqueue_sources))
+
+
+def deep_sweep() -> dict[str, Any]:
+    """Repair orphaned, missing and stale rows; scheduled every hour."""
+    return _figures(sweeping.deep_sweep(enqueue=enqueue_sources))
+
+
+def _figures(run: SweepRun) -> dict[str, Any]:
+    return {"found": run.found, "fixed": run.fixed}

@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from convmemory.ops import data_views, views
+from convmemory.ops import views
+from convmemory.ops import views as data_views
 
 urlpatterns = [
     path("settings/account/delete", views.delete_account, name="delete-account"),

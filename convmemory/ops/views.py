@@ -1,23 +1,32 @@
-"""Deletes the caller's own account, with a receipt; and serves the metrics of the installation."""
+"""The pages about one's own data: an archive, what is stored, deleting the account; and the metrics."""
 
 import time
+from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.contrib.auth import logout
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations.messages.storage_quota import use_of_storage
 from convmemory.core import acting
 from convmemory.core.config import config
+from convmemory.core.errors import NotFound
+from convmemory.documents.storage import document_storage
+from convmemory.ops.models import OwnArchive
 from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy import exporting
 from convmemory.ops.privacy.erasing import count_rows, erase_user
-from convmemory.ops.tasks import enqueue_erasure
+from convmemory.ops.tasks import enqueue_archive, enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
 # The rest is deleted in the background.
@@ -104,3 +113,55 @@ def _may_read_metrics(request: HttpRequest) -> bool:
         token = config.metrics_token
         return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
     return request.user.is_active and request.user.is_staff
+
+
+# --- data views -----------------------------------------------------------------------------------
+# The settings page for a user's own data: an archive of everything, written in the background, and the stored rows.
+
+
+@require_safe
+@signed_in
+def data(request: PageRequest) -> HttpResponse:
+    """Show the data that this server stores about the caller, the caller's archives, and the way to delete all of
+    it.
+    """
+    rows = exporting.archives_of(owner=request.user)
+    context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
+    if request.htmx and request.htmx.target == "archives":
+        return render(request, "ops/archives.html", context)
+    context |= {
+        "counts": named_counts(count_rows(request.user)),
+        "kept_days": exporting.KEPT.days,
+        "storage": use_of_storage(owner_id=request.user.pk),
+    }
+    return render(request, "ops/data.html", context)
+
+
+@require_POST
+@signed_in
+def make_archive(request: PageRequest) -> HttpResponse:
+    """Request an archive of everything. Raises: InvalidInput."""
+    enqueue_archive(exporting.request_archive(owner=request.user))
+    return redirect("data")
+
+
+@never_cache
+@require_safe
+@signed_in
+def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
+    """Send the archive as a file."""
+    row = exporting.get_archive(owner=request.user, archive_id=archive_id)
+    place = row.file.name or ""
+    if row.state != OwnArchive.State.DONE or not document_storage().exists(place):
+        raise NotFound("This archive is not there yet, or no longer.")
+    name = f"convmemory-{timezone.localtime(row.created_at):%Y-%m-%d}.zip"
+    return FileResponse(document_storage().open(place), as_attachment=True, filename=name)
+
+
+@require_POST
+@signed_in
+def remove_archive(request: PageRequest, archive_id: int) -> HttpResponse:
+    """Delete an archive before it expires."""
+    exporting.remove_archive(owner=request.user, archive_id=archive_id)
+    messages.success(request, gettext("The archive is deleted. What it was made of stays."))
+    return redirect("data")

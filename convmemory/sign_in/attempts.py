@@ -18,9 +18,9 @@ from django.db import connection
 from django.utils.crypto import salted_hmac
 
 from convmemory.core.acting import acting_for
-from convmemory.core.addresses import network_of
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import load_sql
+from convmemory.core.web.callers import network_of
 
 FORGET_FAILURES = timedelta(days=1)
 FORGET_ADDRESSES = timedelta(days=180)  # since the last right password from there

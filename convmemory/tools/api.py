@@ -3,12 +3,31 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Body, Router
+from ninja import Body, Field, Router, Schema
 
 from convmemory.accounts.authentication import READING, caller_of
 from convmemory.tools.definition import Tool
 from convmemory.tools.registry import run_tool, tool_definitions
-from convmemory.tools.schemas import ToolList
+
+# --- schemas --------------------------------------------------------------------------------------
+# Responses of the tool routes.
+
+
+class ToolOut(Schema):
+    """One tool, as chat and MCP offer it too."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any] = Field(description="JSON Schema 2020-12 of the arguments")
+    output_schema: dict[str, Any] = Field(description="JSON Schema 2020-12 of the answer")
+
+
+class ToolList(Schema):
+    tools: list[ToolOut]
+
+
+# --- api ------------------------------------------------------------------------------------------
+
 
 router = Router(tags=["tools"])
 

@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from convmemory.tools.definition import Caller, Optional, Question, Text, Tool, ToolInput, ToolOutput, archive_owner
-from search.document_search import MixedResults, SectionHit, search_documents
-from search.searching import SearchQuery
+from search.searching import MixedResults, SearchQuery, SectionHit, search_documents
 
 NO_DOCUMENT = "No document is attached to this conversation: attach one on its page, or name none."
 NO_CALLER = "Nobody is signed in: there is nothing to search."

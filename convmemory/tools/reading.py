@@ -9,8 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
 from convmemory.conversations.filters import filters_of
-from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
     ThinkingPart,
@@ -18,21 +17,13 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     tool_call_text,
 )
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
-from convmemory.tools.definition import (
-    Caller,
-    Moment,
-    Optional,
-    Text,
-    Tool,
-    ToolInput,
-    ToolOutput,
-    archive_owner,
-)
-from convmemory.tools.filters import Agent, Project
+from convmemory.tools.definition import Caller, Moment, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.searching import Agent, Project
 from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50

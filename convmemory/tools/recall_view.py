@@ -4,9 +4,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory.context import MemoryContext
-from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage
-from memory.resurrection import Chunk, Outcome, Part
+from memory.context import NOTHING_ANSWERS, Chunk, MemoryContext, Outcome, Part, Recall, RecalledMessage
 from search.pages.snippets import without_markup
 
 PieceState = Literal["brought", "alive", "missing"]

@@ -5,16 +5,13 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from convmemory.core.config import config
-from convmemory.core.fence import fenced
+from convmemory.core.text import fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
-from convmemory.tools.filters import SearchInput
-from memory.alive import Alive, alive_passages
-from memory.context import build_memory_context, enclosed
-from memory.recall import MAX_TOP_K, recall
-from memory.recalled import RecalledMessage
-from memory.resurrection import Outcome
+from convmemory.tools.searching import SearchInput
+from memory.context import Outcome, RecalledMessage, build_memory_context, enclosed
+from memory.recall import MAX_TOP_K, Alive, alive_passages, recall
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000

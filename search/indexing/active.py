@@ -7,7 +7,7 @@ source at once.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -15,19 +15,19 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from convmemory.core.errors import EmbeddingError
-from convmemory.embeddings.cache import embed_cached
+from convmemory.embeddings.cache import embed_cached, unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.chunking import chunk_text
 from search.indexing.documents import store_documents
 from search.indexing.layouts import bring_up_layout
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.postings.packing import drop_postings
+from search.postings.cached import drop_postings
 from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_vectors, unless_deleted
-from search.vectors.passages import drop_passages, store_ahead, store_passages
+from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
+from search.vectors.splitting import chunk_text
 from search.vectors.texts import ItemTexts, item_texts
 
 # The vectors of a longer item are computed this many at a time and kept in the cache, so that each slice leaves
@@ -252,3 +252,16 @@ def _store_failures(source: Source, outcomes: dict[int, str]) -> None:
     for number, error in outcomes.items():
         if error:
             stored.filter(number=number).update(error=error[:1000])
+
+
+# --- ahead ----------------------------------------------------------------------------------------
+# Lists the texts of a source that a space lacks, for callers that embed them in advance.
+
+
+def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
+    """Yield the passages and chunks of the source's items whose vectors are neither in the index nor in the cache."""
+    for batch in batches_of_items(source, 0):
+        elements = [element for item in batch.items for element in item.elements]
+        chunks = chunks_of(space, {item.number: item_texts(item) for item in batch.items})
+        texts = [*new_passage_texts(source.owner_id, space, elements), *(text for _, _, text in chunks)]
+        yield from unknown_texts(space, texts, owner_id=source.owner_id)

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from convmemory.core.sql import load_sql
 from search.languages import configuration_of
 from search.models import Source
-from search.postings.packing import pack_postings
+from search.postings.cached import pack_postings
 from search.vectors.locking import lock_for_writing
 from search.vectors.texts import ItemTexts, searchable
 

@@ -16,12 +16,11 @@ from convmemory.embeddings.spaces import active_space, embedder_for
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
 from search.models import PostingBlock, Source
-from search.postings.packing import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
+from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
 from search.sources import ItemText
-from search.vectors.drafts import asking_places, passage_texts
 from search.vectors.locking import lock_for_writing, lock_vectors
+from search.vectors.passages import asking_places, drop_punctuation, passage_texts
 from search.vectors.texts import item_texts
-from search.vectors.token_vectors import drop_punctuation
 
 
 def bring_up_layout(source: Source) -> None:

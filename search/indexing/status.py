@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 
-from convmemory.core.retrying import EMBEDDING
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 

@@ -9,7 +9,7 @@ from django.db.utils import OperationalError
 
 from convmemory.core.acting import in_group
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.groups import every_group
+from convmemory.core.postgres.groups import every_group
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space, active_space

@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
 from convmemory.conversations.reading import project_name
-from convmemory.conversations.search_box import SPOKEN, SearchBox
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise

@@ -9,13 +9,12 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import project_name
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.text import one_line
-from search.document_search import SectionHit
-from search.pages.bands import Band, band_of
-from search.pages.snippets import Piece, mark_words, show_marks
+from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks
 from search.results.hits import Hit
+from search.searching import SectionHit
 
 QUESTION_CHARS = 200
 SHOWN_PER_GROUP = 3

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound
-from search.query_models import PastSearch
+from search.models import PastSearch
 
 RECENT_LIMIT = 8
 SAVED_LIMIT = 100

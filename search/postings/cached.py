@@ -1,21 +1,21 @@
-"""Caches the postings of recently searched owners as arrays, so that finding the items of a word reads no row.
+"""The postings of items, packed into rows, and those of recent searchers cached as arrays.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; missing blocks are fetched and become a further
 segment. Small segments are merged into one, so that there are never many.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
 import numpy as np
+from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
-from search.models import Source
-from search.postings.packing import ITEM, ITEMS_PER_BLOCK, POSTING, WORD_BYTES
+from search.models import PostingBlock, Source
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
 
 # A segment is merged with the one before it from this share of its size on, so that segments stay few and each posting
@@ -249,3 +249,47 @@ def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
 
 
 NOTHING = Postings((0, 0), (), NO_ITEMS, np.empty(0, np.float32), ())
+
+# --- packing --------------------------------------------------------------------------------------
+# Packs the postings of items: which word occurs in which item, how often, and who said it.
+#
+# A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents in the
+# transaction that stores or deletes these documents. A block is never changed: repacking replaces it by one with
+# another id, so that a process that cached the old one notices (`search/postings/cached.py`).
+
+
+ITEMS_PER_BLOCK = 32
+# Bytes of a word's SHA-256: of a million words hardly two have the same ones.
+WORD_BYTES = 6
+ITEM = np.dtype([("number", ">i4"), ("length", ">i4")])
+"""The entry of each item in a block, in PostgreSQL's byte order."""
+POSTING = np.dtype([("place", "u1"), ("count", "u1")])
+"""An entry of a posting: `place` is the item's number in the block, plus 32 for each letter of its weight after A."""
+HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (PostingBlock.Home.UNSPOKEN, "unspoken"))
+
+
+def pack_postings(source: Source, items: Iterable[int]) -> None:
+    """Repack the blocks of these items. Call it in the transaction that changes their lexical documents."""
+    numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
+    if not numbers:
+        return
+    PostingBlock.objects.filter(source=source, number__in=numbers).delete()
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "numbers": numbers,
+        "first": numbers[0] * ITEMS_PER_BLOCK,
+        "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
+        "items": ITEMS_PER_BLOCK,
+        "word_bytes": WORD_BYTES,
+    }
+    with connection.cursor() as cursor:
+        for home, column in HOMES:
+            statement = load_sql("search.postings", "pack_postings").replace("{column}", column)
+            cursor.execute(statement, parameters | {"home": home})
+
+
+def drop_postings(source: Source, first_item: int) -> None:
+    """Delete the postings of this item and all later ones. Call it in the transaction that deletes those items."""
+    PostingBlock.objects.filter(source=source, number__gt=first_item // ITEMS_PER_BLOCK).delete()
+    pack_postings(source, [first_item])

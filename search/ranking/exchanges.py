@@ -1,4 +1,4 @@
-"""Scores the question before an item: one speaker asks, and the other answers next.
+"""Late interaction features of the best items, and of the questions just before them.
 
 The question contains the words that a later query uses, and the answer often does not. An item therefore also counts
 for the question just before it, the named speaker's words count separately, and an item that asks without answering
@@ -8,15 +8,28 @@ counts less. Source: docs/adr/0045-score-answers-with-their-question.md.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from search.ranking.late_interaction import PassageMatches
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, are_among, median
-from search.retrieval.features import Feature
-from search.sources import Utterance
+from search.ranking.late_interaction import NearPassages, PassageMatches, find_passages, max_sim_features
+from search.retrieval.candidates import (
+    EXCHANGES,
+    ITEM_BITS,
+    ITEM_MASK,
+    LATE_INTERACTION,
+    Feature,
+    FeatureTable,
+    ItemKeys,
+    Scores,
+    are_among,
+    distinct,
+    median,
+    spread_all,
+)
+from search.retrieval.retriever import Retrieved
+from search.sources import Utterance, adapter_of
 
 # The smallest spread of scores that a difference is divided by; below it a difference is noise.
 LEAST_SPREAD = 0.02
@@ -165,3 +178,47 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
     earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
     scores: Scores = matches.weights @ np.maximum(own, earlier)
     return scores
+
+
+# --- late features --------------------------------------------------------------------------------
+# Computes late interaction features of the best items and of the questions just before them.
+#
+# Reads the passages of these items and of the items before them, and their speakers.
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesOfBest:
+    """Passages `near` the query, of the best items `keys` and the items just before them, together `wide_keys`.
+
+    `for_questions` marks those of `wide_keys` that only precede a best item: of these, only passages that ask count.
+    """
+
+    keys: ItemKeys
+    wide_keys: ItemKeys
+    for_questions: NDArray[np.bool_]
+    near: NearPassages
+
+
+def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> PassagesOfBest | None:
+    """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none."""
+    wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
+    for_questions = ~are_among(wide_keys, keys)
+    near = find_passages(retrieved, wide_keys, for_questions)
+    return PassagesOfBest(keys, wide_keys, for_questions, near) if near else None
+
+
+def with_late_features(retrieved: Retrieved, table: FeatureTable, passages: PassagesOfBest | None) -> FeatureTable:
+    """Return the table with these features of the best items. One query for each kind of source."""
+    if passages is None:
+        return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+    keys, wide_keys, near = passages.keys, passages.wide_keys, passages.near
+    owner_id = retrieved.query.owner_id
+    # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
+    pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
+    matches = near.matched()
+    own = matches.of(~passages.for_questions[matches.items])
+    found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
+    utterances = {element: said for read in pending for element, said in read().items()}
+    found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
+    table = replace(table, named_share=named_share(utterances.values()))
+    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)

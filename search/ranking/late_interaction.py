@@ -15,8 +15,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
-from search.retrieval.candidates import ItemKeys, Scores
-from search.retrieval.features import Feature
+from search.retrieval.candidates import Feature, ItemKeys, Scores
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks

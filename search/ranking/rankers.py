@@ -1,19 +1,102 @@
-"""Rankers turn a table of features into one score for each candidate.
+"""Rankers: from a table of features to one score a candidate, by weights that are read and checked.
 
-To add one, write a class with `features` and `score`, and name it in `Rankers` in `search/ranking/stages.py`.
+To add one, write a class with `features` and `score`, and name it in `Rankers` in `search/pipeline.py`.
 """
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from importlib import resources
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convmemory.core.errors import ConvMemoryError
-from search.ranking.fusion import fuse
-from search.ranking.weights import Weights
-from search.retrieval.candidates import Scores
-from search.retrieval.features import FeatureTable
+from search.retrieval.candidates import (
+    DENSE,
+    EXCHANGES,
+    LATE_INTERACTION,
+    LEXICAL,
+    UNSCALED,
+    Feature,
+    FeatureTable,
+    ItemKeys,
+    MessageFeature,
+    Scores,
+)
+
+# --- weights --------------------------------------------------------------------------------------
+# Reads and checks the weights of the linear rankers, `json`: a table names exactly its stage's features.
+#
+# A weight of 0 is written into the file, so that a forgotten feature cannot be mistaken for one that does not count.
+
+
+VERSION = 1
+DATE = frozenset({Feature.DATE})
+MESSAGE_WORDS = frozenset(
+    {
+        MessageFeature.WORD_COVERAGE,
+        MessageFeature.BM25,
+        MessageFeature.SPEAKER,
+        MessageFeature.ITEM_SCORE,
+        MessageFeature.NEIGHBOUR_ITEM_SCORE,
+    }
+)
+TABLES: Mapping[str, frozenset[str]] = {
+    "first_stage": DENSE | LEXICAL | DATE,
+    "hybrid": EXCHANGES | LATE_INTERACTION | DENSE | LEXICAL | DATE,
+    "hybrid_long_items": LATE_INTERACTION | DENSE | LEXICAL | DATE,
+    "hybrid_people": EXCHANGES | LATE_INTERACTION | DENSE | LEXICAL | DATE,
+    "full_text": LEXICAL | DATE,
+    "semantic": LATE_INTERACTION | DENSE | DATE,
+    "messages": frozenset(MessageFeature),
+    "messages_full_text": MESSAGE_WORDS,
+    "sections": LATE_INTERACTION | DENSE | LEXICAL | DATE,
+}
+"""The features that each table weighs."""
+
+Weights = Mapping[str, float]
+
+
+class WeightsError(ConvMemoryError):
+    """The file of weights does not fit the features of this version."""
+
+
+@cache
+def weights_of(table: str) -> Weights:
+    """Return one table of the product's own file. Raises: WeightsError."""
+    text = resources.files("search.ranking").joinpath("weights.json").read_text(encoding="utf-8")
+    return check_weights(json.loads(text))[table]
+
+
+def check_weights(document: Mapping[str, Any]) -> Mapping[str, Weights]:
+    """Return the tables of a file of weights.
+
+    Raises: WeightsError, which names missing, unknown and invalid entries.
+    """
+    if document.get("version") != VERSION:
+        raise WeightsError(f"weights.json has version {document.get('version')!r}; this code reads version {VERSION}.")
+    tables: Mapping[str, Weights] = document["tables"]
+    _require_same("tables", frozenset(TABLES), frozenset(tables))
+    for name, features in TABLES.items():
+        _require_same(f"features of the table {name!r}", features, frozenset(tables[name]))
+        for feature, weight in tables[name].items():
+            if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 <= weight < float("inf"):
+                raise WeightsError(f"The weight of {feature!r} in {name!r} is {weight!r}: use a number from 0 on.")
+    return tables
+
+
+def _require_same(what: str, expected: frozenset[str], found: frozenset[str]) -> None:
+    if missing := expected - found:
+        raise WeightsError(f"The {what} lack {', '.join(sorted(missing))}.")
+    if unknown := found - expected:
+        raise WeightsError(f"The {what} hold what nothing makes: {', '.join(sorted(unknown))}.")
+
+
+# --- rankers --------------------------------------------------------------------------------------
+
 
 # At this mean length, in words, both tables of weights count half (ADR 7).
 LONG_ITEM_WORDS, STEEPNESS = 350, 4
@@ -92,3 +175,80 @@ def require_features(table: FeatureTable, features: Collection[str]) -> None:
     """Raise MissingFeature if a feature is neither a column nor known to be unavailable."""
     if missing := set(features) - table.columns.keys() - table.unavailable:
         raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")
+
+
+# --- fusion ---------------------------------------------------------------------------------------
+# Combines features into one score, and scores into one order. Pure: arrays in, arrays out.
+#
+# Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
+# reciprocal rank fusion discards. Source: docs/adr/0007-linear-fusion-of-scaled-features.md.
+
+
+Order = NDArray[np.int64]
+"""Indices of candidates, the best first."""
+
+
+def scale(scores: Scores) -> Scores:
+    """Scale the scores to 0..1 by minimum and maximum; unseen items get 0, equal scores all get 1."""
+    seen = ~np.isnan(scores)
+    if not seen.any():
+        return np.zeros_like(scores)
+    low, high = float(np.fmin.reduce(scores)), float(np.fmax.reduce(scores))
+    scaled = np.ones_like(scores) if high <= low else (scores - low) / (high - low)
+    return (scaled if seen.all() else np.where(seen, scaled, 0.0)).astype(np.float32, copy=False)
+
+
+def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
+    """Return the weighted sum of the scaled features; features without a weight do not count."""
+    size = len(next(iter(features.values())))
+    total = np.zeros(size, dtype=np.float32)
+    for name, scores in features.items():
+        if weight := weights.get(name):
+            total += np.float32(weight) * scaled(name, scores)
+    return total
+
+
+def scaled(name: str, scores: Scores) -> Scores:
+    """Return a feature as it enters the sum: scaled to 0..1 unless it needs no scaling; unseen items get 0."""
+    return np.nan_to_num(scores).astype(np.float32) if name in UNSCALED else scale(scores)
+
+
+def best_first(scores: Scores, keys: ItemKeys) -> Order:
+    """Return indices from the highest score to the lowest; ties in a fixed order, the newest first."""
+    order = np.argsort(-scores)
+    is_less = np.diff(scores[order]) < 0
+    if is_less.all():
+        return order
+    follows, leads = np.concatenate([[False], ~is_less]), np.concatenate([~is_less, [False]])
+    # Mostly few are tied; sorting all by two keys takes several times as long.
+    is_tied = follows | leads
+    tied, runs = order[is_tied], np.cumsum(~follows)[is_tied]
+    order[is_tied] = tied[np.lexsort((-keys[tied], -scores[tied], runs))]
+    return order
+
+
+def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:
+    """Return the first `count` of `best_first`, without ordering the others."""
+    if len(scores) <= count:
+        return best_first(scores, keys)
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]
+    high = np.flatnonzero(scores >= least)
+    first: Order = high[best_first(scores[high], keys[high])][:count]
+    return first
+
+
+def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> Order:
+    """Return indices in the order of maximal marginal relevance (MMR).
+
+    Each step takes the greatest `relevance * score - (1 - relevance) * max similarity`. `scores` (n,) are scaled to
+    0..1 first; `similarity` (n, n) contains cosines. Source: Carbonell and Goldstein, 1998.
+    """
+    gains = relevance * scale(scores)
+    chosen: list[int] = []
+    nearest = np.zeros(len(scores), np.float32)
+    for _ in range(len(scores)):
+        best = int(np.argmax(gains - (1 - relevance) * nearest))
+        chosen.append(best)
+        gains[best] = -np.inf
+        nearest = np.maximum(nearest, similarity[best])
+    return np.array(chosen, dtype=np.int64)

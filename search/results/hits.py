@@ -1,18 +1,19 @@
 """Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+from django.db.models import Q
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from search.ranking.stages import RankedItems
+from search.models import Item
+from search.pipeline import RankedItems
 from search.results.passages import ShownPassage, best_passages, places_of, send_nearest_query
-from search.retrieval.candidates import item_keys, split_keys
-from search.retrieval.features import Feature, FeatureTable
+from search.retrieval.candidates import Feature, FeatureTable, item_keys, split_keys
 from search.sources import adapter_of
 
 # The features of a hit that are shown to the reader, under these names.
@@ -145,3 +146,16 @@ def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -
         for name, feature in FEATURE_NAMES.items()
         if feature in named_from and table.columns[feature][index] >= named_from[feature]
     )
+
+
+# --- headings -------------------------------------------------------------------------------------
+# Reads the headings of items, for staff who inspect the neighbours of a vector.
+
+
+def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
+    """Return the headings of some items (kind, object, number); the caller has checked the permission to read them."""
+    condition = Q(pk__in=[])
+    for kind, object_id, number in items:
+        condition |= Q(source__kind=kind, source__object_id=object_id, number=number)
+    rows = Item.objects.filter(condition).values_list("source__kind", "source__object_id", "number", "heading")
+    return {(kind, object_id, number): heading for kind, object_id, number, heading in rows}

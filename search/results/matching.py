@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from search.unspaced import pairs_of, places_of_pairs
+from search.languages import pairs_of, places_of_pairs
 
 # A word that weighs less than this share of the rarest word is not marked.
 STOP_SHARE = 0.15

@@ -15,15 +15,12 @@ import numpy as np
 from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
 from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, item_keys
-from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
-from search.retrieval.eligibility import Eligibility
-from search.retrieval.features import LEXICAL
-from search.retrieval.held_words import HeldWords
+from search.retrieval.candidates import ITEM_BITS, LEXICAL, ItemKeys, item_keys
+from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
+from search.retrieval.filters import Eligibility
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.query_words import QueryWord
 from search.retrieval.retriever import Candidates
-from search.retrieval.word_scores import RANKS, Ints, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import RANKS, HeldWords, Ints, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
 MAX_TERMS = 40

@@ -1,6 +1,6 @@
 """A query prepared once for all stages of a search: its owner, its words, its filters, its vectors.
 
-Its words (`query_words.py`) and its filters (`eligibility.py`) are looked up while it is embedded (`dense.py`): reading
+Its words (`corpus.py`) and its filters (`filters.py`) are looked up while it is embedded (`dense.py`): reading
 them waits for PostgreSQL.
 """
 
@@ -18,8 +18,8 @@ from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
 from search.retrieval.candidates import ItemKeys, split_keys
-from search.retrieval.eligibility import Eligibility, PendingEligibility
-from search.retrieval.query_words import PendingQueryWords, QueryWord
+from search.retrieval.corpus import PendingQueryWords, QueryWord
+from search.retrieval.filters import Eligibility, PendingEligibility
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
 

@@ -1,18 +1,17 @@
 """Defines a retriever, which finds candidates for a query and describes them by features.
 
 A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
-one, write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+one, write a class with `candidates`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
+from search.retrieval.candidates import NO_ITEMS, FeatureTable, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus
-from search.retrieval.features import FeatureTable
-from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.word_scores import HeldWords
 from search.vectors.blocks import Blocks
 
 
@@ -20,7 +19,7 @@ from search.vectors.blocks import Blocks
 class Candidates:
     """The result of one retriever.
 
-    `found` are the items that become candidates; `keys` (sorted) are the items of the arrays in `features`, which may
+    `found` are the items that become candidates; `keys` (sorted) are the items of the arrays in `candidates`, which may
     be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held` which
     items contain them, if the retriever knows. `scanned` are the codes of the owner's passages, if it compared them.
     """
@@ -69,7 +68,7 @@ class Retriever(Protocol):
 class Retrieved:
     """All candidates in one table, the query as searched, its words' idf and which items contain them.
 
-    `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/moments.py`);
+    `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/in_time.py`);
     `scanned` are the codes of the owner's passages, if those were compared.
     """
 

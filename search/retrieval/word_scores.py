@@ -5,7 +5,7 @@ items times all terms. Source: docs/adr/0005-bm25-in-arrays.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,14 +15,14 @@ from search.retrieval.candidates import (
     ITEM_BITS,
     ITEM_MASK,
     NO_ITEMS,
+    Feature,
     ItemKeys,
     Scores,
     best_of_source,
     distinct,
     source_starts,
 )
-from search.retrieval.corpus import Corpus, inverse_document_frequency
-from search.retrieval.features import Feature
+from search.retrieval.corpus import Corpus, QueryWord, inverse_document_frequency
 
 # BM25 with other k1 and b gave no gain (ADR 7).
 K1, B = 1.5, 0.75
@@ -186,3 +186,39 @@ def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Co
         Feature.SOURCE_BM25: np.repeat(idf @ saturated, sizes),
         Feature.SOURCE_BM25_RARE: np.repeat(idf**2 @ saturated, sizes),
     }
+
+
+# --- held words -----------------------------------------------------------------------------------
+# Finds which of a query's words the items contain, from their postings, without reading their texts.
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWords:
+    """The counts of a query's terms, and for each term its words as written in the query."""
+
+    counts: WordCounts = field(default_factory=WordCounts.nothing)
+    words: Sequence[frozenset[str]] = ()
+
+    @classmethod
+    def of_terms(cls, counts: WordCounts, terms: Sequence[str], words: Sequence[QueryWord]) -> "HeldWords":
+        """Create the values; `terms` are lexemes of the words."""
+        written: dict[str, set[str]] = {term: set() for term in terms}
+        for word in words:
+            if word.lexeme in written:
+                written[word.lexeme].add(word.written)
+        return cls(counts, [frozenset(written[term]) for term in terms])
+
+    def of_items(self, keys: ItemKeys) -> list[frozenset[str]]:
+        """Return the words that each of a few items contains; none for an item found by its vector alone."""
+        found: list[frozenset[str]] = [frozenset()] * len(keys)
+        if not len(self.counts.keys):
+            return found
+        at = np.minimum(np.searchsorted(self.counts.keys, keys), len(self.counts.keys) - 1)
+        known = np.flatnonzero(self.counts.keys[at] == keys)
+        number = np.full(len(self.counts.keys), -1)
+        number[at[known]] = known
+        entries = np.flatnonzero(number[self.counts.places] >= 0)
+        numbers = number[self.counts.places[entries]].tolist()
+        for item, term in zip(numbers, self.counts.terms[entries].tolist(), strict=True):
+            found[item] |= self.words[term]
+        return found

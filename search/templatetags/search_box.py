@@ -4,7 +4,7 @@ from typing import Any
 
 from django import template
 
-from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox
 from search.pages.chips import Chip, chips_of
 
 register = template.Library()

@@ -10,23 +10,78 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db import connection, transaction
 from django.db.models import Q
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
 from convmemory.embeddings.cache import vectors_ahead
-from convmemory.embeddings.embedder import TokenEmbedder, Vector, embed_each
+from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.token_codes import encode_vectors
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
-from search.vectors.codes import drop_codes, pack_codes
-from search.vectors.drafts import Draft, draft_passages, passage_texts
+from search.vectors.blocks import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
-from search.vectors.token_vectors import coded_words
+from search.vectors.splitting import PassageSpan, split_parts
+from search.vectors.texts import is_asking, passage_text
+
+# --- drafts ---------------------------------------------------------------------------------------
+# Passages before they have a vector: the spans of split elements, and which of them ask something.
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A passage before it has a vector. `text` is embedded: the speaker, then the span."""
+
+    element: Element
+    span: PassageSpan
+    text: str
+
+    @property
+    def digest(self) -> UUID:
+        return passage_hash(self.text)
+
+    @property
+    def asks(self) -> bool:
+        part = next(part for part in self.element.parts if part.index == self.span.part_index)
+        return is_asking(self.span.kind, part.text[self.span.start : self.span.end])
+
+
+def passage_hash(text: str) -> UUID:
+    """Return the first 16 bytes of the text's SHA-256 as a UUID."""
+    return UUID(bytes=content_hash(text)[:16])
+
+
+def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
+    """Yield the passages of some elements, in order."""
+    for element in elements:
+        parts = {part.index: part for part in element.parts}
+        for span in split_parts(element.parts):
+            yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
+
+
+def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
+    """Return the embedded texts of the passages of some elements, by hash."""
+    return {draft.digest: draft.text for draft in draft_passages(elements)}
+
+
+def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
+    """Return element, part, start and end of each passage that asks."""
+    return [
+        (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
+        for draft in draft_passages(elements)
+        if draft.asks
+    ]
+
+
+# --- passages -------------------------------------------------------------------------------------
+
 
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
@@ -279,3 +334,54 @@ def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterat
 def vector_text(vector: Vector) -> str:
     """Return pgvector's text form, with the digits that half precision can keep."""
     return "[" + ",".join([f"{value:.4g}" for value in vector.tolist()]) + "]"
+
+
+# --- token vectors --------------------------------------------------------------------------------
+# The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
+#
+# Older rows contain the vectors of all tokens of the passage. Tokenizing the text again shows which of them are
+# words, without the model.
+
+
+def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
+    """Return the codes of the tokens that are words; None if there are none."""
+    return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
+
+
+def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: int) -> bytes | None:
+    """Drop the codes of other tokens from those of a passage with this text, which may cover all `token_count`
+    tokens.
+    """
+    width = -(-embedder.card.dimensions // 8)
+    token_ids = embedder.tokenize(text).ids[:token_count]
+    if len(codes) != width * token_count or len(token_ids) != token_count:
+        return codes
+    return np.frombuffer(codes, np.uint8).reshape(-1, width)[embedder.are_words(token_ids)].tobytes() or None
+
+
+def drop_punctuation(
+    source: Source, space: EmbeddingSpace, embedder: TokenEmbedder, texts: Mapping[UUID, str], items: Sequence[int]
+) -> int:
+    """Keep only the vectors of words for these items' passages; return how many changed.
+
+    Two queries, in a transaction.
+    """
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "space": space.pk,
+        "items": list(items),
+        "width": -(-embedder.card.dimensions // 8),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.vectors", "token_vectors_of_all"), parameters)
+        changed = {
+            passage_id: kept
+            for passage_id, digest, token_count, codes in cursor.fetchall()
+            if digest in texts
+            and (kept := only_words(embedder, texts[digest], bytes(codes), token_count)) != bytes(codes)
+        }
+        if changed:
+            parameters |= {"passages": list(changed), "vectors": [kept or b"" for kept in changed.values()]}
+            cursor.execute(load_sql("search.vectors", "keep_token_vectors"), parameters)
+    return len(changed)

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from convmemory.core.text import content_hash
-from search.arabic import stems_of_arabic
-from search.compounds import parts_of_compounds
-from search.languages import languages_of
+from search.languages import languages_of, pairs_of, parts_of_compounds, stems_of_arabic
 from search.sources import Element, ElementPart, ItemText, Kind
-from search.unspaced import pairs_of
 
 # The words between these ends are indexed too, but each once and without positions (ADR 39).
 TOOL_OUTPUT_CHARS = 4_000
@@ -209,3 +206,23 @@ def parseable(text: str) -> str:
 def _cut_up(match: re.Match[str]) -> str:
     token = match.group()
     return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))
+
+
+# --- asking ---------------------------------------------------------------------------------------
+# Detects whether a passage is a question to the other speaker. Pure.
+#
+# The answer follows a question, so the question names the topic of the next message.
+
+
+MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # full-width, Arabic and Greek ones too
+SHORT_CHARS, END_CHARS = 200, 60
+_AFTER_MARK = " \t\r\n\"'*_)]}\u201d\u2019\u00bb"
+
+
+def is_asking(kind: Kind, text: str) -> bool:
+    """Return whether prose of a user or an assistant ends in a question mark, or is short and has one near its end."""
+    if kind not in {"user", "assistant"}:
+        return False
+    if text.rstrip(_AFTER_MARK).endswith(MARKS):
+        return True
+    return len(text) < SHORT_CHARS and any(mark in text[-END_CHARS:] for mark in MARKS)

@@ -1,4 +1,4 @@
-/* What scripts say, in the page's language. The keys are the English words; `core/script_words.py` lists them. */
+/* What scripts say, in the page's language. The keys are the English words; `core/web/languages.py` lists them. */
 (() => {
   "use strict";
 

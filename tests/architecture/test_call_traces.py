@@ -8,11 +8,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory.conversations import import_process
 from convmemory.conversations import tasks as import_tasks
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.imports import queue_import
-from convmemory.core.child_process import Ending
+from convmemory.conversations.importing import queue
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.models import Import
+from convmemory.core.processes.child_process import Ending
 from search import tasks as index_tasks
 from search.adapters.conversations import index_conversation
 from search.models import Passage, Source
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 SEARCH = steps_of("A query, from route to answer")
 MESSAGE = steps_of("A message, from importer to stored passage")
 LAST_SENT, READ_FIRST = "search/retrieval/dense", "search/retrieval/lexical"
-FIRST_OF_PASS, LAST_OF_PASS = "search/retrieval/prepared", "search/ranking/late_features"
+FIRST_OF_PASS, LAST_OF_PASS = "search/retrieval/prepared", "search/ranking/exchanges"
 
 
 def in_order(steps: dict[str, str]) -> list[str]:
@@ -69,9 +69,7 @@ def test_query_with_operators_is_searched_again_without_them(searcher: User) -> 
 
 
 def test_event_in_a_query_takes_an_extra_pass_to_date_it(searcher: User) -> None:
-    way = search_way(passes=2)
-    way.insert(way.index(LAST_OF_PASS) + 1, "search/ranking/stages")
-    assert search_trace(searcher, "what was said before the cat slept in the attic").steps == way
+    assert search_trace(searcher, "what was said before the cat slept in the attic").steps == search_way(passes=2)
 
 
 def test_a_search_has_at_most_twelve_steps_and_the_page_names_all_that_it_touches(searcher: User) -> None:
@@ -93,7 +91,7 @@ def test_imported_message_takes_each_documented_step_once(
         traces.append(trace)
         return ending
 
-    monkeypatch.setattr(import_process, "run_child", child)
+    monkeypatch.setattr(queue, "run_child", child)
     lines = b'{"role": "user", "content": "Where?"}\n{"role": "assistant", "content": "In the attic."}\n'
     row = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", lines))
     import_tasks.run(row.pk, owner_id=owner.pk)

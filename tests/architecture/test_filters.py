@@ -9,7 +9,7 @@ from django.core.management import load_command_class
 from convmemory.api import api
 from convmemory.conversations.filters import DECLARED, Filters, conditions_on_conversations, filters_of
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.tools.registry import tool_definitions
 from search.models import Item, Source
 from search.query_text import QueryText

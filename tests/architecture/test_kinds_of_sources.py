@@ -9,10 +9,10 @@ from django.contrib import admin
 from django.db import models
 
 from convmemory.core.sql import load_sql
-from convmemory.ops.privacy import file_backup
+from convmemory.ops.privacy import backup
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.schedules import SCHEDULES
-from search.document_search import KINDS
+from search.searching import KINDS
 from search.sources import SourceAdapter, registered
 from tests.surfaces.isolation_surfaces import ROUTES
 
@@ -47,13 +47,13 @@ FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
         f"convmemory.{kind}s.tasks" in function for function, _ in SCHEDULES.values()
     ),
     "a backup takes its files along": lambda kind, adapter: (
-        not has_files(OBJECTS[kind]) or apps.get_model(OBJECTS[kind])._meta.db_table in file_backup.STATEMENTS
+        not has_files(OBJECTS[kind]) or apps.get_model(OBJECTS[kind])._meta.db_table in backup.STATEMENTS
     ),
     "an erasure drops its files": lambda kind, adapter: (
         not has_files(OBJECTS[kind]) or "models.FileField" in text("convmemory/ops/privacy/erasing.py")
     ),
     "keys are hidden in it": lambda kind, adapter: any(
-        "find_keys(" in file.read_text(encoding="utf-8") for file in (ROOT / f"convmemory/{kind}s").glob("*.py")
+        "find_keys(" in file.read_text(encoding="utf-8") for file in (ROOT / f"convmemory/{kind}s").rglob("*.py")
     ),
     "isolation covers its routes": lambda kind, adapter: f"GET {kind}" in ROUTES and f"page {kind}" in ROUTES,
     "reembed says whether it is embedded": lambda kind, adapter: isinstance(adapter.is_embedded, bool),

@@ -22,7 +22,7 @@ CLIENT = {  # their processes load no Django and so no `load_sql`
 
 
 COMMANDS = {
-    "convmemory/core/embedded.py": 1,  # CREATE DATABASE
+    "convmemory/core/postgres/embedded.py": 1,  # CREATE DATABASE
     "convmemory/core/postgres/base.py": 2,  # SET ROLE, RESET search_path
     "convmemory/core/postgres/grouped.py": 1,  # SET search_path
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
@@ -30,14 +30,13 @@ COMMANDS = {
     "convmemory/ops/benchmarks/bench.py": 1,  # VACUUM ANALYZE
     "convmemory/ops/benchmarks/copies.py": 2,  # CREATE DATABASE, DROP DATABASE
     "convmemory/ops/benchmarks/row_security.py": 1,  # EXPLAIN
-    "convmemory/ops/doctor/database_area.py": 1,  # ANALYZE
-    "convmemory/ops/doctor/indexes_area.py": 4,  # REINDEX and DROP INDEX, as advice and as action
+    "convmemory/ops/doctor/database_area.py": 5,  # ANALYZE; REINDEX and DROP INDEX, as advice and as action
     "convmemory/ops/privacy/backup.py": 1,  # SHOW server_version
     "convmemory/ops/privacy/erasing.py": 1,  # SET CONSTRAINTS
     "convmemory/ops/privacy/exporting.py": 1,  # SET TRANSACTION
     "convmemory/ops/privacy/group_backup.py": 3,  # SET TRANSACTION, SET CONSTRAINTS twice
-    "convmemory/ops/privacy/restoring.py": 2,  # ALTER DATABASE, DROP DATABASE
-    "convmemory/ops/privacy/safe_restore.py": 5,  # DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
+    # ALTER DATABASE, DROP DATABASE; DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
+    "convmemory/ops/privacy/restoring.py": 7,
     "search/indexing/switching.py": 1,  # SET lock_timeout
     "search/retrieval/plans.py": 2,  # SET of the planner, EXPLAIN
     "search/vector_index.py": 1,  # SET LOCAL for nodes

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.template.base import Lexer, TokenType
 
-from convmemory.core.script_words import SCRIPT_WORDS
+from convmemory.core.web.languages import SCRIPT_WORDS
 from tests.support.catalogues import Entry, Message, marked_in_code, marked_in_template, places_of, read_catalogue
 
 ROOT = Path(__file__).resolve().parents[2]

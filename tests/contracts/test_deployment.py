@@ -10,7 +10,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from convmemory.edge.probes import PROBES
+from convmemory.edge.refusals import HEALTH_PATHS
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = sorted(path for path in (ROOT / "deploy/kubernetes").glob("*.yaml") if path.name != "kustomization.yaml")
@@ -91,7 +91,7 @@ def test_probes_use_health_and_ready() -> None:
         if probe in container
     }
     assert paths == {"/health", "/ready"}
-    assert paths <= PROBES
+    assert paths <= HEALTH_PATHS
 
 
 def test_the_image_holds_every_package_of_the_product() -> None:

@@ -14,7 +14,7 @@ import pytest
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.detect import IMPORTERS, Walk
 from convmemory.conversations.importers.values import mapping_of
-from convmemory.conversations.parts import part_from_json, part_to_json
+from convmemory.conversations.messages.parts import part_from_json, part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 
 from convmemory.chat.models import Agent
 from convmemory.conversations import curating
-from convmemory.conversations.import_models import Import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from convmemory.core import groups
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
+from convmemory.core.postgres import groups
 from search.searching import SearchQuery, search
 from tests.retrieval.conftest import Archive
 from tests.support.groups import GROUPS, spread_database

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 
-from convmemory.core.child_process import Ending
+from convmemory.core.processes.child_process import Ending
 from convmemory.documents import library, processing
 from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import write_sections

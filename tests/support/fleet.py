@@ -27,10 +27,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from convmemory.core import embedded
-from convmemory.core.logins import ROLES
+from convmemory.core.postgres import embedded
 from convmemory.core.postgres.layout import OVER_ALL
 from convmemory.core.postgres.locks import AdvisoryLock
+from convmemory.core.postgres.logins import ROLES
 from tests.support.prepared_folder import copy_prepared_folder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,9 +12,9 @@ from django.test import TransactionTestCase
 from convmemory.core.acting import schema_owner
 from convmemory.ops.benchmarks import copies
 from convmemory.ops.benchmarks.copies import database_in_use
-from convmemory.ops.groups import in_use
+from convmemory.ops.groups import links
 from convmemory.ops.groups.distributing import distribute
-from convmemory.ops.groups.migrating import without_tables_over_all
+from convmemory.ops.groups.schemas import without_tables_over_all
 
 GROUPS = 8
 LEAVING_S = 60.0  # on a busy machine a connection that was closed may end late
@@ -36,7 +36,7 @@ def spread_database(groups: int = GROUPS) -> Iterator[None]:
     """In the block everything goes to a copy with that many groups, which is gone behind it."""
     with database_copy() as name, database_in_use(name):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(in_use, "LEAVING_S", LEAVING_S)
+            patch.setattr(links, "LEAVING_S", LEAVING_S)
             distribute(groups=groups)
         yield
 
@@ -46,7 +46,7 @@ def copies_alone() -> Iterator[None]:
     """For tests that work in copies alone: no table is emptied behind them, because each copy goes as a whole."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
-        patch.setattr(in_use, "LEAVING_S", LEAVING_S)
+        patch.setattr(links, "LEAVING_S", LEAVING_S)
         yield
 
 

@@ -8,11 +8,12 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from convmemory.accounts import async_authentication
-from convmemory.conversations import import_process, imports_api, tasks
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.import_work import work
-from convmemory.core.child_process import Ending
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import api, queue
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.importing.work import work
 from convmemory.core.config import config
+from convmemory.core.processes.child_process import Ending
 from tests.support.web_process import database_environment
 
 T = TypeVar("T")
@@ -30,8 +31,8 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return await sync_to_async(function)(*args, **values)
 
     monkeypatch.setattr(tasks, "enqueue_for", enqueue_for)
-    monkeypatch.setattr(import_process, "run_child", run_here)
-    monkeypatch.setattr(imports_api, "in_thread", in_this_thread)
+    monkeypatch.setattr(queue, "run_child", run_here)
+    monkeypatch.setattr(api, "in_thread", in_this_thread)
     monkeypatch.setattr(async_authentication, "first_in_thread", in_this_thread)
 
 

@@ -15,9 +15,9 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from psycopg import sql
 
-from convmemory.core import logins
 from convmemory.core.acting import Login
-from convmemory.core.postgres.pools import close_pools
+from convmemory.core.postgres import logins
+from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.row_security import setup_script
 
 CITUS_URL = os.environ.get("TEST_CITUS_URL", "")

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection, connections
 
-from convmemory.core import acting, logins
-from convmemory.core.postgres.pools import close_pools
+from convmemory.core import acting
+from convmemory.core.postgres import logins
+from convmemory.core.postgres.base import close_pools
 
 POOL = {"min_size": 0, "max_size": 2, "timeout": 30}
 

@@ -22,17 +22,11 @@ from django_q.tasks import async_task
 from pgvector.django import HalfVectorField
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import (
-    AttachmentPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 from search.adapters.conversations import index_conversation

@@ -14,14 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import embedded, server
 from tests.support.run_database import ROOT, digest_of_schema
 
 PREPARED = ROOT / "var" / "test" / "prepared"
 DATA = "postgres"
 UNSAFE_AND_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-MAKERS = ("convmemory/core/embedded.py", "convmemory/core/postgres", "convmemory/core/logins.py")
+MAKERS = ("convmemory/core/postgres/embedded.py", "convmemory/core/postgres", "convmemory/core/postgres/logins.py")
 
 
 def copy_prepared_folder(folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from convmemory.core import fair_queue
 from convmemory.core.models import OwnerTask
+from convmemory.core.queue import fair_queue
 
 
 def queued(func: str = "") -> list[tuple[str, list[Any]]]:

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from convmemory.core import embedded
-from convmemory.core.postgres import configuration, programs, server
+from convmemory.core.postgres import configuration, embedded, server
+from convmemory.core.postgres import server as programs
 from tests.conftest import FAST_OPTIONS
 from tests.support.installation import wait_until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.asgi import get_asgi_application
 
-from convmemory.chat.running import chat_is_running
+from convmemory.chat.live import chat_is_running
 from convmemory.core import threads
 from tests.support.asgi_thread import running_application
 from tests.support.patience import ANSWER_S

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from convmemory.core.child_limits import run_under_limits
+from convmemory.core.processes.child_limits import run_under_limits
 
 
 def _work(arguments: Sequence[str]) -> None:

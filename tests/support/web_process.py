@@ -17,7 +17,7 @@ import httpx2
 from django.conf import settings
 from django.db import connection
 
-from convmemory.core.logins import ROLES
+from convmemory.core.postgres.logins import ROLES
 from tests.support.patience import PROCESSES_S
 
 

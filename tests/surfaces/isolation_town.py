@@ -17,7 +17,7 @@ from convmemory.accounts.keys import create_key, row_of_key
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
-from convmemory.conversations.import_models import Import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import beside
 from convmemory.documents.library import attach

@@ -16,8 +16,8 @@ from convmemory.accounts.models import ApiKey, ContentAccess
 from convmemory.accounts.quota import reserve
 from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, CapturedHistory, Reply
+from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import part_text
 from convmemory.core.errors import SwitchedOff
 from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation

@@ -15,9 +15,9 @@ from django_q.models import Failure, OrmQ, Task
 
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
-from convmemory.core.fair_queue import TICKET
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.models import OwnerTask
+from convmemory.core.queue.fair_queue import TICKET
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample, TurnMap
 from convmemory.ops.observability import measures

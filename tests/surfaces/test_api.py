@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from convmemory.accounts.keys import create_key, revoke_key
 from convmemory.accounts.models import ApiKey
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
 from convmemory.core.cursors import encode_cursor
 from search.adapters.conversations import index_conversation

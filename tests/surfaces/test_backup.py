@@ -18,9 +18,8 @@ import pytest
 import pytest_django
 from django.conf import settings as project
 
-from convmemory.core import embedded
 from convmemory.core.errors import InvalidInput
-from convmemory.core.postgres import configuration, server
+from convmemory.core.postgres import configuration, embedded, server
 from convmemory.ops.privacy import backup as backup_module
 from convmemory.ops.privacy import restoring
 from tests.conftest import FAST_OPTIONS
@@ -35,8 +34,8 @@ conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "
 from tests.support.documents import upload
 upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
 from django.core.files.uploadedfile import SimpleUploadedFile
-from convmemory.conversations.imports import queue_import
-from convmemory.conversations.kept_uploads import keep_upload
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.kept_uploads import keep_upload
 row = queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", b"a transcript"))
 with row.file.open() as file:
     keep_upload(row, file)
@@ -61,7 +60,7 @@ rows = [row for row in Document.objects.order_by("name") if row.file.storage.exi
 print([(row.name, row.file.read().decode()) for row in rows])
 """
 UPLOADS = """
-from convmemory.conversations.kept_uploads import opened
+from convmemory.conversations.importing.kept_uploads import opened
 from convmemory.conversations.models import KeptUpload
 for row in KeptUpload.objects.all():
     with opened(row) as file:

@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import ToolResultPart
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, user_says
 from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width, without_haste

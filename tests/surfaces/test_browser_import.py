@@ -16,7 +16,8 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from convmemory.conversations import import_process, tasks
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import queue
 from convmemory.conversations.models import Conversation, Import
 from search.adapters.conversations import index_conversation
 from tests.factories import make_user
@@ -80,10 +81,10 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     def enqueue_undo(row: Import) -> None:
         worker.asked.put(lambda: tasks.undo_import(row.pk, owner_id=row.owner_id))
 
-    monkeypatch.setattr(import_process, "run_child", run_here)
-    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_import", enqueue_import)
+    monkeypatch.setattr(queue, "run_child", run_here)
+    monkeypatch.setattr("convmemory.conversations.importing.views.enqueue_import", enqueue_import)
     monkeypatch.setattr("convmemory.conversations.tasks.enqueue_import", enqueue_import)
-    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_undo", enqueue_undo)
+    monkeypatch.setattr("convmemory.conversations.importing.views.enqueue_undo", enqueue_undo)
     worker.may_work.set()
     worker.thread.start()
     yield worker

@@ -9,10 +9,10 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.imported_rows import link_children
+from convmemory.conversations.importing.links import link_children
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation

@@ -19,20 +19,7 @@ from convmemory.chat.replies import Pulse
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.chat_server import (
-    Call,
-    ChatServer,
-    Cut,
-    Hold,
-    Pause,
-    Raw,
-    Say,
-    Script,
-    Think,
-    calls,
-    fails,
-    says,
-)
+from tests.support.chat_server import Call, ChatServer, Cut, Hold, Pause, Raw, Say, Script, Think, calls, fails, says
 from tests.support.chatting import Talker, names, said
 from tests.support.site import running_site
 

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
-from convmemory.core import child_process
+from convmemory.core.processes import child_process
 from convmemory.documents import drawing, library, tasks
 from convmemory.documents.models import Document
 from tests.factories import make_user
@@ -95,7 +95,7 @@ def reading() -> list[psutil.Process]:
 
 def is_of_documents(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return "convmemory.documents.parse_child" in process.cmdline()
+        return "convmemory.documents.converting" in process.cmdline()
     return False
 
 

@@ -12,9 +12,9 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
-from search.query_models import RerankerWeight
-from search.ranking import rerank_endpoint
-from search.ranking.calibration import read_calibrations
+from search.models import RerankerWeight
+from search.ranking import reranking
+from search.ranking.relevance import read_calibrations
 from tests.support.documents import convert_here
 from tests.support.rerank_server import running_reranker
 
@@ -158,7 +158,7 @@ def test_a_reranker_gets_the_weight_that_questions_ask_for(
         settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL = server.url, server.key, "judge"
         out = StringIO()
         call_command("evaluate", "locomo", "--data", str(file), "--fit-reranker", "--json", stdout=out)
-    rerank_endpoint.close_connections()
+    reranking.close_connections()
     report = json.loads(out.getvalue())
     kept = RerankerWeight.objects.get(name="judge")
     assert report["reranker"] == "judge"

@@ -13,12 +13,12 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.exports import json_file
-from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.importing.runner import import_paths
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
 from tests.support.planted_keys import PLANTED, leaks
 from tests.support.site import running_site

@@ -13,8 +13,7 @@ import pytest
 from django.conf import settings as project
 from django.db import connection
 
-from convmemory.core import embedded
-from convmemory.core.postgres import configuration
+from convmemory.core.postgres import configuration, embedded
 from tests.conftest import FAST_OPTIONS
 
 NAME = f"external_{os.getpid()}"

@@ -15,13 +15,13 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from convmemory.conversations import import_queue, tasks
-from convmemory.conversations.import_models import Import, KeptUpload
-from convmemory.conversations.import_storage import kept_storage
-from convmemory.conversations.import_work import EXIT_WITHOUT_DATABASE
-from convmemory.conversations.imports import queue_import
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import queue
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.models import Import, KeptUpload, kept_storage
+from convmemory.conversations.importing.work import EXIT_WITHOUT_DATABASE
 from convmemory.conversations.models import Message
-from convmemory.core import confinement
+from convmemory.core.processes import confinement
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 
@@ -55,7 +55,7 @@ def hostile(*, folder, **_):
     assert len(os.listdir("/proc/self/task")) == 1, "other threads would not be confined"
     outcomes = {name: outcome(attempt) for name, attempt in json.loads(attempts).items()}
     (folder / "outcomes.json").write_text(json.dumps(outcomes))
-    from convmemory.conversations.import_models import Import
+    from convmemory.conversations.importing.models import Import
     from django.db import connection
     Import.objects.get()
     connection.close()
@@ -128,7 +128,7 @@ def test_every_kind_of_upload_is_read_and_kept_by_the_confined_process(owner: Us
 
 def test_hostile_code_in_an_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
     queued = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", LINES))
-    row = import_queue.claim(owner_id=owner.pk, import_id=queued.pk)
+    row = queue.claim(owner_id=owner.pk, import_id=queued.pk)
     assert row
     folder = tmp_path / "work"
     for path in (tmp_path / "secret_key", tmp_path / "imports" / "0" / "upload", tmp_path / "media" / "kept"):

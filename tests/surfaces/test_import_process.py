@@ -17,13 +17,14 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations import import_process, tasks
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.imports import queue_import
-from convmemory.conversations.imports_api import MAX_WAIT_S
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import queue
+from convmemory.conversations.importing.api import MAX_WAIT_S
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core import child_process
-from convmemory.core.child_process import Ending
+from convmemory.core.processes import child_process
+from convmemory.core.processes.child_process import Ending
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 from tests.support.patience import ANSWER_S, PROCESSES_S
@@ -127,8 +128,8 @@ def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> N
 def test_the_kernel_ends_a_process_whose_worker_forgot_it(
     owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.core.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
-    monkeypatch.setattr("convmemory.core.child_process.HEARTBEAT_S", 30)
+    monkeypatch.setattr("convmemory.core.processes.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
+    monkeypatch.setattr("convmemory.core.processes.child_process.HEARTBEAT_S", 30)
     row = queued(owner, many_messages(200_000))
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
@@ -156,14 +157,14 @@ def test_upload_is_deleted_when_its_process_ends_between_the_result_and_the_file
         return Ending.LOST
 
     row = queued(owner, LINES)
-    monkeypatch.setattr(import_process, "run_child", end_before_the_file)
+    monkeypatch.setattr(queue, "run_child", end_before_the_file)
     assert tasks.run(row.pk, owner_id=owner.pk) == {"state": "done"}
     assert uploads() == []
 
 
 def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
-    monkeypatch.setattr("convmemory.core.child_process._watch", killing(monkeypatch))
+    monkeypatch.setattr("convmemory.core.processes.child_process._watch", killing(monkeypatch))
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert Message.objects.count() == 2
@@ -187,7 +188,7 @@ def test_import_that_loses_its_database_connection_is_queued_again(
     row = queued(owner, LINES)
     with psycopg.connect(database_environment()["DATABASE_URL"]) as other:
         other.execute("LOCK TABLE conversations_message IN SHARE MODE")  # the child waits here
-        monkeypatch.setattr("convmemory.core.child_process._watch", disconnecting(monkeypatch, other))
+        monkeypatch.setattr("convmemory.core.processes.child_process._watch", disconnecting(monkeypatch, other))
         assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert Message.objects.count() == 2
@@ -262,7 +263,7 @@ def children() -> list[psutil.Process]:
 
 def is_of_imports(process: psutil.Process | None) -> bool:
     with suppress(psutil.NoSuchProcess):  # others that this one has started end when they like
-        return process is not None and "convmemory.conversations.import_child" in process.cmdline()
+        return process is not None and "convmemory.conversations.importing.child" in process.cmdline()
     return False
 
 

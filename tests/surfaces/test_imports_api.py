@@ -12,7 +12,7 @@ from django.test import Client
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
-from convmemory.conversations.import_models import Import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.importing import run_at_once, uploads
@@ -131,7 +131,7 @@ def test_a_body_that_is_no_form_is_explained(client: Client) -> None:
 
 
 def test_too_many_unfinished_imports_get_429(client: Client, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convmemory.conversations.imports.MAX_UNFINISHED", 1)
+    monkeypatch.setattr("convmemory.conversations.importing.imports.MAX_UNFINISHED", 1)
     assert send(client, LINES, wait="0").status_code == 202
     answer = send(client, LINES, wait="0")
     assert (answer.status_code, "wait until some have" in answer.json()["detail"]) == (429, True)

@@ -22,9 +22,9 @@ from pytest_django import DjangoDbBlocker
 
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
-from convmemory.core import groups
 from convmemory.core.acting import Login, acting_for
 from convmemory.core.models import OwnerGroup
+from convmemory.core.postgres import groups
 from convmemory.documents.models import Document
 from convmemory.tools.registry import tool_named
 from summaries.models import ConversationSummary
@@ -33,15 +33,7 @@ from tests.support import asgi_server
 from tests.support.groups import GROUPS, spread_database
 from tests.support.no_owner_filters import filters_switched_off
 from tests.support.run_database import empty_tables
-from tests.surfaces.isolation_surfaces import (
-    NEVER_SHOW_TEXT,
-    SURFACES,
-    TOOL_OF,
-    TOOLS,
-    Ask,
-    draw_ask,
-    is_refused,
-)
+from tests.surfaces.isolation_surfaces import NEVER_SHOW_TEXT, SURFACES, TOOL_OF, TOOLS, Ask, draw_ask, is_refused
 from tests.surfaces.isolation_town import Town, settle_worlds
 
 CASES = int(os.environ.get("ISOLATION_CASES", "400"))

@@ -10,8 +10,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from convmemory.tools.registry import run_tool
+from memory.context import NOTHING_ANSWERS
 from memory.recall import recall
-from memory.recalled import NOTHING_ANSWERS
 from search.adapters.conversations import index_conversation
 from search.searching import ONLY_NEAREST
 from tests.factories import exchange, make_conversation, make_user

@@ -14,7 +14,7 @@ from django_q.signals import post_execute_in_worker, pre_execute
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from convmemory.core import trace
+from convmemory.core import logs
 from convmemory.ops.models import Measure
 from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
@@ -91,7 +91,7 @@ def test_a_fit_request_id_is_answered_back_and_stands_in_the_log(caplog: pytest.
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            seen.append(f"{trace.request_id.get()} {record.getMessage()}")
+            seen.append(f"{logs.request_id.get()} {record.getMessage()}")
 
     log = logging.getLogger("convmemory.requests")
     handler, level = Listener(), log.level
@@ -106,15 +106,15 @@ def test_a_fit_request_id_is_answered_back_and_stands_in_the_log(caplog: pytest.
     assert answer.headers["X-Request-ID"] == "trace-0815"
     assert len(made.headers["X-Request-ID"]) == 16
     assert seen == ["trace-0815 GET /login 200", f"{made.headers['X-Request-ID']} GET /login 200"]
-    assert trace.request_id.get() == ""
+    assert logs.request_id.get() == ""
 
 
 def test_a_task_is_counted_and_its_id_stands_in_the_log_while_it_runs() -> None:
     task: dict[str, Any] = {"id": "0123abcd", "func": "search.tasks.index", "args": (1,)}
     pre_execute.send(sender="django_q", func=None, task=task)
-    assert trace.current() == {"task_id": "0123abcd"}
+    assert logs.current() == {"task_id": "0123abcd"}
     post_execute_in_worker.send(sender="django_q", func=None, task=task | {"success": False})
-    assert trace.current() == {}
+    assert logs.current() == {}
     measures.flush()
     (row,) = measures.totals()
     assert (row.name, row.label, row.count, row.failures) == ("task", "search.tasks.index", 1, 1)

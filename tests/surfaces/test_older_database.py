@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 from django.conf import settings as project
 
-from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import embedded, server
 from tests.conftest import FAST_OPTIONS
 from tests.support.prepared_folder import copy_prepared_folder
 from tests.surfaces.test_backup import FILL, SHOW, Installation

@@ -8,11 +8,12 @@ from django.test.utils import CaptureQueriesContext
 
 from convmemory.accounts.keys import create_key
 from convmemory.chat.agents import create_agent
-from convmemory.conversations import curating, ingest
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.imported_rows import link_children
+from convmemory.conversations import curating
+from convmemory.conversations.importing.links import link_children
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Import
-from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation

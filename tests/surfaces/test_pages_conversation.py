@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from convmemory.conversations.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
+from convmemory.conversations.pages.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db

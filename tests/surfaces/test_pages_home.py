@@ -9,12 +9,12 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations.import_models import Import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Message
 from convmemory.conversations.statistics import Day, count_changed
-from convmemory.core.fair_queue import asked_for
+from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
-from search.pages.heatmap import heatmap_of
+from search.home import heatmap_of
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

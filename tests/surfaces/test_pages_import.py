@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from convmemory.conversations import tasks
-from convmemory.conversations.import_models import Import
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.importing import run_at_once

@@ -8,9 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 

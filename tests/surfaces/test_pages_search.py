@@ -14,16 +14,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import ToolCallPart, ToolResultPart
-from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
 from search.adapters.conversations import index_conversation
+from search.models import PastSearch
 from search.pages.past_searches import KEPT, remember_search
 from search.pages.snippets import Piece, mark_words, show_marks
-from search.query_models import PastSearch
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says

@@ -14,10 +14,10 @@ from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key, row_of_key, user_of_key
 from convmemory.core.errors import InvalidInput
-from convmemory.core.fair_queue import asked_for
+from convmemory.core.queue.fair_queue import asked_for
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
-from convmemory.ops.privacy import own_archives
+from convmemory.ops.privacy import exporting
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.tasks import remove_old_archives, write_own_archive
 from tests.factories import exchange, make_conversation, make_user
@@ -129,7 +129,7 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
 def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, client: Client) -> None:
     places = []
     for _ in range(3):
-        row = own_archives.request_archive(owner=owner)
+        row = exporting.request_archive(owner=owner)
         write_own_archive(row.pk, owner_id=row.owner_id)
         row.refresh_from_db()
         places.append(str(row.file.name))
@@ -143,24 +143,24 @@ def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, clie
 
 
 def test_number_of_archives_of_a_person_is_limited(owner: User, client: Client) -> None:
-    for _ in range(own_archives.MAX_KEPT):
-        row = own_archives.request_archive(owner=owner)
+    for _ in range(exporting.MAX_KEPT):
+        row = exporting.request_archive(owner=owner)
         write_own_archive(row.pk, owner_id=row.owner_id)
     answer = client.post("/settings/data/archives")
     assert (answer.status_code, b"delete one of them first" in answer.content) == (422, True)
-    assert OwnArchive.objects.filter(owner=owner).count() == own_archives.MAX_KEPT
+    assert OwnArchive.objects.filter(owner=owner).count() == exporting.MAX_KEPT
     client.post(f"/settings/data/archives/{row.pk}/remove")
     assert client.post("/settings/data/archives").status_code == 302
 
 
 def test_failed_archives_do_not_add_up(owner: User) -> None:
     OwnArchive.objects.bulk_create(OwnArchive(owner=owner, state="failed") for _ in range(20))
-    row = own_archives.request_archive(owner=owner)
-    assert list(own_archives.archives_of(owner=owner)) == [row]
+    row = exporting.request_archive(owner=owner)
+    assert list(exporting.archives_of(owner=owner)) == [row]
 
 
 def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
-    row = own_archives.request_archive(owner=make_user())
+    row = exporting.request_archive(owner=make_user())
     write_own_archive(row.pk, owner_id=row.owner_id)
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert client.post(f"/settings/data/archives/{row.pk}/remove").status_code == 404
@@ -171,8 +171,8 @@ def test_an_archive_that_fails_says_why(owner: User, client: Client, monkeypatch
     def refuse(**values: object) -> None:
         raise InvalidInput("The disk is full.")
 
-    monkeypatch.setattr(own_archives, "export_user", refuse)
-    row = own_archives.request_archive(owner=owner)
+    monkeypatch.setattr(exporting, "export_user", refuse)
+    row = exporting.request_archive(owner=owner)
     assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     assert "The disk is full." in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 302

@@ -17,19 +17,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
-from tests.support.chat_server import (
-    Call,
-    ChatServer,
-    Cut,
-    Hold,
-    Raw,
-    Say,
-    Script,
-    Think,
-    calls,
-    fails,
-    says,
-)
+from tests.support.chat_server import Call, ChatServer, Cut, Hold, Raw, Say, Script, Think, calls, fails, says
 from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations.import_models import Import, KeptUpload
+from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import let_children_in

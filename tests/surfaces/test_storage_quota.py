@@ -11,17 +11,18 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.chat.replies import begin_reply
-from convmemory.conversations import imports, kept_uploads, tasks
-from convmemory.conversations.import_models import Import, KeptUpload
-from convmemory.conversations.import_undo import request_undo, undo
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import imports, kept_uploads
+from convmemory.conversations.importing.links import request_undo, undo
+from convmemory.conversations.importing.models import Import, KeptUpload
+from convmemory.conversations.messages.storage_quota import MB, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
-from convmemory.conversations.storage_quota import MB, use_of_storage
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import StorageFull
 from convmemory.documents import api as documents_api
 from convmemory.documents import library
 from convmemory.documents.models import Document
-from convmemory.ops.runtime.storage_sweep import reconcile_storage
+from convmemory.ops.runtime.sweeping import reconcile_storage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import GUIDE, read, replace, upload

@@ -131,10 +131,9 @@ def time_pages(owner: "User", count: int) -> None:
     """Print how long a PDF of prose takes until it is found."""
     from convmemory.documents import library
     from convmemory.documents.processing import process_document
-    from search.document_search import search_documents
     from search.indexing.active import index_source
     from search.models import Passage, Source
-    from search.searching import SearchQuery
+    from search.searching import SearchQuery, search_documents
 
     data = _prose_pdf(count)
     began = time.monotonic()

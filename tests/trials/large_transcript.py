@@ -34,7 +34,7 @@ def main() -> None:
     acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User
 
-    from convmemory.conversations.import_runner import import_paths
+    from convmemory.conversations.importing.runner import import_paths
 
     User.objects.filter(username="large-transcript").delete()
     owner = User.objects.create_user("large-transcript")

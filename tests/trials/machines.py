@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
-from convmemory.core import embedded
-from convmemory.core.postgres import configuration
+from convmemory.core.postgres import configuration, embedded
 from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
 from tests.support.replica import StreamingReplica, replica_of
 from tests.trials.hostile import p95

@@ -205,9 +205,9 @@ class Trial:
 
 
 def make(owner: "User", pairs: list[tuple[str, str]]) -> int:
-    from convmemory.conversations import ingest
-    from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-    from convmemory.conversations.parts import TextPart
+    from convmemory.conversations.messages import ingest
+    from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+    from convmemory.conversations.messages.parts import TextPart
 
     messages = [
         message

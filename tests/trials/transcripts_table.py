@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _run(folder: Path, whole: Any, halves: Any) -> int:
-    from convmemory.conversations.import_runner import import_paths
+    from convmemory.conversations.importing.runner import import_paths
 
     report = import_paths(owner=whole, paths=[folder], root=folder)
     _print_table(report)

@@ -11,11 +11,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from convmemory.conversations.exports.selection import ExportedMessage
+from convmemory.conversations.messages.parts import ToolCallPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.part_views import PartView, view_part
-from convmemory.conversations.parts import ToolCallPart
-from convmemory.conversations.rendering import message_kind, speaker_name
-from convmemory.conversations.rendering_work import STEPS, Work
+from convmemory.conversations.pages.markdown_html import STEPS, Work
+from convmemory.conversations.pages.part_views import PartView, view_part
+from convmemory.conversations.pages.rendering import message_kind, speaker_name
 
 PAGES = 20  # the limit of rendering work, in pages of a conversation
 # The policy forbids scripts and loading, even if the sanitiser let something pass.

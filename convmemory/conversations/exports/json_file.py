@@ -1,4 +1,4 @@
-"""Conversations as one JSON document, which `importers/own_json.py` reads back with the same messages and turns.
+"""Conversations as one JSON document, which `importers/own_export.py` reads back with the same messages and turns.
 
 A long conversation is written as several entries, so that a reader can process it in parts.
 """
@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from convmemory.conversations.exports.selection import ExportedMessage
-from convmemory.conversations.importers.own_json import FORMAT, VERSION
+from convmemory.conversations.importers.own_export import JSON_FORMAT, VERSION
+from convmemory.conversations.messages.parts import part_to_json
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import part_to_json
 
 ENTRY_CHARS = 8 * 1024**2  # the most that a reader has to hold in memory
 
@@ -24,7 +24,7 @@ class JsonWriter:
         self._is_first = True
 
     def begin(self) -> str:
-        return f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": ['
+        return f'{{"format": "{JSON_FORMAT}", "version": {VERSION}, "conversations": ['
 
     def conversation(self, conversation: Conversation) -> str:
         self._head = _dumped(_facts(conversation))[:-1]

@@ -3,9 +3,9 @@
 import json
 
 from convmemory.conversations.exports.selection import ExportedMessage
+from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart
-from convmemory.conversations.rendering import message_kind, speaker_name
+from convmemory.conversations.pages.rendering import message_kind, speaker_name
 from convmemory.core.text import one_line
 
 SHORTEST_FENCE = 3

@@ -7,9 +7,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import QuerySet
 
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.conversations.hidden_keys import parts_without_keys, text_without_keys
+from convmemory.conversations.messages.hidden_keys import parts_without_keys, text_without_keys
+from convmemory.conversations.messages.parts import Part
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import Part
 from convmemory.conversations.reading import get_conversation, visible_conversations
 
 CONVERSATIONS_AT_ONCE = 100

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import record_messages, text_block
+from convmemory.conversations.importers.content import record_messages, text_block
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
 from convmemory.conversations.importers.values import key_of, short_hash, time_of
-from convmemory.conversations.parts import Role
-from convmemory.core.work_folders import is_temporary
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
+from convmemory.core.files.work_folders import is_temporary
 
 HISTORY = ".aider.chat.history.md"
 START = "# aider chat started at "

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from convmemory.conversations.importers.payloads import base64_size, without_payloads
-from convmemory.conversations.importers.values import mapping_of, text_of
-from convmemory.conversations.parts import AttachmentPart
+from convmemory.conversations.importers.values import base64_size, mapping_of, text_of, without_payloads
+from convmemory.conversations.messages.parts import AttachmentPart
 
 ATTACHMENT_TYPES = frozenset(
     {

@@ -1,9 +1,10 @@
-"""The interface of importers, their sources, and the report that they fill in.
+"""What an importer is, what it reads from, the report it fills in, and the project of a conversation.
 
 An importer declares the files that it can read (`reads`), declines a source or scores it (`sniff`), then streams its
 conversations (`parse`). docs/adding-a-format.md walks through one.
 """
 
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,12 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from convmemory.conversations.drafts import ConversationDraft
-from convmemory.conversations.importers.compressed import open_transcript
-from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
+from convmemory.conversations.importers.lines import JsonObject, objects_of_line, open_transcript, unreadable
 from convmemory.conversations.importers.sqlite import SharedDatabase
 from convmemory.conversations.importers.values import time_of
-from convmemory.conversations.importers.versions import is_newer
+from convmemory.conversations.messages.drafts import ConversationDraft
 
 # Enough for every importer to recognise its format.
 HEAD_BYTES = 64 * 1024
@@ -135,7 +134,7 @@ class Issue:
 
 @dataclass(slots=True)
 class FileReport:
-    """The outcome of importing one source. Counts are filled in by `import_runner.py`."""
+    """The outcome of importing one source. Counts are filled in by `importing/runner.py`."""
 
     path: str
     format: str = ""
@@ -239,3 +238,43 @@ class Importer(Protocol):
 
         Raises: InvalidInput, also while messages are consumed.
         """
+
+
+# --- versions -------------------------------------------------------------------------------------
+# Compares versions of the programs that wrote the files.
+
+
+_NUMBER = re.compile(r"\d{1,9}")
+_MAX_CHARS = 60
+_PARTS = 3
+
+
+def is_newer(found: str, known: str) -> bool:
+    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`.
+
+    False if either is not a version.
+    """
+    numbers = _numbers(found), _numbers(known)
+    return all(numbers) and numbers[0] > numbers[1]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(match[0]) for match in _NUMBER.finditer(version[:_MAX_CHARS])][:_PARTS]
+
+
+# --- projects -------------------------------------------------------------------------------------
+# The project of a conversation: its working directory, and for a git worktree the repository's.
+#
+# Only the path's text is used: the directory may be on another machine, or deleted.
+
+
+MAX_CHARS = 4_000  # Linux has no longer paths
+_WORKTREE = re.compile(r"[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+")
+
+
+def project_of(directory: str) -> str:
+    """Return the directory; for `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
+    if len(directory) > MAX_CHARS:
+        return directory
+    found = _WORKTREE.search(directory)
+    return directory[: found.start()] if found and found.start() else directory

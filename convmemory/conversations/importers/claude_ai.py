@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
-from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of, without_payloads
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude"

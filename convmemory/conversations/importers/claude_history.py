@@ -1,7 +1,7 @@
 """`~/.claude/history.jsonl`: prompts typed into Claude Code, of sessions whose transcripts were deleted.
 
 Claude Code deletes transcripts after 30 days and keeps this list. Each session becomes a conversation of prompts only;
-a session whose transcript is still in `projects` next to the list, or was imported before, is left out.
+a session whose transcript is still in `base` next to the list, or was imported before, is left out.
 
 Source: the file itself; there is no published schema.
 """
@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
 
 NO_ANSWER = "(The answer is gone: Claude Code deleted the transcript, and only what was typed is left.)"
 

@@ -6,12 +6,15 @@ last place that contains the text, but always keeps the entry's key, so that a n
 same message.
 """
 
+import re
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
 
-from convmemory.conversations.importers.claude_prompts import is_queued_prompt
-from convmemory.conversations.importers.values import short_hash
+from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
 
 MAX_OPEN = 500  # older entries are assumed never to come back
 
@@ -161,3 +164,244 @@ def _uncovered(framed: str, spans: list[tuple[int, int]]) -> list[tuple[int, str
             rests.append((position, piece))
         position = max(position, stop)
     return rests
+
+
+# --- claude rewinds -------------------------------------------------------------------------------
+# Finds lines of a Claude Code session that a rewind superseded, after which the thread continued from an earlier
+# line.
+#
+# Each line names the one before it. A rewind is a prompt that follows the same message as an older prompt that was
+# answered: everything after the older prompt is superseded, unless the session was last written there.
+
+
+NOTHING = -1
+
+
+class Kind(IntEnum):
+    """The kind of a line in a thread."""
+
+    BESIDE = 0  # no message, or a message of the harness
+    PROMPT = 1
+    ANSWER = 2
+    OTHER = 3  # a tool's result
+
+
+@dataclass(slots=True)
+class RewindTracker:
+    """Receives the lines of a session in order; stores only numbers, about 150 bytes per line."""
+
+    _places: dict[int, int] = field(default_factory=dict)  # a line's number by the hash of its uuid
+    _uuids: list[int] = field(default_factory=list)
+    _parents: list[int] = field(default_factory=list)  # numbers of earlier lines
+    _kinds: bytearray = field(default_factory=bytearray)
+
+    def line(self, uuid: str, parent: str, kind: Kind) -> None:
+        """Record a line; a line without a uuid, or one that occurs again, is ignored."""
+        name = hash(uuid)
+        if not uuid or name in self._places:
+            return
+        self._places[name] = len(self._uuids)
+        self._uuids.append(name)
+        self._parents.append(self._places.get(hash(parent), NOTHING) if parent else NOTHING)
+        self._kinds.append(kind)
+        if self._parents[-1] == self._places[name]:
+            self._parents[-1] = NOTHING
+
+    def superseded(self) -> frozenset[int]:
+        """Return the hashes of the uuids of superseded lines."""
+        gone = bytearray(len(self._uuids))
+        for prompt in self._taken_back():
+            gone[prompt] = 1
+        for number, parent in enumerate(self._parents):
+            if parent != NOTHING and gone[parent]:
+                gone[number] = 1
+        return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
+
+    def _taken_back(self) -> list[int]:
+        """Return the prompts that another prompt replaced."""
+        last, answered = self._reach()
+        found: list[int] = []
+        for prompts in self._rivals():
+            kept = max(prompts, key=last.__getitem__)
+            found += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
+        return found
+
+    def _rivals(self) -> list[list[int]]:
+        """Return the groups of prompts that follow the same message."""
+        before: list[int] = []  # the nearest message above each line
+        behind: defaultdict[int, list[int]] = defaultdict(list)
+        for number, parent in enumerate(self._parents):
+            is_beside = parent != NOTHING and self._kinds[parent] == Kind.BESIDE
+            before.append(before[parent] if is_beside else parent)
+            if self._kinds[number] == Kind.PROMPT and before[number] != NOTHING:
+                behind[before[number]].append(number)
+        return [prompts for prompts in behind.values() if len(prompts) > 1]
+
+    def _reach(self) -> tuple[list[int], bytearray]:
+        """Return for each line the last one that descends from it, and whether an answer does."""
+        last = list(range(len(self._parents)))
+        answered = bytearray(len(self._parents))
+        # Parents precede their children, so that one backward pass is enough.
+        for number in range(len(self._parents) - 1, -1, -1):
+            if self._kinds[number] == Kind.ANSWER:
+                answered[number] = 1
+            parent = self._parents[number]
+            if parent != NOTHING:
+                last[parent] = max(last[parent], last[number])
+                answered[parent] |= answered[number]
+        return last, answered
+
+
+# --- claude prompts -------------------------------------------------------------------------------
+# Separates a person's text from the harness's in the "user" lines of Claude Code.
+#
+# Newer lines name their author (`origin`, `promptSource`); in older ones the beginning of the text shows it. A slash
+# command that passes a prompt to the model (it begins with `<command-message>`) counts by the words typed after its
+# name; one without words, and any local command, is an echo.
+
+
+_HARNESS_SOURCES = frozenset({"system", "hook", "task-notification", "agent"})
+_MARKUP = (
+    *("<task-notification>", "<local-command-", "<command-name>", "<command-message>", "<command-args>"),
+    *("<bash-input>", "<bash-stdout>", "<bash-stderr>", "<ide_", "<system-reminder>", "<user-memory-input>"),
+    *("<user-prompt-submit-hook>", "<session-start-hook>", "<teammate-message", "<agent-message", "<background-"),
+)
+_PHRASES = (
+    "[Request interrupted by user",
+    "Caveat: The messages below were generated by the user while running local commands",
+    "This session is being continued from a previous conversation",
+    "Operation stopped by hook:",
+    "Stop hook feedback:",
+)
+_WRAPPER = re.compile(
+    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat)\b[^<>]*+>"
+)
+_REMINDER_START, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+_BARE_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*")
+_COMMAND_HEAD_CHARS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The text of a user line, split by author."""
+
+    typed: str
+    harness: str
+
+
+def user_texts(content: object) -> list[str]:
+    """Return the text blocks of a user line's content, without tool results."""
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    texts = [block if isinstance(block, str) else mapping_of(block).get("text") for block in blocks]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
+
+
+def has_tool_results(content: object) -> bool:
+    """Return whether a user line contains tool results."""
+    blocks = content if isinstance(content, list) else []
+    return any(mapping_of(block).get("type") == "tool_result" for block in blocks)
+
+
+def read_prompt(line: Mapping[str, Any]) -> Prompt:
+    """Return the text that a person typed in this user line, and the text of the harness."""
+    content = mapping_of(line.get("message")).get("content")
+    texts = user_texts(content)
+    by_person = _written_by_person(line, has_results=has_tool_results(content))
+    if by_person is False:
+        return Prompt(typed="", harness="\n\n".join(texts))
+    typed, harness = [], []
+    for text in texts:
+        said, injected = _parted(text, trusted=by_person is True)
+        typed.append(said)
+        harness.append(injected)
+    return Prompt(typed="\n\n".join(filter(None, typed)), harness="\n\n".join(filter(None, harness)))
+
+
+def is_queued_prompt(text: str) -> bool:
+    """Return whether a queue entry is a prompt: no notification of the harness, no bare slash command."""
+    text = text.strip()
+    return bool(text) and not text.startswith(_MARKUP) and not _BARE_COMMAND.fullmatch(text)
+
+
+def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | None:
+    """Return whether the line names a person as its author; None if only the text can tell."""
+    if any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
+        return False
+    if "toolUseResult" in line and not has_results:
+        return False
+    kind = text_of(mapping_of(line.get("origin")).get("kind"))
+    if kind:
+        return kind == "human"
+    return False if text_of(line.get("promptSource")) in _HARNESS_SOURCES else None
+
+
+def _parted(text: str, *, trusted: bool) -> tuple[str, str]:
+    """Return the typed and the injected text of one block. `trusted` text may begin with a phrase of the harness."""
+    said, wrapped = _without_wrappers(text)
+    start = said.lstrip()
+    if start.startswith(("<command-message>", "<command-name>")):
+        typed = _typed_command(start)
+        return (typed, wrapped) if typed else ("", text)
+    if start.startswith(_MARKUP) and not (trusted and start.startswith("<task-notification>")):
+        return "", text
+    if not trusted and start.startswith(_PHRASES):
+        return "", text
+    return said, wrapped
+
+
+def _without_wrappers(text: str) -> tuple[str, str]:
+    """Return the text without whole reminder elements at its start and end, and those elements."""
+    wrapped: list[str] = []
+    start, end = _skip_space(text, 0), len(text)
+    first = 0  # the text's beginning, including leading space
+    while found := _wrapper_end(text, start):
+        wrapped.append(text[start:found])
+        first = start = _skip_space(text, found)
+    text_end = _skip_space_back(text, end, first)
+    while (
+        text.endswith(_REMINDER_END, first, text_end) and (at := text.rfind(_REMINDER_START, first, text_end)) > first
+    ):
+        wrapped.append(text[at:text_end])
+        end = text_end = _skip_space_back(text, at, first)
+    said = text[first:end]
+    return (said if said.strip() else ""), "\n\n".join(wrapped)
+
+
+def _wrapper_end(text: str, start: int) -> int:
+    """Return the end of the reminder element that begins at `start`; 0 if none does."""
+    opened = _WRAPPER.match(text, start)
+    if not opened:
+        return 0
+    closing = f"</{opened[1]}>"
+    at = text.find(closing, opened.end())
+    return at + len(closing) if at >= 0 else 0
+
+
+def _skip_space(text: str, start: int) -> int:
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
+
+
+def _skip_space_back(text: str, end: int, first: int) -> int:
+    while end > first and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
+def _typed_command(text: str) -> str:
+    """Return `/name words` if a person gave words to a command that prompts the model, else nothing."""
+    head = text[:_COMMAND_HEAD_CHARS]
+    name, arguments = _element(head, "command-name"), _element(text, "command-args")
+    if not head.startswith("<command-message>") or name is None or not arguments:
+        return ""
+    return f"/{name.removeprefix('/')} {arguments}"
+
+
+def _element(text: str, tag: str) -> str | None:
+    """Return the stripped content of the first element of this name; None if there is no complete one."""
+    start = text.find(f"<{tag}>") + len(tag) + 2
+    end = text.find(f"</{tag}>", start)
+    return text[start:end].strip() if start > len(tag) + 1 and end >= 0 else None

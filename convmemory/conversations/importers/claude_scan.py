@@ -1,6 +1,6 @@
 """The first pass over a Claude Code file: its title, its queue, its sidechains, and its length.
 
-Stores positions and short texts, never messages; `claude_messages.py` reads those from the positions.
+Stores positions and short texts, never messages; `claude_code.py` reads those from the positions.
 """
 
 from collections.abc import Mapping
@@ -9,18 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import TITLE_CHARS
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.claude_prompts import (
+from convmemory.conversations.importers.claude_queue import (
+    Kind,
     Prompt,
+    QueueTracker,
+    RewindTracker,
     has_tool_results,
     read_prompt,
     user_texts,
 )
-from convmemory.conversations.importers.claude_queue import QueueTracker
-from convmemory.conversations.importers.claude_rewinds import Kind, RewindTracker
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import mapping_of, text_of, time_of
+from convmemory.conversations.messages.drafts import TITLE_CHARS
 from convmemory.core.text import one_line
 
 MESSAGE_TYPES = frozenset({"user", "assistant"})

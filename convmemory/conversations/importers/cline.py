@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import Block, listed_blocks, record_messages, result_block, text_block
+from convmemory.conversations.importers.content import Block, listed_blocks, record_messages, result_block, text_block
+from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
-from convmemory.conversations.parts import Role
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import ConvMemoryError
 
 HISTORY = "api_conversation_history.json"

@@ -7,17 +7,31 @@ turn and text, so that a thread that comes again in another format is the same c
 Source: openai/codex, codex-rs/protocol `protocol.rs` and `items.rs`, codex-rs/thread-store `rollout_lineage.rs`.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.codex_records import RecordReader
-from convmemory.conversations.importers.codex_scan import Scan, read_records, scan_rollout, turn_ids
+from convmemory.conversations.importers.codex_scan import (
+    Scan,
+    is_harness_text,
+    joined,
+    parted,
+    prompt_of,
+    read_records,
+    scan_rollout,
+    turn_ids,
+)
 from convmemory.conversations.importers.codex_threads import Page, find_thread, pages_of, thread_of
+from convmemory.conversations.importers.content import content_parts, first_time, result_text, tool_call
+from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, text_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, Part, Role, TextPart, ThinkingPart, ToolResultPart
+from convmemory.core.errors import InvalidInput
 
 AGENT = "codex"
 MAX_ID_CHARS = 290  # the column has 300
@@ -91,3 +105,206 @@ def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) ->
                 if draft.source_key not in seen:
                     seen.add(draft.source_key)
                     yield draft
+
+
+# --- codex records --------------------------------------------------------------------------------
+# The second pass over a rollout: its records as messages, in file order.
+
+
+_CALLS = frozenset(
+    {
+        *("function_call", "custom_tool_call", "local_shell_call", "tool_call", "web_search_call", "tool_search_call"),
+        "image_generation_call",
+    }
+)
+_RESULTS = frozenset(
+    {"function_call_output", "custom_tool_call_output", "tool_result", "function_result", "tool_search_output"}
+)
+_PASSED_OVER = frozenset({"ghost_snapshot", "compaction", "compaction_trigger", "context_compaction", "error", "other"})
+_KNOWN_KINDS = frozenset(
+    {
+        *("session_meta", "turn_context", "event_msg", "state", "compacted", "world_state"),
+        "inter_agent_communication_metadata",
+    }
+)
+
+
+@dataclass(slots=True)
+class RecordReader:
+    """Converts the records of one file to messages. `keys` names the messages of all files of a thread."""
+
+    report: FileReport
+    scan: Scan
+    keys: MessageKeys
+    _superseded: set[str] = field(init=False)
+    _prompts: int = 0
+    _turn_id: str = ""
+    _model: str = ""
+
+    def __post_init__(self) -> None:
+        self._superseded = self.scan.superseded()
+
+    def read(self, record: JsonObject, *, superseded: bool = False) -> Iterator[MessageDraft]:
+        """Yield the record's messages; `superseded` marks all of them."""
+        kind, payload = parted(record.value)
+        self._scan_turn(kind, payload)
+        drafts = self._drafts(kind, payload)
+        if self._turn_id in self.scan.inherited:
+            return
+        gone = superseded or str(self._prompts) in self._superseded
+        at = time_of(record.value.get("timestamp")) or first_time(record.value)
+        for draft in drafts:
+            yield replace(draft, created_at=at, raw=record.raw, superseded=gone)
+
+    def _drafts(self, kind: str, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
+        prompt = prompt_of(kind, payload)
+        if prompt and self.scan.counts(*prompt):
+            self._prompts += 1
+            return iter([self._user(prompt[1], payload)])
+        if kind == "event_msg":
+            return self._event(payload)
+        if kind in ("response_item", "bare"):
+            return self._response(payload)
+        if kind not in _KNOWN_KINDS:
+            self.report.unknown(kind or "(no type)")
+        return iter(())
+
+    def _scan_turn(self, kind: str, payload: Mapping[str, Any]) -> None:
+        passed = mapping_of(payload.get("internal_chat_message_metadata_passthrough"))
+        if kind in ("turn_context", "event_msg", "response_item"):
+            self._turn_id = text_of(payload.get("turn_id")) or text_of(passed.get("turn_id")) or self._turn_id
+        if kind == "turn_context":
+            self._model = text_of(payload.get("model")) or self._model
+
+    def _user(self, text: str, payload: Mapping[str, Any]) -> MessageDraft:
+        files = _files(mapping_of(payload.get("item")) or payload)
+        return MessageDraft(
+            role="user",
+            parts=(_text(text), *files),
+            source_key=self.keys.key("user", text, scope=self._turn_id),
+        )
+
+    def _event(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
+        """Yield messages from events, which show what the person saw, if the model's items lack them."""
+        if payload.get("type") == "item_completed":
+            yield from self._item(mapping_of(payload.get("item")))
+        elif payload.get("type") == "agent_message" and not self.scan.has_answers:
+            yield from self._assistant_message(text_of(payload.get("message")))
+
+    def _assistant_message(self, text: str) -> Iterator[MessageDraft]:
+        if text.strip():
+            key = self.keys.key("assistant", text, scope=self._turn_id)
+            yield MessageDraft("assistant", (_text(text),), model=self._model, source_key=key)
+
+    def _response(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
+        """Yield the messages of an item that was sent to, or came from, the model."""
+        kind = text_of(payload.get("type")) or ("message" if "role" in payload else "")
+        if kind in ("message", "agent_message"):
+            yield from self._message(payload, kind)
+        elif kind == "reasoning":
+            yield from self._thinking([*_texts(payload.get("summary")), *_texts(payload.get("content"))])
+        elif kind in _CALLS:
+            yield self._call(payload, kind)
+        elif kind in _RESULTS:
+            yield self._result(payload)
+        elif kind not in _PASSED_OVER:
+            self.report.unknown(kind or "(no type)")
+
+    def _message(self, payload: Mapping[str, Any], kind: str) -> Iterator[MessageDraft]:
+        role = "assistant" if kind == "agent_message" else text_of(payload.get("role"))
+        text = joined(payload.get("content")) or text_of(payload.get("message"))
+        parts = _content(payload.get("content"), self.report) or ([TextPart(text)] if text.strip() else [])
+        if not parts or (role == "user" and not is_harness_text(text)):
+            return  # a prompt that another record also contains
+        stored: Role = "assistant" if role == "assistant" else "system"
+        yield MessageDraft(
+            role=stored,
+            parts=tuple(parts),
+            model=self._model if stored == "assistant" else "",
+            source_key=self.keys.key(role or "message", text, scope=self._turn_id),
+            injected=stored == "system",
+        )
+
+    def _thinking(self, texts: list[str]) -> Iterator[MessageDraft]:
+        text = "\n\n".join(texts)
+        if text.strip():
+            key = self.keys.key("thinking", text, scope=self._turn_id)
+            part = ThinkingPart(clean(without_payloads(text)))
+            yield MessageDraft("assistant", (part,), model=self._model, source_key=key)
+
+    def _call(self, payload: Mapping[str, Any], kind: str) -> MessageDraft:
+        name = text_of(payload.get("name")) or text_of(mapping_of(payload.get("function")).get("name"))
+        given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
+        call_id = text_of(payload.get("call_id")) or text_of(payload.get("id"))
+        call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": given})
+        key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
+        return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
+
+    def _result(self, payload: Mapping[str, Any]) -> MessageDraft:
+        output = next((payload[key] for key in ("output", "result", "tools") if payload.get(key) is not None), "")
+        inner = mapping_of(output)
+        call_id = key_of(text_of(payload.get("call_id")) or text_of(payload.get("id")))
+        part = ToolResultPart(
+            call_id=call_id,
+            text=result_text(inner.get("content", output)),
+            name=text_of(payload.get("name")),
+            is_error=inner.get("success") is False,
+        )
+        key = f"result:{call_id}" if call_id else self.keys.key("result", part.text, scope=self._turn_id)
+        return MessageDraft("tool", (part,), source_key=key_of(key))
+
+    def _item(self, item: Mapping[str, Any]) -> Iterator[MessageDraft]:
+        kind = text_of(item.get("type"))
+        if kind in ("AgentMessage", "Plan") and (kind == "Plan" or not self.scan.has_answers):
+            text = joined(item.get("content")) or text_of(item.get("text"))
+            yield from self._assistant_message(text)
+        elif kind == "Reasoning" and not self.scan.has_answers:
+            yield from self._thinking([*_texts(item.get("summary_text")), *_texts(item.get("raw_content"))])
+        elif kind in ("CommandExecution", "FileChange", "McpToolCall", "Extension") and not self.scan.has_calls:
+            yield from self._tool_item(item, kind)
+
+    def _tool_item(self, item: Mapping[str, Any], kind: str) -> Iterator[MessageDraft]:
+        name = key_of(text_of(item.get("id")))
+        keys = ("command", "changes", "arguments", "query", "action")
+        given = {key: item[key] for key in keys if item.get(key) not in (None, "")}
+        call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": given})
+        answers = ("aggregated_output", "stdout", "result", "results")
+        answer = next((item[key] for key in answers if item.get(key)), "")
+        yield MessageDraft("assistant", (call,), model=self._model, source_key=key_of(f"call:{name}"))
+        text = result_text(mapping_of(answer).get("content", answer))
+        result = ToolResultPart(call_id=name, text=text, name=call.name, is_error=item.get("status") == "failed")
+        yield MessageDraft("tool", (result,), source_key=key_of(f"result:{name}"))
+
+
+def _text(text: str) -> TextPart:
+    return TextPart(clean(without_payloads(text)))
+
+
+def _content(content: object, report: FileReport) -> list[Part]:
+    if not isinstance(content, (str, list)):
+        return []
+    if isinstance(content, list):
+        content = [block for block in content if mapping_of(block).get("type") != "encrypted_content"]
+    try:
+        return content_parts(content, unknown=report.unknown)
+    except InvalidInput:
+        return []
+
+
+def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:
+    """Yield images that came with a prompt: paths are named, bytes are not stored."""
+    for key in ("local_images", "images", "content"):
+        listed = payload.get(key)
+        for value in listed if isinstance(listed, list) else []:
+            block = mapping_of(value)
+            if key == "content" and block.get("type") in (None, "text", "input_text"):
+                continue
+            name = text_of(value) or text_of(block.get("path"))
+            is_data = not name or name.startswith("data:")
+            yield AttachmentPart(name="image" if is_data else name[:300], media_type="image")
+
+
+def _texts(value: object) -> list[str]:
+    blocks = value if isinstance(value, list) else []
+    texts = [text_of(block) or text_of(mapping_of(block).get("text")) for block in blocks]
+    return [text for text in texts if text]

@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from convmemory.conversations.drafts import TITLE_CHARS
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.content import first_time
 from convmemory.conversations.importers.lines import JsonObject, OnIssue, ignore_issue, read_objects
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
+from convmemory.conversations.messages.drafts import TITLE_CHARS
 from convmemory.core.text import one_line
 
 _NOT_READ = re.compile(rb'"type"\s*:\s*"(?:compacted|world_state)"')

@@ -12,9 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import (
+from convmemory.conversations.importers.content import (
     Block,
     attachment_block,
     call_block,
@@ -22,11 +21,12 @@ from convmemory.conversations.importers.blocks import (
     result_block,
     text_block,
     thinking_block,
-)  # fmt: skip
+)
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.parts import Role
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 
 MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
 SUMMARY = "summary: "

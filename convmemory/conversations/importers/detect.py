@@ -1,10 +1,11 @@
-"""Finds the transcripts under the given paths and, for each, the importer that reads it.
+"""Finds the transcripts under the given paths and their importers, or says what a file is that none reads.
 
 `IMPORTERS` is the registry: one line per format. A folder is walked in a fixed order, parents before the conversations
 that they started. A file that cannot be read or recognised is yielded with the reason; it never stops the walk.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,11 +27,9 @@ from convmemory.conversations.importers.goose import GooseImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.opencode import OpenCodeImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
-from convmemory.conversations.importers.own_export import ExportImporter
-from convmemory.conversations.importers.own_json import OwnJsonImporter
+from convmemory.conversations.importers.own_export import ExportImporter, OwnJsonImporter
 from convmemory.conversations.importers.pi import PiImporter
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.refusals import known_refusal, why_refused
 from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 from convmemory.conversations.importers.zed import ZedImporter
@@ -258,3 +257,66 @@ def _relative(path: Path, root: Path) -> str:
         return path.relative_to(root).as_posix()
     except ValueError:
         return str(path)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+# Names the kind of a file that no importer reads, and what to do about it.
+#
+# Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export
+# without conversations, and files of a known format without known content.
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
+
+    reason: str
+    path_end: tuple[str, ...] = ("",)
+    marks: tuple["re.Pattern[bytes]", ...] = ()
+
+
+_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
+_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
+_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
+_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
+MARKS = (_MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
+
+_KNOWN = (
+    _Known(
+        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
+        "hold, and import those, all together or one by one",
+        marks=(_MARK_MANIFEST, _MARK_ZIP),
+    ),
+    _Known(
+        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
+        "conversation there, copy it as Markdown or JSON, and import that",
+        path_end=(".pb",),
+    ),
+    _Known(
+        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
+        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
+        path_end=("store.db",),
+        marks=(_MARK_SQLITE, _MARK_BLOBS),
+    ),
+)
+
+
+def known_refusal(source: Source) -> str:
+    """Return the reason why a file of a known kind cannot be read; else an empty string."""
+    name, head = source.path.as_posix().lower(), source.head
+    fitting = (known for known in _KNOWN if name.endswith(known.path_end))
+    return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
+
+
+def why_refused(source: Source, tried: list[str]) -> str:
+    """Return the reason why none of the tried importers reads the file, and what to do."""
+    if not source.head.strip(b" \t\r\n\0"):
+        return "the file is empty: export it again"
+    if known := known_refusal(source):
+        return known
+    if source.is_sqlite:
+        return "an SQLite database without the tables of any program whose conversations are known"
+    return (
+        f"it looks like none of the formats that can be read ({', '.join(tried)}). Name the format where it is one of "
+        "them, or write the conversation as JSON lines of messages with `role` and `content`"
+    )

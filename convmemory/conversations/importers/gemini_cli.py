@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import (
+from convmemory.conversations.importers.content import (
     Block,
     attachment_block,
     call_block,
@@ -19,12 +18,13 @@ from convmemory.conversations.importers.blocks import (
     result_block,
     text_block,
     thinking_block,
-)  # fmt: skip
+)
+from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
-from convmemory.conversations.parts import Role
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 
 MAX_PATH_CHARS = 4096
 FOLDERS_ABOVE = 3  # `.project_root` is at most this far above a chat

@@ -1,19 +1,22 @@
-"""Reads files of JSON lines one line at a time, even if they are damaged.
+"""Reads files of JSON lines, plain or compressed, one line at a time, whatever state they are in.
 
 Several objects on one line, comments, blank lines, a cut-off last line, invalid UTF-8 and NUL characters are accepted;
 unreadable text is passed to `on_issue` with its line number.
 """
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
-from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
-from convmemory.conversations.importers.compressed import open_transcript
+import zstandard
+
 from convmemory.core.errors import InvalidInput
+from convmemory.core.files.decoding import count_decoded_up_to
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -200,3 +203,124 @@ def _cut_off_or(problem: str, line: bytes, resumed: int | None) -> str:
 def _after_space(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
     return match.end() if match else at
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+# Limits the amount of JSON that is parsed at once.
+#
+# A parsed value can take 70 bytes of memory where its text takes two, so values are counted before anything is
+# parsed: `{},{},…` would cost an empty object for every three bytes.
+
+
+MAX_VALUES = 1_000_000
+"""Values in one piece of JSON: about 100 MB once it is parsed."""
+
+_STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+
+
+def has_too_many_values(text: str) -> bool:
+    """Return whether `text` contains more than `MAX_VALUES` JSON values, in linear time."""
+    # One of these precedes every value except the outermost; inside strings they separate nothing.
+    if text.count(",") + text.count("[") + text.count("{") <= MAX_VALUES:
+        return False
+    separators = (match for match in _STRING_OR_SEPARATOR.finditer(text) if text[match.start()] != '"')
+    return next(islice(separators, MAX_VALUES, None), None) is not None
+
+
+def too_many_values(what: str) -> str:
+    """Return the reason for not parsing `what`."""
+    return f"{what} holds more than {MAX_VALUES:,} values: write one message or conversation a line"
+
+
+# --- compressed -----------------------------------------------------------------------------------
+# Opens a transcript for reading: unchanged, or decompressed if it is a zstd frame.
+#
+# Decompression is a stream with a bounded window and a bounded length, which counts with the other decoders of the
+# upload. A truncated frame raises OSError at its end, like any other file that cannot be read.
+
+
+ZSTD_START = b"\x28\xb5\x2f\xfd"
+MAX_WINDOW_BYTES = 128 * 1024**2  # of `zstd --long`, the largest that decoders accept by default
+MAX_DECOMPRESSED_BYTES = 4 * 1024**3
+BUFFER_BYTES = 256 * 1024
+_MOST_HEADER_BYTES = 18  # Source: RFC 8878, section 3.1.1
+_SKIPPABLE_END = b"\x2a\x4d\x18"
+
+
+def open_transcript(path: Path) -> BinaryIO:
+    """Return the file's bytes, decompressed if necessary. Reading raises OSError, and TooLarge for an upload."""
+    file = path.open("rb")
+    if file.read(len(ZSTD_START)) != ZSTD_START:
+        file.seek(0)
+        return file
+    file.seek(0)
+    return cast("BinaryIO", io.BufferedReader(_ZstdReader(file), BUFFER_BYTES))
+
+
+class _ZstdReader(io.RawIOBase):
+    """A zstd file of one or more frames as a stream of at most `MAX_DECOMPRESSED_BYTES`."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+        window = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        self._stream = window.stream_reader(file, read_across_frames=True)
+        self._read = 0
+        self._is_whole = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        try:
+            count = self._stream.readinto(view)
+        except zstandard.ZstdError as error:
+            raise OSError(0, f"it is a damaged or unfinished zstd file ({error}): compress it again") from error
+        if not count and len(view) and not self._is_whole:
+            self._is_whole = _ends_with_a_frame(self._file)
+            if not self._is_whole:
+                raise OSError(0, "it is a zstd file that is cut off: compress it again")
+        self._read += count
+        if self._read > MAX_DECOMPRESSED_BYTES:
+            raise OSError(0, f"it decompresses to more than {MAX_DECOMPRESSED_BYTES // 1024**3} GB: divide it")
+        count_decoded_up_to(self._read, of=str(self._file.name))
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _ends_with_a_frame(file: BinaryIO) -> bool:
+    """Return whether the file's last zstd frame is complete: the stream reader takes the end of the file for its end.
+
+    Source: RFC 8878, section 3.1.
+    """
+    size, at = file.seek(0, 2), 0
+    while at < size:
+        file.seek(at)
+        head = file.read(_MOST_HEADER_BYTES)
+        if head[1:4] == _SKIPPABLE_END and head[0] & 0xF0 == 0x50:
+            at += 8 + int.from_bytes(head[4:8], "little")
+            continue
+        try:
+            checksum_bytes = 4 if zstandard.get_frame_parameters(head).has_checksum else 0
+            at = _end_of_blocks(file, at + zstandard.frame_header_size(head)) + checksum_bytes
+        except (zstandard.ZstdError, EOFError):
+            return False
+    return at == size
+
+
+def _end_of_blocks(file: BinaryIO, at: int) -> int:
+    """Return the end of the frame's last block. Raises: EOFError."""
+    while True:
+        file.seek(at)
+        header = file.read(3)
+        if len(header) < 3:
+            raise EOFError
+        value = int.from_bytes(header, "little")
+        is_repeated_byte = (value >> 1) & 3 == 1
+        at += 3 + (1 if is_repeated_byte else value >> 3)
+        if value & 1:
+            return at

@@ -8,17 +8,26 @@ Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.opencode_database import database_sessions, is_opencode_database
-from convmemory.conversations.importers.opencode_parts import is_child, stored_messages
+from convmemory.conversations.importers.content import (
+    Block,
+    attachment_block,
+    call_block,
+    record_messages,
+    result_block,
+    text_block,
+    thinking_block,
+)
+from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, objects_in
+from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.importers.whole_json import load_json, objects_in
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import ConvMemoryError
 
 MAX_FILE_BYTES = 16 * 1024**2
@@ -145,3 +154,232 @@ def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:
 def _files(folder: Path) -> list[Path]:
     found = (path for path in folder.rglob("*.json") if path.is_file())
     return sorted(path for path, _ in zip(found, range(MAX_FILES), strict=False))
+
+
+# --- opencode database ----------------------------------------------------------------------------
+# Databases of OpenCode and of Kilo, which is based on it: `db`, `kilo.db`.
+#
+# Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated in
+# place, so messages are named by their ids.
+#
+# Source: anomalyco/opencode `packages/core/src/session/sql.ts`, `packages/core/src/session/message.ts`.
+
+
+_SESSION_TABLES = ("session_v2", "session")
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "shell": "tool",
+    "system": "system",
+    "synthetic": "system",
+    "compaction": "system",
+}
+_SILENT_MESSAGES = frozenset({"agent-switched", "model-switched", "agent-selected", "model-selected"})
+
+
+def is_opencode_database(source: Source) -> bool:
+    """Return whether the tables are OpenCode's. Raises: InvalidInput."""
+    tables = source.tables
+    has_messages = "part" in tables or "session_message" in tables
+    return has_messages and not tables.keys().isdisjoint(_SESSION_TABLES)
+
+
+def database_sessions(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+    """Yield the sessions of a database. Raises: InvalidInput."""
+    agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
+    with source.database.opened() as database:
+        for session in _sessions(database):
+            messages = _messages(database, session, report)
+            if messages is not None:
+                yield _session_draft(session, messages, agent)
+
+
+def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
+    """Yield every session once, parents before the sessions that they started."""
+    seen: set[str] = set()
+    for table in _SESSION_TABLES:
+        if not database.has(table, "id"):
+            continue
+        names = ("title", "directory", "parent_id", "time_created", "time_archived", "revert", "version")
+        for row in database.rows("opencode_sessions", columns=database.columns(table, names), table=table):
+            session = dict(row)
+            if text_of(session["id"]) not in seen:
+                seen.add(text_of(session["id"]))
+                yield session
+
+
+def _session_draft(session: Mapping[str, Any], messages: Iterator[MessageDraft], agent: str) -> ConversationDraft:
+    return ConversationDraft(
+        messages=messages,
+        source=agent,
+        source_id=key_of(text_of(session["id"]), max_chars=290),
+        title=text_of(session["title"]),
+        agent=agent,
+        project=text_of(session["directory"]),
+        created_at=time_of(session["time_created"]),
+        parent_source_id=key_of(text_of(session["parent_id"]), max_chars=290),
+        archived=session["time_archived"] is not None,
+    )
+
+
+def _messages(
+    database: Database, session: Mapping[str, Any], report: FileReport
+) -> Iterator[MessageDraft] | None:  # fmt: skip
+    """Return the messages of the newest generation that has any; None if neither has."""
+    if database.has("session_message", "session_id", "type", "data") and _any(database, "session_message", session):
+        return _second_generation(database, session, report)
+    if database.has("message", "session_id", "data") and _any(database, "message", session):
+        return _first_generation(database, session, report)
+    return None
+
+
+def _any(database: Database, table: str, session: Mapping[str, Any]) -> bool:
+    return next(database.rows("opencode_any_message", [session["id"]], table=table), None) is not None
+
+
+def _first_generation(
+    database: Database, session: Mapping[str, Any], report: FileReport
+) -> Iterator[MessageDraft]:  # fmt: skip
+    """Yield messages with their parts; reverted messages are superseded."""
+    reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
+    gone = False
+    # Merged with the messages here: a query per message would cost a round trip to the child each.
+    parts = database.rows("opencode_parts", [session["id"]])
+    part = next(parts, None)
+    for row in database.rows("opencode_messages", [session["id"]]):
+        gone = gone or (bool(reverted) and row["id"] == reverted)
+        info = _object(row["data"], f"message {row['id']}", report)
+        listed = []
+        while part and part["message_id"] == row["id"]:
+            listed.append(_object(part["data"], f"part {part['id']}", report))
+            part = next(parts, None)
+        for draft in stored_messages(info, listed, key=text_of(row["id"]), report=report) if info else ():
+            yield replace(draft, superseded=gone)
+
+
+def _second_generation(
+    database: Database, session: Mapping[str, Any], report: FileReport
+) -> Iterator[MessageDraft]:  # fmt: skip
+    reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
+    order = "seq" if database.has("session_message", "seq") else "time_created"
+    gone = False
+    for row in database.rows("opencode_session_messages", [session["id"]], order=order):
+        gone = gone or (bool(reverted) and row["id"] == reverted)
+        kind = text_of(row["type"])
+        role = _ROLES.get(kind)
+        if role is None:
+            if kind not in _SILENT_MESSAGES:
+                report.unknown(kind or "(no type)")
+            continue
+        value = _object(row["data"], f"message {row['id']}", report)
+        for draft in record_messages(
+            role=role,
+            blocks=_blocks(kind, value, report),
+            key=text_of(row["id"]),
+            unknown=report.unknown,
+            created_at=time_of(mapping_of(value.get("time")).get("created")) or time_of(row["time_created"]),
+            model=model_of(value),
+            injected=role == "system",
+            raw=dumped(value),
+        ):
+            yield replace(draft, superseded=gone)
+
+
+def _blocks(kind: str, value: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    if kind == "shell":
+        yield call_block(id=value.get("callID"), name="shell", input={"command": value.get("command")})
+        yield result_block(id=value.get("callID"), name="shell", content=value.get("output"))
+        return
+    yield text_block(value.get("text") if kind != "compaction" else value.get("summary"))
+    for file in value.get("files") or () if isinstance(value.get("files"), list) else ():
+        yield attachment_block(
+            mapping_of(file).get("name") or mapping_of(file).get("uri"), mapping_of(file).get("mime")
+        )
+    content = value.get("content")
+    for item in map(mapping_of, content if isinstance(content, list) else []):
+        if item.get("type") == "tool":
+            yield from tool_blocks(item, id=item.get("id"), name=item.get("name"))
+        else:
+            yield from part_blocks(item, report)
+
+
+def _object(text: object, place: str, report: FileReport) -> Mapping[str, Any]:
+    value = column_json(text)
+    if not isinstance(value, dict):
+        report.skip(place, "its data is no JSON object")
+        return {}
+    return value
+
+
+# --- opencode parts -------------------------------------------------------------------------------
+# Messages and parts of OpenCode, in the format of its exports, its JSON files and its first-generation databases.
+#
+# Source: anomalyco/opencode `packages/opencode/src/session/message-v2.ts`.
+
+
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_SILENT_PARTS = frozenset(
+    {"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "subtask", "retry"}
+)  # fmt: skip
+
+
+def stored_messages(
+    info: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], *, key: str, report: FileReport
+) -> Iterator[MessageDraft]:
+    """Yield the messages of one stored message: its text and calls, and the results of tools."""
+    role = ROLES.get(text_of(info.get("role")))
+    listed = list(parts)
+    if role is None:
+        report.skip(f"message {key}", f"unknown role {text_of(info.get('role'))[:40]!r}")
+        return
+    if role == "user" and not listed:
+        listed = [{"type": "text", "text": mapping_of(info.get("summary")).get("body")}]
+    typed = [part for part in listed if part.get("synthetic") is not True]
+    yield from record_messages(
+        role=role,
+        blocks=(block for part in listed for block in part_blocks(part, report)),
+        key=key,
+        unknown=report.unknown,
+        created_at=time_of(mapping_of(info.get("time")).get("created")),
+        model=model_of(info),
+        injected=role == "user" and not any(text_of(part.get("text")).strip() for part in typed),
+        raw=dumped({"info": info, "parts": listed}),
+    )
+
+
+def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    """Yield one part of a message."""
+    kind = text_of(part.get("type"))
+    if kind == "text" and part.get("ignored") is not True:
+        yield text_block(part.get("text"))
+    elif kind == "reasoning":
+        yield thinking_block(part.get("text"))
+    elif kind == "tool":
+        yield from tool_blocks(part, id=part.get("callID"), name=part.get("tool"))
+    elif kind == "file":
+        yield attachment_block(part.get("filename") or part.get("url"), part.get("mime"))
+    elif kind not in _SILENT_PARTS and kind != "text":
+        report.unknown(kind or "(no type)")
+
+
+def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterator[Block]:
+    """Yield a call with its result, if it has one."""
+    state = mapping_of(part.get("state"))
+    yield call_block(id=id, name=name, input=state.get("input"))
+    error = state.get("error")
+    failed = state.get("status") == "error"
+    said = error.get("message") if isinstance(error, dict) else error
+    answers = (state.get("output"), said, state.get("content"), state.get("result"))
+    answer = next((value for value in answers if value not in (None, "", [], {})), None)
+    if answer is not None:
+        yield result_block(id=id, name=name, content=answer, is_error=failed)
+
+
+def model_of(info: Mapping[str, Any]) -> str:
+    model = mapping_of(info.get("model"))
+    return text_of(info.get("modelID")) or text_of(model.get("modelID")) or text_of(model.get("id"))
+
+
+def is_child(value: object) -> bool:
+    """Return whether a session names its parent; a redacted export names none."""
+    return bool(text_of(value)) and value != "REDACTED"

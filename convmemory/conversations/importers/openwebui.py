@@ -12,14 +12,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
-from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, short_hash, text_of, time_of
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart
+from convmemory.conversations.importers.values import (
+    clean,
+    key_of,
+    mapping_of,
+    short_hash,
+    text_of,
+    time_of,
+    without_payloads,
+)
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart
 from convmemory.core.errors import InvalidInput
 
 _MARKS = re.compile(rb'"(?:childrenIds|currentId|parentId)"\s*:')

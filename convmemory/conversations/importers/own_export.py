@@ -1,4 +1,4 @@
-"""The archive that `manage.py export_user` writes: a zip file, or the folder of its unpacked files.
+"""What this product exports: the archive of a user, as a zip file or unpacked, and JSON of conversations.
 
 Reads the tables of conversations, messages, raw sources and events in parallel, because each is in the order of the
 conversations; only one row of each is in memory. The other tables are for people and other programs.
@@ -15,14 +15,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_values
-from convmemory.conversations.importers.lines import unreadable
-from convmemory.conversations.parts import ROLES, part_from_json
-from convmemory.conversations.source_lines import unpack_lines
-from convmemory.core.decoding import count_decoded
+from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.lines import MAX_VALUES, has_too_many_values, unreadable
+from convmemory.conversations.importers.values import mapping_of
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.parts import ROLES, part_from_json, unpack_lines
 from convmemory.core.errors import InvalidInput
+from convmemory.core.files.decoding import count_decoded
 
 FORMAT = "convmemory-export"
 VERSION = 1
@@ -246,3 +246,44 @@ def _time(value: str | None) -> datetime | None:
 def reason_of(error: Exception) -> str:
     """Return the report's reason for an invalid row."""
     return f"{type(error).__name__}: {error}"
+
+
+# --- own json -------------------------------------------------------------------------------------
+# The JSON that an export of this product writes (`exports/json_file.py`), from this or another installation.
+#
+# An array of conversations, read one at a time; a long one has several entries.
+
+
+JSON_FORMAT = "convmemory-conversations"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJsonImporter:
+    """Reads one exported document."""
+
+    name: str = "convmemory-json"
+    checked: Checked = Checked("convmemory's JSON", str(VERSION))
+    reads: Reads = Reads(suffixes=frozenset({".json"}))
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        start = source.head[:200]
+        return 100 if not source.is_folder and f'"{JSON_FORMAT}"'.encode() in start else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        for element in read_elements(source.path, report=report, names=("conversations",)):
+            row = mapping_of(element.value)
+            try:
+                yield conversation_of_row(row, messages=_json_messages(row, element.number, report), events=())
+            except WRONG as error:
+                report.skip(f"conversation {element.number}", reason_of(error))
+
+
+def _json_messages(conversation: Mapping[str, Any], number: int, report: FileReport) -> Iterator[MessageDraft]:
+    given = conversation.get("messages")
+    for place, row in enumerate(given if isinstance(given, list) else [], 1):
+        try:
+            yield message_of_row(row, b"")
+        except WRONG as error:
+            report.skip(f"conversation {number}, message {place}", reason_of(error))

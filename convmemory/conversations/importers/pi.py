@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import (
+from convmemory.conversations.importers.content import (
     Block,
     attachment_block,
     call_block,
@@ -20,11 +19,12 @@ from convmemory.conversations.importers.blocks import (
     result_block,
     text_block,
     thinking_block,
-)  # fmt: skip
+)
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
 from convmemory.conversations.importers.threads import Node, Placed, order_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.parts import Role
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 
 _ROLES: dict[str, Role] = {
     "user": "user",

@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, kept_message
-from convmemory.conversations.importers.lines import read_objects, unreadable
-from convmemory.conversations.importers.payloads import value_without_payloads
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of
+from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values, unreadable
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, value_without_payloads
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024

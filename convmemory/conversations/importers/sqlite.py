@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.lines import unreadable
-from convmemory.core.child_limits import EXIT_MEMORY
-from convmemory.core.decoding import count_decoded
 from convmemory.core.errors import InvalidInput, TooLarge
+from convmemory.core.files.decoding import count_decoded
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.processes.child_limits import EXIT_MEMORY
 from convmemory.core.sql import load_sql
-from convmemory.core.work_folders import work_folder
 
 STATEMENTS = "convmemory.conversations.importers"
 MAX_COPY_BYTES = 4 * 1024**3

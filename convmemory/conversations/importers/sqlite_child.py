@@ -20,8 +20,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from convmemory.core.child_limits import run_under_limits
-from convmemory.core.confinement import Access
+from convmemory.core.processes.child_limits import run_under_limits
+from convmemory.core.processes.confinement import Access
 
 MAX_VALUE_BYTES = 64 * 1024**2
 MAX_TABLES = 1_000

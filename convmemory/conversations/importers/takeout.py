@@ -14,13 +14,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import unreadable
-from convmemory.conversations.importers.payloads import without_payloads
-from convmemory.conversations.importers.values import clean, mapping_of, short_hash, text_of, time_of
-from convmemory.conversations.parts import TextPart
+from convmemory.conversations.importers.values import clean, mapping_of, short_hash, text_of, time_of, without_payloads
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 
 MAX_CELL_CHARS = 4 * 1024**2
 CHUNK_CHARS = 1024**2

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.values import key_of, short_hash
+from convmemory.conversations.messages.drafts import MessageDraft
 
 T = TypeVar("T")
 

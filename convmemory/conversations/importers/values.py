@@ -1,4 +1,4 @@
-"""Reads single values from foreign JSON: times, texts, keys. None of these functions raises."""
+"""Reads single values from foreign JSON (times, texts, keys), and replaces payloads in base64. Nothing raises."""
 
 import hashlib
 import math
@@ -73,3 +73,86 @@ def key_of(text: str, *, max_chars: int = 150) -> str:
 def short_hash(text: str, chars: int = 12) -> str:
     """Return the first characters of a hash of the text, as a name; not for secrets."""
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]
+
+
+# --- payloads -------------------------------------------------------------------------------------
+# Replaces base64 data in stored text: images, documents and other payloads.
+#
+# A short marker with type and size replaces them; the raw line keeps the bytes.
+
+
+MIN_BASE64_CHARS = 1024
+MAX_DEPTH = 60
+TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
+_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_WRAPPED = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
+)
+_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
+_MIN_DISTINCT = 20
+_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
+_MIN_LINE_CHARS = 60
+
+
+def base64_size(payload: str) -> int:
+    """Return the number of bytes that the base64 text encodes."""
+    length = len(payload) - payload.count("\n") - payload.count("\r")
+    return max(0, length * 3 // 4 - payload[-2:].count("="))
+
+
+def marker(media_type: str, size_bytes: int) -> str:
+    """Return the replacement of a payload."""
+    return f"[{media_type or 'base64 data'}, {size_bytes} bytes]"
+
+
+def without_payloads(text: str) -> str:
+    """Return `text` with data: URLs and long base64 replaced by markers."""
+    if "base64," in text:
+        text = _DATA_URL.sub(lambda match: marker(match[1] or "", base64_size(match[2])), text)
+    if len(text) < MIN_BASE64_CHARS:
+        return text
+    if _URL_SAFE_RUN.fullmatch(text):
+        return _replaced(text)
+    if not _may_contain_runs(text):
+        return text
+    text = _RUN.sub(lambda match: _replaced(match[0]), text)
+    return _WRAPPED.sub(lambda match: _replaced(match[0]), text)
+
+
+def _may_contain_runs(text: str) -> bool:
+    """Return whether the text has words as long as encoded lines: a quick check that spares most texts the search."""
+    if len(text) > _MAX_QUICK_CHARS:
+        return True
+    lengths = list(map(len, text.split()))
+    longest = max(lengths, default=0)
+    if longest < _MIN_LINE_CHARS:
+        return False
+    # Twelve lines, as in `_WRAPPED`.
+    return longest >= MIN_BASE64_CHARS or sum(length >= _MIN_LINE_CHARS for length in lengths) >= 12
+
+
+def _replaced(run: str) -> str:
+    return marker("", base64_size(run)) if _is_base64(run) else run
+
+
+def _is_base64(run: str) -> bool:
+    """Return whether the run has the mixed alphabet of encoded bytes, unlike long words and hex dumps."""
+    sample = run[:_SAMPLE_CHARS]
+    kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
+    return all(kinds) and len(set(sample)) >= _MIN_DISTINCT
+
+
+def value_without_payloads(value: Any, depth: int = 0) -> Any:
+    """Return a JSON value with payloads replaced in all texts, to a bounded depth."""
+    if isinstance(value, str):
+        return without_payloads(value)
+    if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):
+        return TOO_DEEP
+    if isinstance(value, Mapping):
+        return {str(key): value_without_payloads(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [value_without_payloads(item, depth + 1) for item in value]
+    return value

@@ -11,9 +11,8 @@ from typing import Any
 
 import zstandard
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.blocks import (
+from convmemory.conversations.importers.content import (
     Block,
     attachment_block,
     call_block,
@@ -21,13 +20,14 @@ from convmemory.conversations.importers.blocks import (
     result_block,
     text_block,
     thinking_block,
-)  # fmt: skip
+)
+from convmemory.conversations.importers.json_arrays import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
-from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
-from convmemory.conversations.parts import Role
-from convmemory.core.decoding import count_decoded
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import InvalidInput
+from convmemory.core.files.decoding import count_decoded
 
 VERSION = "0.3.0"
 CHUNK_BYTES = 1024 * 1024

@@ -1,7 +1,7 @@
 """Conversations with their messages, imports, events, tags and statistics."""
 
-import convmemory.conversations.import_storage
-import convmemory.core.fields
+import convmemory.conversations.importing.models
+import convmemory.core.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
 import django.db.models.constraints
@@ -72,10 +72,10 @@ class Migration(migrations.Migration):
                 ('payload', models.JSONField(default=dict)),
                 ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='conversations.conversation')),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('words', django.contrib.postgres.search.SearchVectorField(help_text='Of all its fields: see event_words.py.', null=True)),
+                ('words', django.contrib.postgres.search.SearchVectorField(help_text='Of all its fields: see messages/drafts.py.', null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['owner', 'type'], name='event_owner_type'), models.Index(condition=models.Q(('tool', ''), _negated=True), fields=['owner', 'tool'], name='event_owner_tool'), django.contrib.postgres.indexes.GinIndex(convmemory.core.fields.OwnedWords('words'), fastupdate=False, name='event_owned_words')],
+                'indexes': [models.Index(fields=['owner', 'type'], name='event_owner_type'), models.Index(condition=models.Q(('tool', ''), _negated=True), fields=['owner', 'tool'], name='event_owner_tool'), django.contrib.postgres.indexes.GinIndex(convmemory.core.postgres.fields.OwnedWords('words'), fastupdate=False, name='event_owned_words')],
                 'constraints': [models.UniqueConstraint(fields=('owner', 'conversation', 'line_number'), name='event_line_unique')],
             },
         ),
@@ -140,7 +140,7 @@ class Migration(migrations.Migration):
                 ('digest', models.CharField(help_text='SHA-256 of the upload.', max_length=64)),
                 ('name', models.CharField(max_length=255)),
                 ('format', models.CharField(max_length=30)),
-                ('file', models.FileField(blank=True, default='', max_length=200, storage=convmemory.conversations.import_storage.kept_storage, upload_to='')),
+                ('file', models.FileField(blank=True, default='', max_length=200, storage=convmemory.conversations.importing.models.kept_storage, upload_to='')),
                 ('stored_size', models.PositiveBigIntegerField(default=0, help_text='Bytes on the disk.')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
@@ -156,7 +156,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=255)),
                 ('format', models.CharField(max_length=30)),
                 ('size', models.PositiveBigIntegerField(help_text='Bytes of the uploaded file; 0 where a command imported.')),
-                ('file', models.FileField(blank=True, default='', storage=convmemory.conversations.import_storage.upload_storage, upload_to='')),
+                ('file', models.FileField(blank=True, default='', storage=convmemory.conversations.importing.models.upload_storage, upload_to='')),
                 ('state', models.CharField(choices=[('queued', 'waiting'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('undoing', 'being undone'), ('undone', 'undone')], default='queued', max_length=10)),
                 ('failure', models.CharField(blank=True, choices=[('unreadable', 'Unreadable'), ('too_large', 'Too Large'), ('time', 'Time'), ('memory', 'Memory'), ('interrupted', 'Interrupted'), ('internal', 'Internal')], default='', max_length=20)),
                 ('error', models.TextField(blank=True, default='')),

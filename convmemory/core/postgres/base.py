@@ -1,13 +1,15 @@
 """Django's PostgreSQL backend, which also runs the embedded server when `EMBEDDED_PATH` is set.
 
-The first connection of a process joins the server (`convmemory.core.embedded`) and uses its socket. A database that
-cannot be reached raises `DatabaseUnreachable`, which says what to do.
+The first connection of a process joins the server (`convmemory.core.postgres.embedded`) and uses its socket. A database
+that cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and sends the server the
 owner before the first statement for that owner. A connection returned to its pool no longer carries an owner. With
 several owner groups, `grouped.py` adds the search path; with read replicas, `writers.py` records who wrote.
 """
 
+import os
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
@@ -15,24 +17,87 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.client import DatabaseClient
 from psycopg.pq import TransactionStatus
 
-from convmemory.core import acting, background, embedded, logins, replicas
+from convmemory.core import acting
 from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import configuration
-from convmemory.core.postgres.client import EmbeddedDatabaseClient
+from convmemory.core.postgres import configuration, embedded, logins, replicas, server
 from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
 from convmemory.core.postgres.grouped import GroupedConnection
 from convmemory.core.postgres.layout import Layout, layout_of, note_layout
-from convmemory.core.postgres.pools import CLOSE_POOLS_PRIORITY, POOLS, Place, close_pools
 from convmemory.core.postgres.validation import DatabaseValidation
 from convmemory.core.postgres.writers import WriteRecorder
+from convmemory.core.processes import child_limits
+
+# --- client ---------------------------------------------------------------------------------------
+# `manage.py dbshell` on the embedded server, with its own `psql`.
+
+
+class EmbeddedDatabaseClient(DatabaseClient):
+    """Finds the embedded server's socket and `psql`; Django itself handles an external database."""
+
+    @classmethod
+    def settings_to_cmd_args_env(
+        cls, settings_dict: dict[str, Any], parameters: Iterable[str]
+    ) -> tuple[list[str], dict[str, str] | None]:
+        if not (folder := settings_dict.get("EMBEDDED_PATH")):
+            return super().settings_to_cmd_args_env(settings_dict, parameters)
+        socket_dir = embedded.join(Path(folder), settings_dict.get("EMBEDDED_OPTIONS"))
+        address = {"HOST": str(socket_dir), "PORT": configuration.PORT}
+        arguments, environment = super().settings_to_cmd_args_env({**settings_dict, **address}, parameters)
+        return [str(server.binary("psql")), *arguments[1:]], environment
+
+
+# --- pools ----------------------------------------------------------------------------------------
+# The connection pools of this process: one for each log-in and replica; a forked child abandons its parent's.
+
+
+CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves the embedded server
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The target of a connection: the log-in, and the replica, "" for the primary."""
+
+    login: Login = Login.SCHEMA
+    replica: str = ""
+
+
+POOLS: dict[Place, dict[str, Any]] = {}
+"""Pools by place and alias."""
+
+
+def close_pools() -> None:
+    """Close every pool of this process; the next query opens a new one."""
+    for pools in list(POOLS.values()):
+        while pools:
+            pools.popitem()[1].close()
+
+
+_inherited: list[object] = []
+
+
+def _leave_pools_to_the_parent() -> None:
+    """Abandon the pools in a forked child, which must not use its parent's sockets."""
+    for pools in list(POOLS.values()):
+        _inherited.extend(pools.values())  # kept: collecting a pool would wait for threads that a child does not have
+        pools.clear()
+    for wrapper in connections.all(initialized_only=True):
+        if hasattr(wrapper.connection, "_pool"):
+            _inherited.append(wrapper.connection)
+            wrapper.connection = None
+
+
+os.register_at_fork(after_in_child=_leave_pools_to_the_parent)
+
+# --- base -----------------------------------------------------------------------------------------
+
 
 CONNECT_TIMEOUT_S = 10
 OWNER_SETTING = "convmemory.owner"
@@ -59,7 +124,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     `LOGINS` in its settings holds the parameters of each log-in that differs from the default one, which owns the
     schema. With `ASSUME_ROLES` the default log-in assumes the role of each instead, for tests inside one shared
-    transaction. `REPLICAS` holds the parameters of read replicas by name, see `core/replicas.py`.
+    transaction. `REPLICAS` holds the parameters of read replicas by name, see `replicas.py`.
     """
 
     client_class: type[DatabaseClient] = EmbeddedDatabaseClient
@@ -237,8 +302,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
             connection = self._connect_again(conn_params, error)
-        if self.embedded_path and not self._place.replica and background.is_background():
-            background.push_back(connection.info.backend_pid)
+        if self.embedded_path and not self._place.replica and child_limits.is_background():
+            child_limits.push_back(connection.info.backend_pid)
         return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:

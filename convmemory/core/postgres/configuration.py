@@ -3,10 +3,11 @@
 import contextlib
 import os
 import pwd
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
-from convmemory.core.memory_size import memory_size
+import psutil
 
 SUPERUSER = "postgres"
 PORT = 5432  # names the socket file; no port is opened
@@ -92,3 +93,36 @@ def was_discreet(folder: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return "log_error_verbosity" in (folder / "convmemory.conf").read_text(encoding="utf-8")
     return False
+
+
+# --- memory size ----------------------------------------------------------------------------------
+# The memory of the machine, container or service in which this process runs.
+
+
+def memory_size(root: Path = Path("/")) -> int:
+    """Return the usable bytes of memory: the machine's, or the lowest limit on this process's control groups.
+
+    `root` is the folder of `proc` and `sys`.
+    Source: proc(5) and the kernel's documentation of both versions of cgroups.
+    """
+    sizes = [psutil.virtual_memory().total]
+    for path in _limit_files(root):
+        with suppress(OSError, ValueError):  # not every group has a limit, or can be seen; without one it says "max"
+            sizes.append(int(path.read_text(encoding="ascii")))
+    return min(sizes)
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Yield the files with the limits of this process's control group and of its parents."""
+    groups = root / "proc/self/cgroup"
+    lines = groups.read_text(encoding="utf-8").splitlines() if groups.exists() else []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            folder, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            folder, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        path = PurePosixPath(group).relative_to("/")
+        yield from (folder / part / name for part in (path, *path.parents))

@@ -1,12 +1,42 @@
-"""Failures of a connection to the database, as errors that say what to do."""
+"""What can go wrong with a connection or a commit, as errors that say what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from django.db import DatabaseError
-from django.db.utils import OperationalError
+from django.db.utils import IntegrityError, InternalError, OperationalError
+from psycopg.errors import Diagnostic
 
 from convmemory.core.errors import DatabaseUnavailable
+
+VIOLATION = "23"
+"""The first digits of the codes of constraint violations."""
+
+
+@contextmanager
+def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
+    """Convert a commit failure in the block to IntegrityError if a node reported a violated constraint."""
+    violations: list[str] = []
+
+    def note(said: Diagnostic) -> None:
+        if (said.sqlstate or "").startswith(VIOLATION):
+            violations.append(said.message_primary or "")
+
+    connection.add_notice_handler(note)
+    try:
+        yield
+    except InternalError as error:
+        if violations:
+            raise IntegrityError(violations[0]) from error
+        raise
+    finally:
+        connection.remove_notice_handler(note)
+
+
+# --- failures -------------------------------------------------------------------------------------
+# Failures of a connection to the database, as errors that say what to do.
 
 
 class DatabaseUnreachable(DatabaseUnavailable, OperationalError):

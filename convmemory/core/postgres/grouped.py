@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 
 from convmemory.core import acting
 from convmemory.core.acting import Login
-from convmemory.core.postgres.commits import named_as_they_are
+from convmemory.core.postgres.failures import named_as_they_are
 from convmemory.core.postgres.layout import Layout
 from convmemory.core.sql import load_sql
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from convmemory.core import acting, embedded
+from convmemory.core import acting
 from convmemory.core.acting import Login
-from convmemory.core.logins import ROLES
+from convmemory.core.postgres import embedded
+from convmemory.core.postgres.logins import ROLES
 from convmemory.core.sql import load_sql
 
 

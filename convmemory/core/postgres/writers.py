@@ -1,6 +1,6 @@
 """Records who has written, so that reads of an owner use a replica only once it has the owner's last write.
 
-`DatabaseWrapper` makes one of these only if it has replicas (`core/replicas.py`). Reasons:
+`DatabaseWrapper` makes one of these only if it has replicas (`replicas.py`). Reasons:
 docs/adr/0067-read-replicas.md.
 """
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.core.script_words import translated_words
+from convmemory.core.web.languages import translated_words
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise

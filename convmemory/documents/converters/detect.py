@@ -1,6 +1,6 @@
 """Chooses the converter for a file by its content; the name only distinguishes formats of plain text."""
 
-from convmemory.documents.converters import office, packed, pdf, plain, web
+from convmemory.documents.converters import base, office, pdf, plain, web
 from convmemory.documents.converters.base import Converter, SourceFile, Unreadable
 
 HEAD_BYTES = 4_096
@@ -38,7 +38,7 @@ def format_of(file: SourceFile) -> str:
     if b"%PDF-" in head[:1024]:
         return "pdf"
     if head.startswith(b"PK\x03\x04"):
-        if kind := packed.kind_of_packed(file):
+        if kind := base.kind_of_packed(file):
             return kind
         raise Unreadable("unknown", "This archive is no document: unpack it, and upload the documents that it holds.")
     if head.startswith(OLE):

@@ -12,8 +12,15 @@ from datetime import date, datetime, time
 from itertools import islice
 from typing import Any
 
-from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected
-from convmemory.documents.converters.packed import open_packed, parsed_xml, require_declared_sizes
+from convmemory.documents.converters.base import (
+    Converted,
+    SourceFile,
+    Unreadable,
+    collected,
+    open_packed,
+    parsed_xml,
+    require_declared_sizes,
+)
 from convmemory.documents.structure import Block
 
 # Counted before calamine allocates them: it reserves the whole rectangle from the first to the last cell (ADR 30).

@@ -10,8 +10,15 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected, decode
-from convmemory.documents.converters.packed import open_packed, parsed_xml
+from convmemory.documents.converters.base import (
+    Converted,
+    SourceFile,
+    Unreadable,
+    collected,
+    decode,
+    open_packed,
+    parsed_xml,
+)
 from convmemory.documents.structure import Block
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}

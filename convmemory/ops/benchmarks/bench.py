@@ -21,20 +21,19 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from convmemory.conversations import ingest, numbering
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.importing.runner import import_paths
+from convmemory.conversations.messages import ingest, numbering
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.ops.benchmarks.synthetic import AGENTS_TURN, TextMaker, TurnShape, VectorMaker, fill_turns, messages
 from search import vector_index
-from search.adapters.conversations import index_conversation
-from search.adapters.messages import items_of
+from search.adapters.conversations import index_conversation, items_of
 from search.searching import SearchQuery, search
-from search.vectors.drafts import draft_passages
+from search.vectors.passages import draft_passages
 from search.vectors.texts import item_texts
 
 QUERIES = 150

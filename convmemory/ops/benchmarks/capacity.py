@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 from search.vector_index import SCANNED_PASSAGES
-from search.vectors.codes import ITEMS_PER_BLOCK
+from search.vectors.blocks import ITEMS_PER_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
 # The speed of the local model on two cores, see docs/scaling.md.

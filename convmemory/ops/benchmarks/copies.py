@@ -13,7 +13,7 @@ from django.db import connection, connections
 from psycopg import sql
 
 from convmemory.core.acting import schema_owner
-from convmemory.core.postgres.pools import close_pools
+from convmemory.core.postgres.base import close_pools
 
 
 @contextmanager

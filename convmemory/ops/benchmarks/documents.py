@@ -20,11 +20,10 @@ from convmemory.ops.benchmarks.synthetic import (
 )
 from search import vector_index
 from search.adapters.documents import facts_of, item_of
-from search.document_search import TURNS_ALONE, search_documents
 from search.indexing.documents import store_documents
 from search.indexing.tracking import put_source
 from search.models import Source
-from search.searching import SearchQuery, search
+from search.searching import TURNS_ALONE, SearchQuery, search, search_documents
 from search.vectors.texts import item_texts
 
 ITEMS, PASSAGES_PER_ITEM, SECTIONS_PER_DOCUMENT = 6_250, 8, 50

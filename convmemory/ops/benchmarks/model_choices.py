@@ -21,14 +21,13 @@ from convmemory.embeddings.model_folder import (
     default_folder,
 )
 from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.onnx_graph import write_int8
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
-from convmemory.embeddings.quantizing import write_int8
 from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops.benchmarks import capacity
 from convmemory.ops.benchmarks.synthetic import TextMaker
-from convmemory.ops.reembed.estimate import Estimate, estimate
-from convmemory.ops.reembed.targets import BITS, target_options
-from search.indexing.selecting import DEFECTS, Selection, select_active, select_building
+from convmemory.ops.reembed.targets import BITS, Estimate, estimate, target_options
+from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
 
 PASSAGES = 96
 WORDS = 15

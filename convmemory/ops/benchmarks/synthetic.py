@@ -18,9 +18,9 @@ from django.db import connection
 from django.utils import timezone
 from numpy.typing import NDArray
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
@@ -31,7 +31,7 @@ from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
 from search.query import MAX_QUERY_CHARS
 from search.sources import Kind
-from search.vectors.codes import pack_codes
+from search.vectors.blocks import pack_codes
 from search.vectors.passages import KINDS
 from search.vectors.texts import ItemTexts
 

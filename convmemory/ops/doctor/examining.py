@@ -1,36 +1,247 @@
-"""Examines the whole installation, and repairs defects that can be repaired safely."""
+"""Examines the whole installation: here its disk, settings and queue; repairs what can be repaired safely."""
 
 import logging
+import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from django.db import DatabaseError
+from django.db.models import Count
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import Failure, Schedule
 from redis.exceptions import RedisError
 
+from convmemory.core import conf
 from convmemory.core.acting import schema_owner
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
-from convmemory.core.masking import masked
-from convmemory.ops.doctor import (
-    database_area,
-    disk_area,
-    indexes_area,
-    models_area,
-    queue_area,
-    replicas_area,
-    rows_area,
-    settings_area,
+from convmemory.core.processes.confinement import missing_parts
+from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
+from convmemory.core.text import masked
+from convmemory.ops.doctor import database_area, models_area, replicas_area, rows_area
+from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity, plural
+from convmemory.ops.models import SweepRun
+from convmemory.ops.observability.measures import oldest_arrival, waiting_count
+from convmemory.ops.runtime import schedules
+
+# --- disk area ------------------------------------------------------------------------------------
+# Free space on the disk of the data folder.
+
+
+GIB = 1024**3
+# An index build and a reembed need room in addition to the existing data.
+SHORT_BYTES = 5 * GIB
+FULL_BYTES = 1 * GIB
+
+
+def disk_facts() -> Iterator[Fact]:
+    usage = shutil.disk_usage(_folder())
+    yield str(_folder()), f"{usage.free / GIB:.1f} GiB free of {usage.total / GIB:.1f}"
+
+
+def check_free_space() -> Iterator[Finding]:
+    free = shutil.disk_usage(_folder()).free
+    if free < SHORT_BYTES:
+        yield Finding(
+            "disk.short",
+            Severity.ERROR if free < FULL_BYTES else Severity.WARNING,
+            f"{free / GIB:.1f} GiB are free where {_folder()} lies; PostgreSQL stops when there are none.",
+            "Free some space, run `manage.py reembed --prune`, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
+        )
+
+
+def _folder() -> Path:
+    return Path(config.var_dir)
+
+
+DISK = Area("disk", disk_facts, (check_free_space,))
+
+# --- settings area --------------------------------------------------------------------------------
+# The settings in force, with secrets masked, and unsafe combinations of them.
+
+
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def settings_facts() -> Iterator[Fact]:
+    yield from sorted(conf.IN_FORCE.items())
+
+
+def check_debug() -> Iterator[Finding]:
+    if config.debug and _is_public():
+        yield Finding(
+            "settings.debug",
+            Severity.ERROR,
+            "DEBUG is on and the server answers under names that others can reach: errors show code and settings.",
+            "Unset DEBUG and start the server again.",
+        )
+
+
+def check_https() -> Iterator[Finding]:
+    if _is_public() and not config.https_only:
+        yield Finding(
+            "settings.plain-http",
+            Severity.WARNING,
+            "The server answers under names that others can reach, and its cookies also travel without encryption.",
+            "Put a proxy with HTTPS in front of it and set HTTPS_ONLY=1.",
+        )
+
+
+def check_secret_file() -> Iterator[Finding]:
+    path = Path(config.var_dir) / "secret_key"
+    if not path.is_file() or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return
+
+    def close() -> str:
+        path.chmod(0o600)
+        return f"Only its owner can read {path} now."
+
+    yield Finding(
+        "settings.secret-readable",
+        Severity.ERROR,
+        f"Other users of this machine can read the signing key {path}: they could sign in as anybody.",
+        f"Run `chmod 600 {path}`; if others may have read it, delete it, which signs everybody out.",
+        close,
+    )
+
+
+def check_confinement() -> Iterator[Finding]:
+    if missing := missing_parts():
+        yield Finding(
+            "settings.unconfined",
+            Severity.WARNING,
+            "The kernel cannot fully confine the processes that read uploads, documents and databases: a hostile "
+            f"file that takes one over could {', '.join(missing)}.",
+            "Run the server on a newer kernel, or as a user or in a container that can reach nothing else.",
+        )
+
+
+def check_folder() -> Iterator[Finding]:
+    folder = Path(config.var_dir)
+    if not folder.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
+        return
+
+    def close() -> str:
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~(stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH))
+        return f"Only its owner can list {folder} now."
+
+    yield Finding(
+        "settings.folder-readable",
+        Severity.WARNING,
+        f"Other users of this machine can list the data folder {folder}.",
+        f"Run `chmod go-rw {folder}`.",
+        close,
+    )
+
+
+def _is_public() -> bool:
+    return not LOCAL_HOSTS.issuperset(config.allowed_hosts)
+
+
+SETTINGS = Area(
+    "settings", settings_facts, (check_debug, check_https, check_secret_file, check_confinement, check_folder)
 )
-from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity
+
+# --- queue area -----------------------------------------------------------------------------------
+# The queue: whether a worker is running, which tasks have waited too long, which have failed.
+
+
+# The sweep runs every minute if a worker lives anywhere.
+OVERDUE = timedelta(minutes=5)
+WAITING = timedelta(minutes=15)
+RECENT = timedelta(days=1)
+
+
+def queue_facts() -> Iterator[Fact]:
+    broker = get_broker()
+    yield "queue", f"{broker.info()}, {plural(broker.queue_size(), 'task')} waiting, {broker.lock_size() or 0} in work"
+    people = waiting_tasks().values("owner").distinct().count()
+    of_people = f"{plural(waiting_tasks().count(), 'task')} of {plural(people, 'user')} waiting"
+    yield "queue by owner", f"{of_people}, {tasks_in_work().count()} in work"
+    last = SweepRun.objects.order_by("-started_at").first()
+    yield "last sweep", f"{last.started_at:%Y-%m-%d %H:%M:%S}, found {last.found}" if last else "never"
+
+
+def check_schedules() -> Iterator[Finding]:
+    present = set(Schedule.objects.values_list("name", flat=True))
+    missing = [name for name in schedules.SCHEDULES if name not in present]
+    if not missing:
+        return
+
+    def make() -> str:
+        schedules.ensure_schedules()
+        return f"{', '.join(missing)}: scheduled."
+
+    yield Finding(
+        "queue.schedule-missing",
+        Severity.ERROR,
+        f"Not scheduled: {', '.join(missing)}. Work that is missed stays undone.",
+        "Start `manage.py up` or `manage.py worker` once, which schedules them.",
+        make,
+    )
+
+
+def check_workers() -> Iterator[Finding]:
+    last = SweepRun.objects.order_by("-started_at").values_list("started_at", flat=True).first()
+    if last and last >= timezone.now() - OVERDUE:
+        return
+    if not Schedule.objects.filter(next_run__lt=timezone.now() - OVERDUE).exists():
+        return  # just installed
+    yield Finding(
+        "queue.no-worker",
+        Severity.ERROR,
+        f"No worker is running: the sweep, which runs every minute, last ran {_ago(last)}.",
+        "Start `manage.py up`, or `manage.py worker` on a machine that does background work, and read its output.",
+    )
+
+
+def check_waiting() -> Iterator[Finding]:
+    if (arrived := oldest_arrival()) and arrived < timezone.now() - WAITING:
+        yield Finding(
+            "queue.waiting",
+            Severity.WARNING,
+            f"The oldest task of {plural(waiting_count(), 'task')} has been waiting since {_ago(arrived)}.",
+            "Check that workers are running (queue.no-worker); after a large import just wait, or raise WORKERS.",
+        )
+
+
+def check_failures() -> Iterator[Finding]:
+    failures = Failure.objects.filter(stopped__gte=timezone.now() - RECENT)
+    by_function = failures.values_list("func").annotate(count=Count("pk")).order_by("-count")
+    for function, count in by_function:
+        yield Finding(
+            "queue.failures",
+            Severity.WARNING,
+            f"{plural(count, 'task')} {function} failed within a day.",
+            "The worker's log and the failed tasks in the admin say why; the sweep retries what can be retried.",
+        )
+
+
+def _ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    minutes = int((timezone.now() - moment).total_seconds() // 60)
+    return f"{plural(minutes, 'minute')} ago" if minutes < 120 else f"{plural(minutes // 60, 'hour')} ago"
+
+
+QUEUE = Area("queue", queue_facts, (check_schedules, check_workers, check_waiting, check_failures))
+
+# --- examining ------------------------------------------------------------------------------------
+
 
 AREAS = (
-    settings_area.AREA,
-    database_area.AREA,
+    SETTINGS,
+    database_area.DATABASE,
     replicas_area.AREA,
     models_area.AREA,
-    indexes_area.AREA,
-    queue_area.AREA,
+    database_area.INDEXES,
+    QUEUE,
     rows_area.AREA,
-    disk_area.AREA,
+    DISK,
 )
 
 CANNOT_BE_EXAMINED = (ConvMemoryError, DatabaseError, OSError, RedisError)

@@ -16,11 +16,10 @@ from convmemory.embeddings.options import LOCAL
 from convmemory.embeddings.sentence_recipe import read_recipe
 from convmemory.embeddings.spaces import active_space, building_space, default_embedder, embedder_for, space_key
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
-from convmemory.ops.reembed.pruning import retired_spaces
+from convmemory.ops.reembed.changing_over import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for
 from search.models import Source, SourceIndex
-from search.ranking.rerank_endpoint import RerankOptions, rerank
-from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
+from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, RerankOptions, rerank
 
 ABANDONED = timedelta(hours=1)
 ENGLISH_ALONE = frozenset({(LOCAL, DEFAULT_MODEL)})

@@ -7,9 +7,8 @@ import psycopg
 from django.db import connection
 from django.template.defaultfilters import filesizeformat
 
-from convmemory.core import groups
 from convmemory.core.config import config
-from convmemory.core.postgres import row_security
+from convmemory.core.postgres import groups, row_security
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 

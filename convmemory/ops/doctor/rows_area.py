@@ -7,13 +7,13 @@ from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
+from convmemory.conversations.importing.kept_uploads import drop_upload, lost_uploads
+from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.responses import release_abandoned_responses
-from convmemory.core import groups
 from convmemory.core.acting import in_group
 from convmemory.core.config import config
-from convmemory.core.retrying import EMBEDDING
+from convmemory.core.postgres import groups
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.documents.models import Document
@@ -24,11 +24,10 @@ from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.privacy.stored_files import find_orphans, sweep_orphans
 from memory.models import MessageEmbedding
 from search.indexing.layouts import find_lost_postings, pack_again
-from search.indexing.selecting import find_damage, mark_damage
-from search.indexing.sweeping import count_orphans, delete_orphans, sources_to_index
+from search.indexing.sweeping import count_orphans, delete_orphans, find_damage, mark_damage, sources_to_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
 from search.tasks import enqueue_sources
-from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
+from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK
 
 MANY = 10_000
 SHOWN_REASONS = 3

@@ -15,12 +15,11 @@ import psycopg
 from psycopg import sql
 
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.groups import grouped_tables
 from convmemory.core.postgres import layout
+from convmemory.core.postgres.groups import grouped_tables
 from convmemory.core.postgres.layout import OVER_ALL, Layout, schema_of
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.in_use import refuse_while_in_use
-from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.links import own_link, refuse_while_in_use
 from convmemory.ops.groups.nodes import has_nodes, move_to_nodes, refuse_older_tables, schemas_beside_nodes
 from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, make_tables_over_all, run
 

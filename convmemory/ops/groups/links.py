@@ -1,6 +1,7 @@
-"""Connections of the tables' owner that Django does not manage, for work on the schemas themselves."""
+"""Connections for work on the schemas themselves, and whether others use the database."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
@@ -8,7 +9,9 @@ from django.db import connection, connections
 from psycopg import sql
 
 from convmemory.core.acting import schema_owner
-from convmemory.core.postgres.pools import close_pools
+from convmemory.core.errors import InvalidInput
+from convmemory.core.postgres.base import close_pools
+from convmemory.core.sql import load_sql
 
 LOCK_TIMEOUT = "30s"
 
@@ -24,3 +27,25 @@ def own_link() -> Iterator[psycopg.Connection]:
     with psycopg.connect(**{**parameters, "autocommit": True}) as link:
         link.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
         yield link
+
+
+# --- in use ---------------------------------------------------------------------------------------
+# Checks whether other connections use the database, for work that needs it alone.
+
+
+LEAVING_S = 5.0
+
+
+def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) -> None:
+    """Wait a moment for connections that are ending; `own` are processes of this program. Raises: InvalidInput."""
+    known = [link.info.backend_pid, *own]
+    statement = sql.SQL(load_sql("convmemory.ops.groups", "connections_of_others"))
+    deadline = time.monotonic() + LEAVING_S
+    while (row := link.execute(statement, [known]).fetchone()) and row[0] and time.monotonic() < deadline:
+        time.sleep(0.1)
+        link.execute(load_sql("convmemory.ops.groups", "forget_activity").encode())
+    if row and row[0]:
+        raise InvalidInput(
+            f"{row[0]} connections use the database: stop `manage.py up`, web processes and workers, and other "
+            "commands, first."
+        )

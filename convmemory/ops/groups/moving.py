@@ -7,12 +7,11 @@ from django.contrib.auth.models import User
 from psycopg import sql
 
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.groups import grouped_tables
 from convmemory.core.postgres import layout
+from convmemory.core.postgres.groups import grouped_tables
 from convmemory.core.postgres.layout import schema_of
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.in_use import refuse_while_in_use
-from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.links import own_link, refuse_while_in_use
 from convmemory.ops.groups.schemas import choose_path, columns_of, run
 
 Link = psycopg.Connection

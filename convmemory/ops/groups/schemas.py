@@ -1,14 +1,20 @@
-"""Creates the schema of a group: tables like the existing ones, with their indexes, keys, policies and rights.
+"""Makes the schema of a group, and changes the tables of all groups.
 
 The tables are created from the catalogue, not by migrations, so that a group equals the others exactly; from then on
 migrations change each group, see `manage.py migrate`. See docs/adr/0073-migrate-shared-tables-then-groups.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import psycopg
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 
+from convmemory.core import acting
+from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 
 MIGRATIONS = "django_migrations"
@@ -71,3 +77,51 @@ def _copy_migrations(link: Link, *, schema: str, source: str) -> None:
     link.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(target, origin))
     copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_migrations"))
     link.execute(copying.format(target=target, source=origin))
+
+
+# --- migrating ------------------------------------------------------------------------------------
+# Helps `manage.py migrate` change the tables of several groups of owners.
+
+
+def is_up_to_date() -> bool:
+    """Return whether the shared tables and all groups have all migrations."""
+    loader = MigrationLoader(connection, ignore_no_migrations=True)
+    wanted = set(loader.disk_migrations or ())
+    return not any(wanted - applied for applied in _applied(groups.layout().groups))
+
+
+def groups_behind(numbers: Sequence[int]) -> list[int]:
+    """Return those of these groups that lack a migration which the shared tables have."""
+    shared, *others = _applied(numbers)
+    return [number for number, seen in zip(numbers, others, strict=True) if shared - seen]
+
+
+@contextmanager
+def without_tables_over_all() -> Iterator[None]:
+    """Drop the tables over all groups for the block, and recreate them afterwards: they depend on the groups' columns.
+
+    If the run is killed in between they are missing: work that needs them fails, and the next run creates them.
+    """
+    _run("drop_tables_over_all")
+    yield
+    make_missing_tables_over_all()
+
+
+def make_missing_tables_over_all() -> None:
+    """Create missing tables over all groups; existing ones stay as they are."""
+    with transaction.atomic():
+        for step in ("share_sequences", "make_tables_over_all", "grant_over_all"):
+            _run(step)
+
+
+def _applied(numbers: Sequence[int]) -> list[set[tuple[str, str]]]:
+    found = []
+    for number in (acting.NO_GROUP, *numbers):
+        with acting.in_group(number):
+            found.append(set(MigrationRecorder(connection).applied_migrations()))
+    return found
+
+
+def _run(step: str) -> None:
+    with acting.in_group(acting.NO_GROUP), acting.schema_owner(), connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", step))

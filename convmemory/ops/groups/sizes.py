@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from django.db import connection
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.core.postgres.layout import schema_of
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.migrating import groups_behind
 from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
+from convmemory.ops.groups.schemas import groups_behind
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
 from convmemory.ops.observability.charts import Bar, LineChart, Series, bars, line_chart, size_text

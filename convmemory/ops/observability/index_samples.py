@@ -14,7 +14,7 @@ from django_q.models import Failure
 
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
-from convmemory.ops.observability.waiting import waiting_count
+from convmemory.ops.observability.measures import waiting_count
 from search.indexing.status import count_index
 
 KEPT_DAYS = 30

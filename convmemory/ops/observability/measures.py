@@ -1,4 +1,4 @@
-"""Counts and times the work of an installation's processes, in their shared database.
+"""Counts and durations of the work of an installation's processes: of tasks, and of those that wait.
 
 Each process adds up its measurements in memory; a thread adds them to `Measure` every `MEASURES_FLUSH_S` seconds, so
 that a search writes nothing. A process that is killed loses at most the measurements since then. Charts read `hourly`,
@@ -8,6 +8,7 @@ that a search writes nothing. A process that is killed loses at most the measure
 import logging
 import os
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,18 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db.models import Min
 from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.humanhash import humanize
+from django_q.models import OrmQ
+from django_q.signals import post_execute_in_worker, pre_execute
 
+from convmemory.core import logs
 from convmemory.core.config import config
-from convmemory.core.measuring import Measurement
+from convmemory.core.measuring import Measurement, report
+from convmemory.core.queue import fair_queue
+from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Measure
 
@@ -164,3 +173,65 @@ def _flush_forever() -> None:
         pause.wait(config.measures_flush_s)
         flush()
         connection.close()
+
+
+# --- task signals ---------------------------------------------------------------------------------
+# Records each task that a worker runs: its id for the log, its duration and outcome for the counts.
+
+
+def connect() -> None:
+    pre_execute.connect(on_start, dispatch_uid="ops.task_start")
+    post_execute_in_worker.connect(on_end, dispatch_uid="ops.task_end")
+
+
+def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
+    logs.task_id.set(str(task["id"]))
+    task["started_at_s"] = time.monotonic()
+
+
+def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
+    """Log and count the end of a task. Arguments and results are not logged: they can contain private text."""
+    seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
+    _name_what_was_done(task)
+    failed = not task.get("success", False)
+    name = task["func"] if isinstance(task["func"], str) else getattr(task["func"], "__qualname__", "callable")
+    level = logging.ERROR if failed else logging.DEBUG
+    logger.log(level, "The task %s %s after %.3f s", name, "failed" if failed else "ended", seconds)
+    report(Measurement("task", name, seconds, failed=failed))
+    logs.task_id.set("")
+
+
+def _name_what_was_done(task: dict[str, Any]) -> None:
+    """Enter a ticket in the history as the task that it led to, once that has ended or failed."""
+    done = fair_queue.last_work.get()
+    fair_queue.last_work.set(None)
+    if done is not None:
+        task.update(id=done.task_id, name=humanize(done.task_id), func=done.func, args=done.args, group=done.group)
+        task["save"] = done.finished
+
+
+# --- waiting --------------------------------------------------------------------------------------
+# Counts the waiting tasks of the queue: those of users, and the installation's own.
+
+
+def waiting_count() -> int:
+    """Return the number of waiting tasks, including tickets. Raises: RedisError."""
+    return int(get_broker().queue_size()) + waiting_tasks().count()
+
+
+def working_count() -> int:
+    """Return the number of tasks in progress; with a queue on Redis, only those of users. Raises: RedisError."""
+    return int(get_broker().lock_size() or 0) + tasks_in_work().count()
+
+
+def oldest_arrival() -> datetime | None:
+    """Return since when the oldest waiting task has been due.
+
+    Redis records no arrival times of the installation's own tasks.
+    """
+    now = timezone.now()
+    arrivals = [
+        OrmQ.objects.filter(lock__lte=now).aggregate(at=Min("lock"))["at"],
+        waiting_tasks().filter(due_at__lte=now).aggregate(at=Min("due_at"))["at"],
+    ]
+    return min(filter(None, arrivals), default=None)

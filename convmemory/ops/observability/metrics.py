@@ -16,12 +16,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from redis.exceptions import RedisError
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import Measure
-from convmemory.ops.observability.measures import BOUNDS_S, totals
-from convmemory.ops.observability.waiting import oldest_arrival, waiting_count, working_count
+from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals, waiting_count, working_count
 from search.indexing.status import count_index
 
 LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}

@@ -1,6 +1,6 @@
 """Backups of the embedded database and of its files: one file, which `verify` checks before a restore.
 
-A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (`file_backup.py`), and
+A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (`backup.py`), and
 `manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py`
 restores it.
 """
@@ -8,26 +8,31 @@ restores it.
 import contextlib
 import hashlib
 import json
+import logging
+import shutil
 import subprocess
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
+from django.core.files import File
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
+from convmemory.conversations.importing.models import kept_place
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.postgres import programs
+from convmemory.core.files.private_files import drop_drafts_of, has_digest, written_whole
+from convmemory.core.postgres import server
 from convmemory.core.postgres.layout import Layout, note_layout
 from convmemory.core.sql import load_sql
+from convmemory.documents.storage import document_storage, place_of
 from convmemory.ops.groups.schemas import choose_path
-from convmemory.ops.privacy import file_backup
-from convmemory.ops.privacy.archives import new_archive
 
 FORMAT = "convmemory-backup"
 VERSION = 1
@@ -60,7 +65,7 @@ def back_up(*, path: Path) -> BackupReport:
     with new_archive(path) as archive, _snapshot(target) as (snapshot, facts):
         with archive.open(DUMP, "w", force_zip64=True) as file:
             facts["dump"] = _dump(target, snapshot, file)
-        facts["files"] = file_backup.add_files(archive, facts.pop("places"))
+        facts["files"] = add_files(archive, facts.pop("places"))
         archive.writestr(MANIFEST, json.dumps(facts, indent=1))
     return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
 
@@ -74,7 +79,7 @@ def verify(path: Path) -> dict[str, Any]:
                 raise InvalidInput(f"{path} is no backup that this version reads.")
             with archive.open(DUMP) as file:
                 digest = _digest(file)
-            file_backup.verify_files(archive)
+            verify_files(archive)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:
@@ -150,7 +155,7 @@ def stored_paths(reader: psycopg.Connection) -> list[str]:
 
 def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
     """Return the paths of the files that these tables name, read along the reader's search path."""
-    statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
+    statements = [name for table, name in STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
 
 
@@ -173,7 +178,7 @@ def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
 def program(name: str, target: Mapping[str, Any]) -> list[str]:
     """Return the command line of a PostgreSQL program that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
-    return [str(programs.binary(name)), *address, "--no-password"]
+    return [str(server.binary(name)), *address, "--no-password"]
 
 
 def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:
@@ -209,3 +214,123 @@ def known_migrations() -> Iterator[tuple[str, str]]:
     assert loader.disk_migrations is not None
     for key, migration in loader.disk_migrations.items():
         yield from (key, *migration.replaces)
+
+
+# --- file backup ----------------------------------------------------------------------------------
+# The files of documents and kept uploads in a backup: each is named by its digest, which verifies it.
+#
+# A backup can come from any source: other names are refused, and no name becomes part of a path.
+
+
+FOLDER = "files/"
+STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
+"""The statement, by table, that returns the paths of its rows' files."""
+# The largest id of a row has as many digits.
+MAX_OWNER_DIGITS = 19
+
+logger = logging.getLogger(__name__)
+
+
+def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
+    """Add the stored files to the archive; return their number.
+
+    Files deleted meanwhile are left out, and so are damaged ones, with which the backup could not be restored.
+    """
+    storage, count = document_storage(), 0
+    for place in places:
+        path = Path(storage.path(place))
+        if not _is_whole(place):
+            if path.exists():
+                logger.warning("%s is damaged and not in the backup: its owner has to upload it again", place)
+            continue
+        with path.open("rb") as source, archive.open(FOLDER + place, "w", force_zip64=True) as target:
+            shutil.copyfileobj(source, target, CHUNK_BYTES)
+        count += 1
+    return count
+
+
+def verify_files(archive: zipfile.ZipFile) -> None:
+    """Verify the files. Raises: InvalidInput if a file has another name, or does not match the digest in it."""
+    for place, entry in _files_of(archive):
+        digest = hashlib.sha256()
+        with archive.open(entry) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+        if digest.hexdigest() != place.rpartition("/")[2]:
+            raise InvalidInput(f"The backup is damaged: {FOLDER}{place} is not whole. Nothing was changed.")
+
+
+def restore_files(archive: zipfile.ZipFile) -> list[str]:
+    """Store the archive's files next to the existing ones, all or none; return the paths of the new ones.
+
+    Raises: OSError.
+    """
+    storage, new = document_storage(), list[str]()
+    try:
+        for place, entry in _files_of(archive):
+            if _is_whole(place):
+                continue
+            new.append(place)
+            with archive.open(entry) as file:
+                storage.save(place, File(file))
+    except BaseException:
+        remove_files(new)
+        raise
+    return new
+
+
+def remove_files(places: Iterable[str]) -> None:
+    """Delete stored files."""
+    for place in places:
+        document_storage().delete(place)
+
+
+def _is_whole(place: str) -> bool:
+    return has_digest(Path(document_storage().path(place)), place.rpartition("/")[2])
+
+
+def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    for entry in archive.infolist():
+        if entry.filename.startswith(FOLDER):
+            place = entry.filename.removeprefix(FOLDER)
+            if not _is_place(place):
+                raise InvalidInput(
+                    f"The backup holds {entry.filename[:100]!r}, which is the file of no document or upload."
+                )
+            yield place, entry
+
+
+def _is_place(place: str) -> bool:
+    """Return whether `place_of` or `kept_place` could have produced this path."""
+    owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
+    is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
+    is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")
+    return (
+        is_owner
+        and is_digest
+        and place in [makes(owner_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
+    )
+
+
+# --- archives -------------------------------------------------------------------------------------
+# Zip files that only their owner can read, and that appear when they are complete.
+
+
+@contextmanager
+def new_archive(path: Path, *, level: int | None = None) -> Iterator[zipfile.ZipFile]:
+    """Yield an archive to fill in the block, which appears at `path` afterwards; without a `level` it is not
+    compressed.
+
+    Raises: InvalidInput if the file exists or cannot be written.
+    """
+    if path.exists():
+        raise InvalidInput(f"{path} exists already: name another file.")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"{path} cannot be written: there is no folder {path.parent}.")
+    how = zipfile.ZIP_STORED if level is None else zipfile.ZIP_DEFLATED
+    try:
+        drop_drafts_of(path)
+        with written_whole(path) as output, zipfile.ZipFile(output, "w", how, compresslevel=level) as archive:
+            yield archive
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error

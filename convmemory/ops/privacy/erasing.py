@@ -18,11 +18,10 @@ from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from convmemory.core import groups
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
-from convmemory.core.postgres import server
+from convmemory.core.postgres import groups, server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables

@@ -1,4 +1,4 @@
-"""Exports all data that an installation stores about one user, as one zip archive that `import_conversations` reads.
+"""Everything that an installation stores about one person, as one zip archive, also on request in the background.
 
 One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side cursors, so that
 memory use is constant. Credentials (passwords, hashes of keys, sessions) are left out. docs/export-format.md describes
@@ -7,23 +7,28 @@ the format.
 
 import json
 import re
+import secrets
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.db import connection, transaction
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import beside
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.files.private_files import private_folder
 from convmemory.core.sql import load_sql
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
-from convmemory.ops.privacy.archives import new_archive
+from convmemory.ops.models import OwnArchive
+from convmemory.ops.privacy.backup import new_archive
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -108,3 +113,87 @@ def _manifest(user: AbstractBaseUser, rows: dict[str, int]) -> dict[str, Any]:
             table.name: {"rows": rows[table.name], "columns": exported_columns(table)} for table in owned_tables()
         },
     }
+
+
+# --- own archives ---------------------------------------------------------------------------------
+# Archives of everything that users request on the settings page: written in the background, kept for a while.
+#
+# One at a time for each user, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's
+# user alone, for `KEPT`, and is deleted with the user.
+
+
+KEPT = timedelta(days=7)
+MAX_KEPT = 5
+WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
+
+
+def request_archive(*, owner: User) -> OwnArchive:
+    """Create a row that waits for a worker, and delete the owner's failed ones; the caller enqueues it.
+
+    Raises: InvalidInput while one is being written, or if the owner has as many as are kept.
+    """
+    own = OwnArchive.objects.filter(owner_id=owner.pk)
+    if own.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
+        raise InvalidInput(f"At most {MAX_KEPT} archives are kept for you: delete one of them first.")
+    try:
+        with transaction.atomic():
+            own.filter(state=OwnArchive.State.FAILED).delete()
+            return OwnArchive.objects.create(owner=owner)
+    except IntegrityError:
+        raise InvalidInput("Your archive is being written already: wait until it is complete.") from None
+
+
+def archives_of(*, owner: User) -> list[OwnArchive]:
+    """Return the owner's archives, newest first."""
+    return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk"))
+
+
+def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
+    """Return the owner's archive. Raises: NotFound."""
+    found = OwnArchive.objects.filter(owner_id=owner.pk, pk=archive_id).first()
+    if found is None:
+        raise NotFound(f"There is no archive {archive_id}.")
+    return found
+
+
+def write_archive(*, owner_id: int, archive_id: int) -> str:
+    """Write the archive; return its state afterwards, "" if it was written or removed meanwhile."""
+    row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
+    if row is None:
+        return ""
+    OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
+    place = f"archives/{row.owner_id}/{secrets.token_hex(16)}.zip"
+    path = Path(document_storage().path(place))
+    private_folder(path.parent)
+    try:
+        size = export_user(user=row.owner, path=path).size
+    except ConvMemoryError as error:
+        return _end(row, OwnArchive.State.FAILED, error=str(error))
+    state = _end(row, OwnArchive.State.DONE, file=place, size=size)
+    if not state:
+        path.unlink(missing_ok=True)  # the user, or the archive, was deleted meanwhile
+    return state
+
+
+def _end(row: OwnArchive, state: str, **values: object) -> str:
+    ended = OwnArchive.objects.filter(pk=row.pk, state__in=WORKING)
+    return state if ended.update(state=state, ended_at=timezone.now(), **values) else ""
+
+
+def remove_archive(*, owner: User, archive_id: int) -> None:
+    """Delete an archive before it expires. Raises: NotFound."""
+    _remove(get_archive(owner=owner, archive_id=archive_id))
+
+
+def remove_old() -> int:
+    """Delete the expired archives; return their number."""
+    old = list(OwnArchive.objects.filter(created_at__lt=timezone.now() - KEPT))
+    for row in old:
+        _remove(row)
+    return len(old)
+
+
+def _remove(row: OwnArchive) -> None:
+    if row.file.name and document_storage().exists(row.file.name):
+        document_storage().delete(row.file.name)
+    row.delete()

@@ -17,15 +17,13 @@ from django.utils import timezone
 from psycopg import sql
 
 from convmemory.core.errors import InvalidInput
-from convmemory.core.groups import grouped_tables
+from convmemory.core.postgres.groups import grouped_tables
 from convmemory.core.postgres.layout import Layout, note_layout
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.in_use import refuse_while_in_use
-from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.links import own_link, refuse_while_in_use
 from convmemory.ops.groups.schemas import choose_path, columns_of, run
-from convmemory.ops.privacy import file_backup
-from convmemory.ops.privacy.archives import new_archive
-from convmemory.ops.privacy.backup import CHUNK_BYTES, MANIFEST, BackupFailed, BackupReport, paths_along
+from convmemory.ops.privacy import backup
+from convmemory.ops.privacy.backup import CHUNK_BYTES, MANIFEST, BackupFailed, BackupReport, new_archive, paths_along
 
 FORMAT = "convmemory-group-backup"
 VERSION = 1
@@ -53,7 +51,7 @@ def back_up_group(*, group: int, path: Path) -> BackupReport:
             "migrations": _migrations(link),
             "owners": _owners(link, group),
             "tables": tables,
-            "files": file_backup.add_files(archive, _files(link)),
+            "files": backup.add_files(archive, _files(link)),
         }
         archive.writestr(MANIFEST, json.dumps(facts, indent=1))
     return _report(path, facts)
@@ -82,7 +80,7 @@ def restore_group(*, path: Path) -> BackupReport:
             before = set(_files(link))
             new = _replace(link, path, facts)
             after = set(_files(link))
-    file_backup.remove_files((before | new) - after)
+    backup.remove_files((before | new) - after)
     return _report(path, facts)
 
 
@@ -122,7 +120,7 @@ def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
             if found is None or not found[0] == copied == said["rows"]:  # no row of another owner
                 raise BackupFailed(f"{table} does not hold the rows of the backup. Nothing was changed.")
         _check_keys(link)
-        return set(file_backup.restore_files(archive))
+        return set(backup.restore_files(archive))
 
 
 def _statement(name: str, table: str, **parts: sql.Composable) -> sql.Composed:
@@ -153,7 +151,7 @@ def _verified(path: Path) -> dict[str, Any]:
             raise InvalidInput(f"{path} is no backup that this version reads.")
         with zipfile.ZipFile(path) as archive:
             damaged = [table for table, said in facts["tables"].items() if _digest(archive, table) != said["sha256"]]
-            file_backup.verify_files(archive)
+            backup.verify_files(archive)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:

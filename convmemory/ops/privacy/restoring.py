@@ -1,14 +1,16 @@
 """Restores a backup of the embedded database and of its files.
 
 A restore fills a new database, compares the rows with the manifest's, and only then renames it to the old one's name,
-so that it succeeds completely or changes nothing. It does not trust the dump (`safe_restore.py`).
+so that it succeeds completely or changes nothing. It does not trust the dump (`restoring.py`).
 """
 
 import contextlib
+import re
 import subprocess
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ import psycopg
 from django.db import connection, connections
 from psycopg import sql
 
-from convmemory.core.embedded import apply_policies
 from convmemory.core.errors import InvalidInput
-from convmemory.core.postgres import programs
-from convmemory.core.postgres.pools import close_pools
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.postgres import server
+from convmemory.core.postgres.base import close_pools
+from convmemory.core.postgres.embedded import apply_policies
 from convmemory.core.sql import load_sql
-from convmemory.core.work_folders import work_folder
-from convmemory.ops.privacy import file_backup
+from convmemory.ops.privacy import backup
 from convmemory.ops.privacy.backup import (
     CHUNK_BYTES,
     DUMP,
@@ -35,7 +37,6 @@ from convmemory.ops.privacy.backup import (
     stored_paths,
     verify,
 )
-from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 LEAVING_S = 5.0
 AT_ONCE = 500
@@ -76,7 +77,7 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
             finally:
                 _drop(admin, fresh)
         _drop(admin, old)
-    file_backup.remove_files(replaced - _paths_in(target))
+    backup.remove_files(replaced - _paths_in(target))
     return BackupReport(path.stat().st_size, sum(manifest["rows"].values()), manifest.get("files", 0))
 
 
@@ -90,7 +91,7 @@ def _files_restored(path: Path) -> Iterator[None]:
     """Store the backup's files next to the existing ones; remove them again if the block fails."""
     try:
         with zipfile.ZipFile(path) as archive:
-            new = file_backup.restore_files(archive)
+            new = backup.restore_files(archive)
     except OSError as error:
         raise BackupFailed(
             f"A document's file cannot be stored: {error.strerror or error}. Nothing changed."
@@ -98,7 +99,7 @@ def _files_restored(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        file_backup.remove_files(new)
+        backup.remove_files(new)
         raise
 
 
@@ -107,7 +108,7 @@ def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> No
     command = [*program("pg_restore", target), "--no-owner", "--no-privileges", f"--transaction-size={AT_ONCE}"]
     with work_folder("restore") as folder:
         listing, chosen = folder / "entries", folder / "chosen"
-        _feed([str(programs.binary("pg_restore")), "--list", "--file", str(listing)], path)
+        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
         chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
         _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
     with psycopg.connect(**target, autocommit=True) as reader:
@@ -160,3 +161,93 @@ def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
 
 def _drop(admin: psycopg.Connection, name: str) -> None:
     admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+# --- safe restore ---------------------------------------------------------------------------------
+# Limits the effects of a dump: a backup can come from any source, and restoring one executes its contents.
+#
+# Only tables, sequences, constraints, indexes, rows and the schemas of owner groups are restored, by a role that may
+# do nothing but own the new database. A dump can define a function call for a table; so the contents of the new
+# database are checked before this program, which is its superuser, reads a row of it.
+
+
+ROLE = "convmemory_restore"
+RESTORED = frozenset({
+    "TABLE", "TABLE DATA", "SEQUENCE", "SEQUENCE SET", "SEQUENCE OWNED BY", "DEFAULT", "CONSTRAINT", "CHECK CONSTRAINT",
+    "FK CONSTRAINT", "INDEX", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY",
+})  # fmt: skip
+MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
+"""Entries that need a superuser; `new_database` has created these objects."""
+MADE_AFTER = ("convmemory_owner_of_key(", "convmemory_waiting_tasks(", "convmemory_knows_address(")
+"""Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
+
+CALLED = frozenset({
+    "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
+    "vector", "bit", "varying", "numeric",
+})  # fmt: skip
+"""Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
+
+_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|every_group|group_[1-9][0-9]{0,3}|-) (.*)")
+_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # with its owner
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
+
+
+def entries_to_restore(listing: str) -> str:
+    """Return the lines of `pg_restore --list` to restore. Raises: InvalidInput if one is of another kind."""
+    kept = []
+    for line in listing.splitlines():
+        if not line.strip() or line.startswith(";"):
+            continue
+        found = _ENTRY.fullmatch(line)
+        kind, name = (found[1], found[2].strip()) if found else ("", line)
+        if kind in RESTORED or (kind == "SCHEMA" and _SCHEMA_OF_GROUPS.fullmatch(name)):
+            kept.append(line)
+        elif (kind, name) not in MADE_BEFORE and not (kind == "FUNCTION" and name.startswith(MADE_AFTER)):
+            raise InvalidInput(_refusal(f"{kind} {name}".strip()))
+    return "\n".join(kept) + "\n"
+
+
+@contextmanager
+def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
+    """Yield a role that can log in and nothing else; it must own nothing when the block ends."""
+    role = sql.Identifier(ROLE)
+    admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
+    admin.execute(sql.SQL(load_sql("convmemory.ops.privacy", "create_restoring_role")).format(role))
+    try:
+        yield ROLE
+    finally:
+        admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
+
+
+def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str, role: str) -> None:
+    """Create an empty database owned by the role, with the extension that only a superuser can create."""
+    create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(role))
+    admin.execute(create)
+    with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
+        inside.execute("CREATE EXTENSION vector SCHEMA public")
+
+
+def take_over(target: Mapping[str, Any], role: str) -> None:
+    """Make the program the owner of the restored database. Raises: InvalidInput if it contains executable objects."""
+    with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
+        foreign = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "foreign_objects"))).fetchall()
+        expressions = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "expressions"))).fetchall()
+        for what in [*(f"{kind} {name}" for kind, name in foreign), *_unknown_calls(text for (text,) in expressions)]:
+            raise InvalidInput(_refusal(what))
+        inside.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
+        inside.execute("ANALYZE")
+
+
+def _unknown_calls(expressions: Iterator[str]) -> Iterator[str]:
+    for text in expressions:
+        for word in _BEFORE_PARENTHESIS.findall(_LITERAL.sub("''", text)):
+            if word.lower() not in CALLED:
+                yield f"call of {word}"
+
+
+def _refusal(what: str) -> str:
+    return (
+        f"The backup holds something that convmemory never stores: {what}. It could run code, "
+        "so nothing of it is restored. Nothing was changed."
+    )

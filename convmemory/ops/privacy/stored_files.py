@@ -23,12 +23,12 @@ from django.db import connection, models
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Min
 
-from convmemory.conversations.import_storage import upload_storage
+from convmemory.conversations.importing.models import upload_storage
 from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.private_files import DRAFT_SUFFIX
-from convmemory.core.private_storage import PrivateStorage
-from convmemory.core.work_folders import NO_OWNER, drop_work_folders
+from convmemory.core.files.private_files import DRAFT_SUFFIX
+from convmemory.core.files.uploads import PrivateStorage
+from convmemory.core.files.work_folders import NO_OWNER, drop_work_folders
 from convmemory.documents.storage import document_storage
 
 ORPHANED_AFTER = timedelta(hours=1)

@@ -17,7 +17,7 @@ from django_q.models import OrmQ, Task
 from django_q.signing import SignedPackage
 
 from convmemory.core.models import OwnerTask
-from convmemory.core.safe_queue import find_task
+from convmemory.core.queue.safe_queue import find_task
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
 

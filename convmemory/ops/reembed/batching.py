@@ -17,7 +17,7 @@ from convmemory.embeddings.cache import store_vectors
 from convmemory.embeddings.models import EmbeddingBatch, EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.spaces import embedder_for
-from search.indexing.ahead import texts_to_embed
+from search.indexing.active import texts_to_embed
 from search.models import Source
 
 POLL_S = 30.0

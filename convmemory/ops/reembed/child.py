@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from convmemory.core.background import step_back
+from convmemory.core.processes.child_limits import step_back
 
 # A long source reports its progress this often.
 SLICE_S = 20.0
@@ -43,7 +43,7 @@ def step(space_id: int, source_id: int) -> StepResult:
     """Embed one source in one space for at most `SLICE_S` or one batch, whichever takes longer."""
     from convmemory.core.acting import beside
     from convmemory.core.errors import EmbedderUnavailable
-    from convmemory.core.safe_tracebacks import safe_message
+    from convmemory.core.logs import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
     from search.indexing.active import index_source
     from search.indexing.building import build_source

@@ -1,4 +1,4 @@
-"""One `manage.py up` per data folder: the lock, the record of its processes, and cleaning up after a killed one.
+"""One `manage.py up` per data folder: its lock, its first start, the programs it starts, and cleaning up.
 
 Writes `<VAR_DIR>/up.lock` (locked as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the URL, and
 each process with its start time, so that a reused process id is not mistaken for it).
@@ -8,15 +8,21 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from django.contrib.auth.models import User
+from django.db import transaction
 
+from convmemory.core.acting import beside
+from convmemory.core.config import Config, config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.private_files import private_folder, written_whole
+from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
@@ -111,3 +117,82 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return record
+
+
+# --- first start ----------------------------------------------------------------------------------
+# Sets up a new installation: an administrator and the sample conversations.
+#
+# The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a
+# marker file under VAR_DIR records until then that they are missing, even after a crash.
+
+
+ADMIN_NAME = "admin"
+
+
+def create_admin(var_folder: Path) -> str | None:
+    """Create an administrator if there is no user; return the password, otherwise None."""
+    with transaction.atomic():
+        if User.objects.exists():
+            return None
+        _marker(var_folder).touch()
+        password = secrets.token_urlsafe(12)
+        User.objects.create_superuser(ADMIN_NAME, password=password)
+        return password
+
+
+def load_pending_samples(var_folder: Path) -> int:
+    """Load the sample conversations if this installation still lacks them; return their number."""
+    marker = _marker(var_folder)
+    if not marker.exists():
+        return 0
+    from convmemory.conversations.samples_loader import load_samples
+
+    owner = User.objects.filter(username=ADMIN_NAME).first()
+    count = 0
+    if owner:
+        with beside(owner.pk):
+            count = load_samples(owner)
+    marker.unlink(missing_ok=True)
+    return count
+
+
+def _marker(var_folder: Path) -> Path:
+    return var_folder / "samples.pending"
+
+
+# --- programs -------------------------------------------------------------------------------------
+# The commands that start the product's programs: a web server with the limits of `edge`, and a worker.
+
+
+WEB_GRACE_S = 5
+KEEP_ALIVE_S = 5
+
+
+def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
+    """Where to listen: the command's options, else `HOST` and `PORT`, else port 8000 of this machine alone."""
+    return host or Config.host.read() or "127.0.0.1", Config.port.read() if port is None else port
+
+
+def web_command(host: str, port: int) -> list[str]:
+    """Return the command for uvicorn with `WEB_WORKERS` processes.
+
+    It trusts `X-Forwarded-For` of configured proxies only, not of this machine as by default: any local process could
+    claim any address. It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and
+    requests itself.
+    """
+    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
+    if proxies := config.forwarded_allow_ips:
+        command += ["--proxy-headers", "--forwarded-allow-ips", ",".join(proxies)]
+    else:
+        command += ["--no-proxy-headers"]
+    command += ["--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
+    command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
+    command += ["--app-dir", str(config.base_dir)]
+    if (workers := Config.web_workers.read()) > 1:
+        command += ["--workers", str(workers)]
+    return command
+
+
+def worker_command() -> list[str]:
+    return [sys.executable, str(Path(config.base_dir) / "manage.py"), "worker"]

@@ -3,12 +3,12 @@
 from django.db import transaction
 from django_q.models import Schedule
 
-from convmemory.core.queueing import enqueue
+from convmemory.core.queue.queueing import enqueue
 
-SWEEP = "convmemory.ops.sweep_tasks.sweep"
+SWEEP = "convmemory.ops.tasks.sweep"
 SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)
     "sweep": (SWEEP, 1),
-    "deep sweep": ("convmemory.ops.sweep_tasks.deep_sweep", 60),
+    "deep sweep": ("convmemory.ops.tasks.deep_sweep", 60),
     "message sweep": ("memory.tasks.sweep", 1),
     "imports": ("convmemory.conversations.tasks.sweep", 1),
     "documents": ("convmemory.documents.tasks.sweep", 1),

@@ -8,23 +8,32 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from django.db import connection, transaction
 from django.utils import timezone
 from django_q.models import Failure
 
-from convmemory.conversations.responses import release_abandoned_responses
-from convmemory.core import fair_queue
+from convmemory.conversations.messages.responses import release_abandoned_responses
+from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
+from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.core.acting import in_group
-from convmemory.core.groups import every_group
+from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
-from convmemory.core.work_folders import sweep_work_folders
-from convmemory.documents.picture_room import prune_all_pictures
+from convmemory.core.postgres.groups import every_group
+from convmemory.core.queue import fair_queue
+from convmemory.core.sql import load_sql
+from convmemory.documents.drawing import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.stored_files import sweep_orphans
-from convmemory.ops.runtime.storage_sweep import reconcile_storage
 from search.indexing.layouts import find_lost_postings, pack_again
-from search.indexing.selecting import find_damage, mark_damage
-from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
+from search.indexing.sweeping import (
+    count_orphans,
+    delete_orphans,
+    find_damage,
+    mark_damage,
+    reconcile_sources,
+    sources_to_index,
+)
 
 BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
@@ -152,3 +161,56 @@ def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
     )
     SweepRun.objects.filter(pk__lte=run.pk - KEPT_RUNS).delete()
     return run
+
+
+# --- storage sweep --------------------------------------------------------------------------------
+# Recounts the stored bytes of each owner, from the sums of conversations, documents and kept uploads.
+#
+# Transactions that store and delete maintain the owners' sums (`messages/storage_quota.py`). This finds rows that
+# bypassed them: those of an older version, which have no sum yet, and those that an administrator or a restore
+# changed.
+
+
+COUNTED_AT_ONCE = 100
+MAX_S = 20.0
+
+
+def reconcile_storage() -> int:
+    """Count uncounted rows, for `MAX_S` at most, then each owner's sum; return how many sums were missing or wrong."""
+    counted: int = _count_uncounted(time.monotonic() + MAX_S)
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
+        counted += cursor.rowcount
+        cursor.execute(load_sql("convmemory.ops.runtime", "owners_with_storage"))
+        owners = [owner_id for (owner_id,) in cursor.fetchall()]
+    counted += sum(_reconcile(owner_id) for owner_id in owners)
+    return counted
+
+
+def _count_uncounted(deadline: float) -> int:
+    count = 0
+    while time.monotonic() < deadline and (ids := uncounted_conversations(limit=COUNTED_AT_ONCE)):
+        with transaction.atomic():
+            locked = Conversation.objects.select_for_update().filter(pk__in=ids, stored_bytes=None).order_by("pk")
+            recount(list(locked.values_list("pk", flat=True)))
+        count += len(ids)
+    return count
+
+
+def _reconcile(owner_id: int) -> bool:
+    """Set the owner's sum; return whether it was wrong.
+
+    The row is locked first. A transaction that stores data changes the row last, so that the sum is taken either before
+    or after all of its data.
+    """
+    with transaction.atomic():
+        StoredUse.objects.get_or_create(owner_id=owner_id)
+        row = StoredUse.objects.select_for_update().get(owner_id=owner_id)
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.ops.runtime", "stored_bytes_of_owner"), {"owner": owner_id})
+            (stored,) = cursor.fetchone()
+        if row.stored_bytes == stored:
+            return False
+        row.stored_bytes = stored
+        row.save(update_fields=["stored_bytes"])
+    return True

@@ -13,9 +13,8 @@ from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
-from search.document_search import TURNS_ALONE
 from search.indexing.status import IndexStatus, index_status
-from search.searching import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
+from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
 class Command(BaseCommand):

@@ -16,7 +16,7 @@ from convmemory.chat.models import Reply
 from convmemory.chat.pages import received_parts
 from convmemory.chat.progress import draft_to_json
 from convmemory.chat.replies import begin_reply, start_conversation
-from convmemory.conversations import responses
+from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
 from convmemory.ops.runtime import sweeping

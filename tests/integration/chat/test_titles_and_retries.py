@@ -4,13 +4,13 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from convmemory.chat.live import _replace_title, clean_title, first_turn_of
 from convmemory.chat.models import Reply
 from convmemory.chat.replies import Ending, ReplyJob, begin_reply, finish_reply, question_asked_here, start_conversation
-from convmemory.chat.titles import _replace_title, clean_title, first_turn_of
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.ingest import change_conversation
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.ingest import change_conversation
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import ConversationBusy, NotFound
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 

@@ -9,8 +9,8 @@ from convmemory.context.sending import prepare_context, preview_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.values import ContextRecipe
 from convmemory.context.wire import wire_messages
-from convmemory.conversations import ingest
-from convmemory.conversations.parts import spoken_text
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user, user_says

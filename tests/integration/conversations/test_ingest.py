@@ -9,12 +9,12 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from convmemory.conversations import ingest, responses
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
-from convmemory.conversations.imported_rows import link_children
-from convmemory.conversations.message_rows import KEY_CHARS
+from convmemory.conversations.importing.links import link_children
+from convmemory.conversations.messages import ingest, responses
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.message_store import KEY_CHARS
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Event, Message
-from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.signals import turns_changed
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says

@@ -7,14 +7,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations import ingest
 from convmemory.conversations.browsing import Choice, page_of_shelves
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from convmemory.conversations.models import Figures
-from convmemory.conversations.parts import TextPart, ToolCallPart
 from convmemory.conversations.statistics import count_changed, days_of, statistics_of, uncounted
 from convmemory.conversations.tasks import count_for_statistics
-from convmemory.core.fair_queue import asked_for
+from convmemory.core.queue.fair_queue import asked_for
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db

@@ -9,14 +9,14 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from convmemory.conversations import ingest, storage_quota
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
-from convmemory.conversations.import_runner import import_paths
-from convmemory.conversations.imported_rows import remove_messages
+from convmemory.conversations.importing.links import remove_messages
+from convmemory.conversations.importing.runner import import_paths
+from convmemory.conversations.messages import ingest, storage_quota
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
+from convmemory.conversations.messages.parts import TextPart
+from convmemory.conversations.messages.responses import begin_response, finish_response
+from convmemory.conversations.messages.storage_quota import MB, recount, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
-from convmemory.conversations.parts import TextPart
-from convmemory.conversations.responses import begin_response, finish_response
-from convmemory.conversations.storage_quota import MB, recount, use_of_storage
 from convmemory.core.errors import StorageFull
 from tests.factories import exchange, make_conversation, make_user
 

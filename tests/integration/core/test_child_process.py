@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.core import child_process
-from convmemory.core.child_process import ChildLimits, Ending, plain_environment, touched_at
+from convmemory.core.processes import child_process
+from convmemory.core.processes.child_process import ChildLimits, Ending, plain_environment, touched_at
 
 
 def run(file: Path, *, steps: int) -> Ending:

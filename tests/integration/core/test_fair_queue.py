@@ -20,11 +20,11 @@ from django_q.signing import SignedPackage
 from redis import Redis
 from redis.exceptions import RedisError
 
-from convmemory.core import fair_queue, queueing
-from convmemory.core.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
 from convmemory.core.models import OwnerTask
-from convmemory.core.queueing import enqueue
-from convmemory.ops.observability import task_signals
+from convmemory.core.queue import fair_queue, queueing
+from convmemory.core.queue.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
+from convmemory.core.queue.queueing import enqueue
+from convmemory.ops.observability import measures
 from convmemory.ops.privacy.task_arguments import drop_queued
 from convmemory.ops.runtime import schedules
 from tests.factories import make_user
@@ -356,12 +356,12 @@ def test_the_history_shows_the_task_and_not_the_ticket(answer: Callable[[Answer]
     answer(lambda number, owner_id: {})
     ask(make_user(), 7)
     ticket: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
-    task_signals.on_start(None, task=ticket)
+    measures.on_start(None, task=ticket)
     work()
-    task_signals.on_end(None, task=ticket)
+    measures.on_end(None, task=ticket)
     assert (ticket["func"], ticket["args"], ticket["group"], ticket["save"]) == (FUNC, (7,), "", True)
     idle: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
-    task_signals.on_end(None, task=idle)
+    measures.on_end(None, task=idle)
     assert (idle["func"], "save" in idle) == (fair_queue.TICKET, False)
 
 

@@ -35,16 +35,15 @@ from django_q.worker import worker
 from psycopg import sql
 
 import search.tasks
-from convmemory.core import embedded, fair_queue
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
-from convmemory.core.logs import JsonFormatter, PlainFormatter
-from convmemory.core.postgres import configuration, server
+from convmemory.core.logs import JsonFormatter, PlainFormatter, quoted, safe_traceback
+from convmemory.core.postgres import configuration, embedded, server
 from convmemory.core.postgres.locks import AdvisoryLock
-from convmemory.core.safe_tracebacks import quoted, safe_traceback
+from convmemory.core.queue import fair_queue
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.erasing import erase_user
-from convmemory.ops.runtime.programs import web_command
+from convmemory.ops.runtime.instance import web_command
 from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
@@ -404,7 +403,7 @@ def test_library_logs_quote_no_errors(written: Callable[[], str]) -> None:
 
 def test_child_process_that_fails_writes_no_quotes(tmp_path: Path) -> None:
     code = (
-        "import os; from convmemory.core.child_limits import run_limited\n"
+        "import os; from convmemory.core.processes.child_limits import run_limited\n"
         "run_limited(lambda words: int(words[0]), [os.environ['TEXT']],"
         " memory_mb=1024, timeout_s=60, parent_pid=os.getppid())"
     )

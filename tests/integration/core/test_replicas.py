@@ -14,11 +14,11 @@ from pytest_django import Settings
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import page_of_conversations
-from convmemory.core import replicas
 from convmemory.core.acting import acting_for, maintenance
-from convmemory.core.logins import replicas as parameters_of
+from convmemory.core.postgres import replicas
+from convmemory.core.postgres.logins import replicas as parameters_of
+from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.postgres.writers import WriteRecorder
-from convmemory.core.replicas import may_use_replica
 from convmemory.ops.doctor.replicas_area import check_replicas
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search

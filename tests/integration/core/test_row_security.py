@@ -14,16 +14,15 @@ from django.db.utils import ProgrammingError
 from django_q.models import OrmQ
 
 from convmemory.conversations.models import Conversation
-from convmemory.core import logins
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
-from convmemory.core.fair_queue import TICKET, enqueue_for
 from convmemory.core.models import OwnerTask
+from convmemory.core.postgres import logins
 from convmemory.core.postgres.failures import ChangedInTransaction
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
-from convmemory.core.queueing import waiting_calls
-from convmemory.ops.doctor.database_area import check_logins, check_policies
-from convmemory.ops.doctor.indexes_area import check_validity
+from convmemory.core.queue.fair_queue import TICKET, enqueue_for
+from convmemory.core.queue.queueing import waiting_calls
+from convmemory.ops.doctor.database_area import check_logins, check_policies, check_validity
 from convmemory.ops.management.commands import setup_roles
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.installation import wait_until

@@ -30,7 +30,7 @@ from django_q.status import Stat
 from django_q.tasks import async_task
 from django_q.worker import worker
 
-from convmemory.core import safe_queue
+from convmemory.core.queue import safe_queue
 from convmemory.ops.doctor.examining import examine
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
@@ -140,7 +140,7 @@ def test_the_administration_shows_forged_rows_without_reading_them(harm: Path, r
     assert Success.objects.get().result is None
 
 
-@pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.safe_queue.pydoc.locate"])
+@pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.queue.safe_queue.pydoc.locate"])
 def test_retrying_a_forged_failure_runs_nothing(harm: Path, root: User, func: str) -> None:
     root.user_permissions.add(Permission.objects.get(codename="change_failure"))
     pk = forge_task(harm, success=False, func=func)

@@ -7,16 +7,15 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
-from convmemory.core.child_process import Ending
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.models import OwnerTask
+from convmemory.core.processes.child_process import Ending
 from convmemory.documents import library, processing, tasks
 from convmemory.documents.models import Document, Section
 from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
-from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.status import index_status
-from search.indexing.sweeping import reconcile_sources
+from search.indexing.sweeping import find_damage, mark_damage, reconcile_sources
 from search.models import Item, ItemEmbedding, Passage, Source
 from tests.factories import make_user
 from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, replace, upload

@@ -13,11 +13,11 @@ from pytest_django import Settings
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.embeddings import spaces
-from convmemory.embeddings.checks import check_active_space
 from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
+from convmemory.embeddings.spaces import check_active_space
 from tests.support.tiny_bert import write_tiny_bert
 
 

@@ -15,9 +15,11 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError
 
-from convmemory.conversations import import_work, imports, ingest, tasks
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import imports, work
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.importing.runner import ImportReport, import_paths
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import run_at_once
@@ -159,7 +161,7 @@ def test_import_after_a_full_disk_succeeds(
 
     with monkeypatch.context() as patch:
         if place == "unpacking":
-            patch.setattr(import_work, "import_upload", no_space)
+            patch.setattr(work, "import_upload", no_space)
         else:
             patch.setattr(ingest, "sync_conversation", no_room_in_the_database)
         row = uploaded(owner)

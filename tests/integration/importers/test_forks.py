@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines

@@ -14,11 +14,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from convmemory.conversations import ingest, responses
-from convmemory.conversations.by_source import create_or_continue
-from convmemory.conversations.drafts import ConversationDraft, EventDraft
-from convmemory.conversations.hidden_keys import keys_of, reveal_key
-from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations.importing.runner import ImportReport, import_paths
+from convmemory.conversations.messages import ingest, responses
+from convmemory.conversations.messages.by_source import create_or_continue
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
+from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.models import Conversation, HiddenKey, Message, MessageSource
 from convmemory.core.errors import NotFound
 from convmemory.ops.privacy.exporting import export_user

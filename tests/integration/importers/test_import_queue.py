@@ -12,14 +12,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
-from convmemory.conversations import import_process, import_queue, import_work, tasks
-from convmemory.conversations.import_models import Import
-from convmemory.conversations.imports import create_import, queue_import, store_upload
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import queue, work
+from convmemory.conversations.importing.imports import create_import, queue_import, store_upload
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core import fair_queue
-from convmemory.core.child_process import Ending
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
+from convmemory.core.processes.child_process import Ending
+from convmemory.core.queue import fair_queue
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.ops.runtime.schedules import SCHEDULES
 from tests.factories import make_user
@@ -36,7 +37,7 @@ PAST = timedelta(seconds=1)
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(import_process, "run_child", run_here)
+    monkeypatch.setattr(queue, "run_child", run_here)
     settings.IMPORT_FOLDER = tmp_path / "imports"
     settings.WORKERS = 4
 
@@ -57,7 +58,7 @@ def states() -> list[str]:
 
 
 def try_to_claim(row: Import) -> Import | None:
-    return import_queue.claim(owner_id=row.owner_id, import_id=row.pk)
+    return queue.claim(owner_id=row.owner_id, import_id=row.pk)
 
 
 def claim(row: Import) -> Import:
@@ -91,7 +92,7 @@ def test_second_import_of_an_owner_waits_until_the_first_has_ended() -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Import.objects.filter(pk=second.pk).update(state="running")
     assert tasks.sweep()["enqueued"] == 0
-    import_queue.fail(claimed, Import.Failure.TIME, "too slow")
+    queue.fail(claimed, Import.Failure.TIME, "too slow")
     assert tasks.sweep()["enqueued"] == 1
     assert tasks.sweep()["enqueued"] == 0, "it is in the queue already"
     assert enqueued() == [second.pk]
@@ -124,17 +125,17 @@ def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch:
     assert tasks.sweep() == {"lost": 0, "tidied": 0, "enqueued": 0}
     Import.objects.update(lease_until=timezone.now() - PAST)
     assert tasks.sweep() == {"lost": 1, "tidied": 0, "enqueued": 1}
-    assert not import_queue.renew(lost)
+    assert not queue.renew(lost)
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (2, 1)
     assert SCHEDULES["imports"] == ("convmemory.conversations.tasks.sweep", 1)
 
 
 def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_process, "run_child", lambda row, folder: Ending.CRASHED)
+    monkeypatch.setattr(queue, "run_child", lambda row, folder: Ending.CRASHED)
     row = queued(make_user())
-    seen = [tasks.run(row.pk, owner_id=row.owner_id)["state"] for _ in range(import_queue.MAX_ATTEMPTS)]
-    assert seen == ["queued"] * (import_queue.MAX_ATTEMPTS - 1) + ["failed"]
+    seen = [tasks.run(row.pk, owner_id=row.owner_id)["state"] for _ in range(queue.MAX_ATTEMPTS)]
+    assert seen == ["queued"] * (queue.MAX_ATTEMPTS - 1) + ["failed"]
     row.refresh_from_db()
     assert (row.failure, uploads()) == ("interrupted", [])
     assert "interrupted 5 times: upload it in parts" in row.error
@@ -168,7 +169,7 @@ def test_internal_error_is_reported_without_its_message(monkeypatch: pytest.Monk
     def broken(**_: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("convmemory.conversations.import_work.import_upload", broken)
+    monkeypatch.setattr("convmemory.conversations.importing.work.import_upload", broken)
     row = queued(make_user())
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
@@ -189,7 +190,7 @@ def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.Monkey
     assert run_here(row, str(config.import_folder) + "-1") is Ending.DONE
     assert not Conversation.objects.exists()
     Import.objects.update(run=row.run)
-    monkeypatch.setattr(import_queue, "store_progress", lambda row, report: False)
+    monkeypatch.setattr(queue, "store_progress", lambda row, report: False)
     run_here(row, str(config.import_folder) + "-2")
     assert states() == ["running"]
 
@@ -198,7 +199,7 @@ def test_queued_imports_are_limited_by_count_and_size(settings: Any, monkeypatch
     ada = make_user()
     with pytest.raises(InvalidInput, match="Unknown format 'magic'"):
         queue_import(owner=ada, file=SimpleUploadedFile("a", LINES), format="magic")
-    monkeypatch.setattr("convmemory.conversations.imports.MAX_UNFINISHED", 2)
+    monkeypatch.setattr("convmemory.conversations.importing.imports.MAX_UNFINISHED", 2)
     queued(ada)
     queued(ada)
     with pytest.raises(TooManyAtOnce, match="2 imports of yours have not ended yet"):
@@ -214,8 +215,8 @@ def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:
     queued(make_user())
     old = queued(make_user())
     tasks.run(old.pk, owner_id=old.owner_id)
-    Import.objects.filter(pk=old.pk).update(ended_at=timezone.now() - import_queue.KEPT_FOR - PAST)
-    assert import_queue.tidy() == 1
+    Import.objects.filter(pk=old.pk).update(ended_at=timezone.now() - queue.KEPT_FOR - PAST)
+    assert queue.tidy() == 1
     assert states() == ["queued"]
 
 
@@ -227,7 +228,7 @@ def test_full_disk_while_an_upload_is_stored_leaves_no_file_and_no_row() -> None
 
 
 def test_import_that_meets_a_full_disk_fails_and_succeeds_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_work, "keep_upload", lambda *_: None)
+    monkeypatch.setattr(work, "keep_upload", lambda *_: None)
     ada = make_user()
     first = queued(ada, LINES * 100)
     with files_end_at(1_000):

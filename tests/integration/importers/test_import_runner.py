@@ -14,13 +14,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, connection
 
-from convmemory.conversations import import_runner, ingest, message_merging, message_store
-from convmemory.conversations.archives import UnpackLimits
-from convmemory.conversations.drafts import ConversationDraft
-from convmemory.conversations.import_runner import ImportReport, import_paths, import_upload
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.claude_messages import MessageReader
-from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.importers.claude_code import MessageReader
+from convmemory.conversations.importing import runner
+from convmemory.conversations.importing.archives import UnpackLimits
+from convmemory.conversations.importing.runner import ImportReport, import_paths, import_upload
+from convmemory.conversations.messages import ingest, message_store
+from convmemory.conversations.messages import message_store as message_merging
+from convmemory.conversations.messages.drafts import ConversationDraft
+from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.factories import make_conversation, make_user, user_says
@@ -213,7 +215,7 @@ def test_damaged_document_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_progress_is_reported_per_messages_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_runner, "PROGRESS_EVERY", 5)
+    monkeypatch.setattr(runner, "PROGRESS_EVERY", 5)
     told: list[tuple[int, int]] = []
     import_paths(
         owner=make_user(),
@@ -272,8 +274,8 @@ def test_oversized_and_unknown_uploads_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_report_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_runner, "MAX_STORED_FILES", 2)
-    monkeypatch.setattr(import_runner, "MAX_STORED_DETAILS", 3)
+    monkeypatch.setattr(runner, "MAX_STORED_FILES", 2)
+    monkeypatch.setattr(runner, "MAX_STORED_DETAILS", 3)
     files = [FileReport(path=str(number), errors=["broken"] * 2, added=1) for number in range(5)]
     kept = ImportReport(files=files).to_stored_json()
     assert [file["errors"] for file in kept["files"]] == [["broken"] * 2, ["broken"]]
@@ -328,7 +330,7 @@ def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
             archive.writestr(f"conversations-{number:03}.json", json.dumps([chat]))
         archive.writestr("chat.html", "<html></html>")
         archive.writestr("export_manifest.json", "{}")
-    report = import_runner.import_paths(owner=owner, paths=[path])
+    report = runner.import_paths(owner=owner, paths=[path])
     assert report.total("conversations") == 300
     assert report.total("turns") == 300
     assert not [error for file in report.files for error in file.errors]

@@ -14,10 +14,12 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 
-from convmemory.conversations import imports, ingest, kept_uploads, tasks
-from convmemory.conversations.import_models import Import, KeptUpload
-from convmemory.conversations.import_undo import request_undo, undo
+from convmemory.conversations import tasks
 from convmemory.conversations.importers import plain
+from convmemory.conversations.importing import imports, kept_uploads
+from convmemory.conversations.importing.links import request_undo, undo
+from convmemory.conversations.importing.models import Import, KeptUpload
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput
 from convmemory.ops.doctor.rows_area import check_kept_uploads

@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from convmemory.conversations.import_models import SyncedFile
-from convmemory.conversations.import_runner import import_paths, import_upload
+from convmemory.conversations.importing.models import SyncedFile
+from convmemory.conversations.importing.runner import import_paths, import_upload
+from convmemory.conversations.importing.syncing import SyncReport, soon_deleted, sync_places
+from convmemory.conversations.importing.watching import watch_places
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.syncing import SyncReport, soon_deleted, sync_places
-from convmemory.conversations.watching import watch_places
 from convmemory.push.ledger import Ledger
 from convmemory.push.packing import pack, unsent
 from convmemory.push.places import Place, existing_places, known_places

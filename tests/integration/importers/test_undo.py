@@ -9,16 +9,18 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
 
-from convmemory.conversations import imports, ingest, tasks
-from convmemory.conversations.command_imports import import_undoably
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.import_models import Import, ImportedConversation
-from convmemory.conversations.import_runner import ImportReport, OnStored, import_paths
-from convmemory.conversations.import_undo import request_undo, undo
+from convmemory.conversations import tasks
 from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importing import imports
+from convmemory.conversations.importing.links import request_undo, undo
+from convmemory.conversations.importing.models import Import, ImportedConversation
+from convmemory.conversations.importing.runner import ImportReport, OnStored, import_paths
+from convmemory.conversations.importing.syncing import import_undoably
+from convmemory.conversations.importing.watching import WatchedImports, joined
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart
-from convmemory.conversations.watched_imports import WatchedImports, joined
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import make_user
 from tests.support.importing import run_at_once
@@ -121,7 +123,7 @@ def test_anothers_import_and_one_that_runs_cannot_be_undone(owner: User) -> None
 
 def test_import_page_links_to_conversations_and_offers_undo(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_undo", lambda row: asked.append(row.pk))
+    monkeypatch.setattr("convmemory.conversations.importing.views.enqueue_undo", lambda row: asked.append(row.pk))
     row = imported(owner, FIRST % ANSWER)
     client = Client()
     client.force_login(owner)

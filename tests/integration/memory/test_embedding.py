@@ -8,16 +8,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ToolResultPart
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
-from convmemory.core.retrying import EMBEDDING
+from convmemory.core.queue.queueing import EMBEDDING
 from memory.embedding import embed_messages, request_embeddings
 from memory.models import MessageEmbedding
-from memory.records import memory_stats
-from memory.sweeping import give_up_dead, messages_to_embed
+from memory.records import give_up_dead, memory_stats, messages_to_embed
 from search.adapters.conversations import index_conversation
 from search.models import Passage
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says

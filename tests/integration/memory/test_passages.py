@@ -2,9 +2,9 @@
 
 import pytest
 
-from convmemory.conversations import ingest
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
-from convmemory.conversations.parts import part_text
 from search.adapters.conversations import index_conversation
 from search.models import Passage, TokenVectors
 from tests.factories import assistant_says, exchange, make_conversation, make_user

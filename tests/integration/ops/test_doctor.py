@@ -16,13 +16,13 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from pytest_django import Settings
 
-from convmemory.conversations import responses
+from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
-from convmemory.core.retrying import EMBEDDING
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import disk_area, models_area, settings_area
+from convmemory.ops.doctor import examining, models_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
@@ -31,7 +31,7 @@ from memory.models import MessageEmbedding
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.ranking import rerank_endpoint
+from search.ranking import reranking
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
@@ -50,8 +50,8 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     settings.EMBEDDING_MODEL_PATH = str(folder)
     settings.VAR_DIR = tmp_path
     settings.ALLOWED_HOSTS = ["localhost"]  # the test runner adds one
-    monkeypatch.setattr(disk_area, "SHORT_BYTES", 0)
-    monkeypatch.setattr(settings_area, "missing_parts", list)
+    monkeypatch.setattr(examining, "SHORT_BYTES", 0)
+    monkeypatch.setattr(examining, "missing_parts", list)
     for _ in range(2):
         index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
     schedules.ensure_schedules()
@@ -209,8 +209,8 @@ def public_debugging(settings: Settings) -> None:
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_area, "SHORT_BYTES", 2**62)
-    monkeypatch.setattr(disk_area, "FULL_BYTES", 2**61)
+    monkeypatch.setattr(examining, "SHORT_BYTES", 2**62)
+    monkeypatch.setattr(examining, "FULL_BYTES", 2**61)
 
 
 def newest_migration() -> str:
@@ -241,7 +241,7 @@ def archive_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def old_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_area, "missing_parts", lambda: ["read the server's files"])
+    monkeypatch.setattr(examining, "missing_parts", lambda: ["read the server's files"])
 
 
 class Fault(NamedTuple):
@@ -356,7 +356,7 @@ def test_failing_check_is_reported_and_the_others_run(monkeypatch: pytest.Monkey
         raise OSError("no such device")
 
     full = Finding("disk.short", Severity.ERROR, "", "")
-    area = type(disk_area.AREA)("disk", disk_area.facts, (broken, lambda: iter([full])))
+    area = type(examining.DISK)("disk", examining.disk_facts, (broken, lambda: iter([full])))
     report = examine([area])
     assert [finding.id for finding in report.findings] == ["disk.unknown", "disk.short"]
     assert "no such device" in report.findings[0].message
@@ -373,7 +373,7 @@ def test_a_reranker_that_answers_is_no_finding(settings: Settings) -> None:
         assert (finding.id, finding.severity) == ("models.reranker-unavailable", Severity.WARNING)
         assert "set RERANK_API_KEY" in finding.message
         assert "wrong key" not in finding.message + finding.remedy
-    rerank_endpoint.close_connections()
+    reranking.close_connections()
 
 
 def doctor(*arguments: str) -> tuple[int, str]:

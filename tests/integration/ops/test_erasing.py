@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django_q.models import OrmQ, Task
 
-from convmemory.conversations.imports import queue_import
+from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.models import Conversation
-from convmemory.core.work_folders import work_folder
+from convmemory.core.files.work_folders import work_folder
 from convmemory.embeddings.models import CachedVector
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy import erasing

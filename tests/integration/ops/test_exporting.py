@@ -14,7 +14,7 @@ from django.test import Client
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey
-from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import SECRETS, export_user

@@ -21,7 +21,7 @@ from convmemory.core import acting
 from convmemory.core.acting import NO_GROUP, acting_for, in_group
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.benchmarks.copies import database_in_use
-from convmemory.ops.groups import migrating
+from convmemory.ops.groups import schemas
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.sizes import group_reports
 from tests.factories import make_user
@@ -153,7 +153,7 @@ def test_migration_killed_after_the_last_group_rebuilds_union_views(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrating, "make_missing_tables_over_all", killed)
+        patch.setattr(schemas, "make_missing_tables_over_all", killed)
         with pytest.raises(RuntimeError, match="killed"):
             call_command("migrate", verbosity=0)
     call_command("migrate", verbosity=0)

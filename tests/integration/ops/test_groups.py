@@ -20,22 +20,21 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.utils import IntegrityError, ProgrammingError
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core import groups
 from convmemory.core.acting import acting_for, beside, in_group, maintenance, nobody, schema_owner
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
-from convmemory.core.fair_queue import enqueue_for, work
 from convmemory.core.models import OwnerGroup, OwnerTask
+from convmemory.core.postgres import groups
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
+from convmemory.core.queue.fair_queue import enqueue_for, work
 from convmemory.embeddings import spaces
 from convmemory.ops.benchmarks.copies import database_in_use
-from convmemory.ops.doctor import database_area, indexes_area, rows_area
+from convmemory.ops.doctor import database_area, rows_area
 from convmemory.ops.groups import distributing
 from convmemory.ops.groups.distributing import distribute
-from convmemory.ops.groups.in_use import refuse_while_in_use
-from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.links import own_link, refuse_while_in_use
 from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.schemas import make_group
 from convmemory.ops.groups.sizes import group_reports
@@ -153,7 +152,7 @@ class TestDistributing:
             call_command("distribute", groups=number)
 
     def test_a_database_in_use_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("convmemory.ops.groups.in_use.LEAVING_S", 0.0)
+        monkeypatch.setattr("convmemory.ops.groups.links.LEAVING_S", 0.0)
         with psycopg.connect(**connection.get_connection_params()) as other:
             other.execute("SELECT 1")
             with pytest.raises(InvalidInput, match=r"stop `manage.py up`"):
@@ -162,7 +161,7 @@ class TestDistributing:
     def test_refuse_while_in_use_waits_for_a_closing_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         parameters = connection.get_connection_params()
         with own_link() as link, psycopg.connect(**parameters) as other, link.transaction():
-            monkeypatch.setattr("convmemory.ops.groups.in_use.time.sleep", lambda seconds: other.close())
+            monkeypatch.setattr("convmemory.ops.groups.links.time.sleep", lambda seconds: other.close())
             refuse_while_in_use(link)
             assert other.closed
 
@@ -361,7 +360,7 @@ def other_group_than(people: People, name: str) -> int:
 @pytest.mark.usefixtures("shared_groups")
 class TestOperation:
     def test_doctor_finds_nothing_wrong_in_any_group(self) -> None:
-        checks = (*database_area.AREA.checks, *indexes_area.AREA.checks, *rows_area.AREA.checks)
+        checks = (*database_area.DATABASE.checks, *database_area.INDEXES.checks, *rows_area.AREA.checks)
         known = {finding.id for check in checks for finding in check()}
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
         assert dict(rows_area.facts())
@@ -370,11 +369,11 @@ class TestOperation:
         name = Item._meta.indexes[0].name
         with schema_owner():
             ask(f"DROP INDEX group_2.{name}")
-        (finding,) = indexes_area.check_declared()
+        (finding,) = database_area.check_declared()
         assert f"group_2.{name}" in finding.message
         assert finding.fix is not None
         finding.fix()
-        assert list(indexes_area.check_declared()) == []
+        assert list(database_area.check_declared()) == []
 
     def test_the_doctor_lets_a_homeless_account_join_a_group(self) -> None:
         OwnerGroup.objects.filter(pk=make_user().pk).delete()

@@ -17,11 +17,11 @@ from django.utils.module_loading import import_string
 from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations import import_queue
+from convmemory.conversations.importing import queue
 from convmemory.conversations.models import Conversation, Import, Message
-from convmemory.core import groups
 from convmemory.core.acting import acting_for, maintenance, schema_owner
-from convmemory.core.retrying import EMBEDDING
+from convmemory.core.postgres import groups
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -37,7 +37,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.runtime.schedules import SCHEDULES
 from convmemory.ops.runtime.sweeping import deep_sweep
 from memory.models import MessageEmbedding
-from memory.sweeping import Status, give_up_dead
+from memory.records import Status, give_up_dead
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
 from tests.factories import exchange, make_conversation, make_user
@@ -152,8 +152,8 @@ def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[st
     with maintenance():
         assert give_up_dead() == len(people)
         assert set(MessageEmbedding.objects.filter(attempts__gte=1).values_list("status", flat=True)) == {Status.FAILED}
-        assert import_queue.release_lost() == len(people)
-        assert import_queue.tidy() == len(people)
+        assert queue.release_lost() == len(people)
+        assert queue.tidy() == len(people)
         assert list(Import.objects.values_list("state", flat=True)) == [Import.State.QUEUED] * len(people)
 
 
@@ -172,7 +172,7 @@ def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> Non
 def test_another_model_takes_over_and_the_old_one_is_pruned(
     people: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
+    monkeypatch.setattr("convmemory.ops.reembed.changing_over.GRACE_S", 0)  # no search is under way
     with maintenance():
         old, passages = active_space(), Passage.objects.filter(space=active_space()).count()
         for owner_id in people.values():

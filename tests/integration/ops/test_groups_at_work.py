@@ -14,16 +14,16 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from convmemory.core import groups
 from convmemory.core.acting import acting_for, in_group, maintenance
-from convmemory.core.fair_queue import work
 from convmemory.core.models import OwnerTask
+from convmemory.core.postgres import groups
+from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.erasing import count_rows
-from convmemory.ops.privacy.own_archives import request_archive
+from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from convmemory.ops.tasks import enqueue_archive
 from search.indexing.status import index_status
@@ -145,7 +145,7 @@ class TestCommands:
     def test_another_model_takes_over_in_every_group(
         self, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
+        monkeypatch.setattr("convmemory.ops.reembed.changing_over.GRACE_S", 0)  # no search is under way
         with maintenance():
             OwnerTask.objects.all().delete()
             old = spaces.active_space()

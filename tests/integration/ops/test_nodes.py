@@ -15,16 +15,16 @@ from django.db import connection, transaction
 from django.db.utils import IntegrityError
 from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation
-from convmemory.core import groups
 from convmemory.core.acting import acting_for, in_group, maintenance, schema_owner
-from convmemory.core.fair_queue import work
 from convmemory.core.models import OwnerGroup
+from convmemory.core.postgres import groups
+from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import database_area, indexes_area, rows_area
+from convmemory.ops.doctor import database_area, rows_area
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.sizes import group_reports
@@ -180,7 +180,7 @@ def test_sweeps_and_the_doctor_reach_every_group(before: Before) -> None:
         assert 70 not in set(TokenVectors.objects.values_list("passage__item_number", flat=True))
         while work():
             pass
-        checks = (*database_area.AREA.checks, *indexes_area.AREA.checks, *rows_area.AREA.checks)
+        checks = (*database_area.DATABASE.checks, *database_area.INDEXES.checks, *rows_area.AREA.checks)
         known = {finding.id for check in checks for finding in check()}
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
         assert metrics_text()
@@ -234,7 +234,7 @@ def test_more_groups_join(before: Before) -> None:
 def test_another_model_takes_over_and_the_old_one_is_pruned(
     before: Before, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # no search is under way
+    monkeypatch.setattr("convmemory.ops.reembed.changing_over.GRACE_S", 0)  # no search is under way
     for name in ("ada", "bert", "cleo"):
         new_conversation(before.people[name], "Which model embeds this?")
     with maintenance():

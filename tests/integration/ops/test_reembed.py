@@ -16,17 +16,16 @@ from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import TurnDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.indexing.active import IndexResult, _index_from
-from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.status import index_status
-from search.indexing.sweeping import sources_to_index
+from search.indexing.sweeping import find_damage, mark_damage, sources_to_index
 from search.indexing.switching import NotBuilt, switch_to
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex, TokenVectors
 from search.searching import SearchQuery, search

@@ -14,16 +14,16 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.migrations.recorder import MigrationRecorder
 
-from convmemory.conversations.import_storage import kept_place
-from convmemory.conversations.imports import queue_import
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.models import kept_place
 from convmemory.core import acting
 from convmemory.core.config import config
-from convmemory.core.work_folders import work_folder
+from convmemory.core.files.work_folders import work_folder
 from convmemory.documents import drawing, library
 from convmemory.documents.storage import document_storage, pictures_folder
 from convmemory.ops.doctor.rows_area import check_documents, check_files
 from convmemory.ops.models import OwnArchive
-from convmemory.ops.privacy import file_backup, own_archives, stored_files
+from convmemory.ops.privacy import backup, exporting, stored_files
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.stored_files import FilesLeft, find_orphans, sweep_orphans
 from convmemory.ops.runtime.sweeping import deep_sweep
@@ -102,9 +102,9 @@ def test_page_picture_is_drawn_again_after_a_full_disk(owner: User, tmp_path: Pa
 def test_archive_that_meets_a_full_disk_fails_and_leaves_no_file(owner: User) -> None:
     read(upload(owner, os.urandom(60_000).hex()))
     before = files()
-    row = own_archives.request_archive(owner=owner)
+    row = exporting.request_archive(owner=owner)
     with files_end_at(30_000):
-        assert own_archives.write_archive(owner_id=owner.pk, archive_id=row.pk) == "failed"
+        assert exporting.write_archive(owner_id=owner.pk, archive_id=row.pk) == "failed"
     row.refresh_from_db()
     assert "cannot be written" in row.error
     assert files() == before
@@ -114,19 +114,19 @@ def test_backup_leaves_out_a_damaged_file_and_stays_restorable(owner: User, tmp_
     whole, damaged = upload(owner, GUIDE), upload(owner, LARGE)
     os.truncate(damaged.file.path, 100_000)
     with zipfile.ZipFile(tmp_path / "backup.zip", "w") as archive:
-        assert file_backup.add_files(archive, [str(whole.file), str(damaged.file)]) == 1
+        assert backup.add_files(archive, [str(whole.file), str(damaged.file)]) == 1
     with zipfile.ZipFile(tmp_path / "backup.zip") as archive:
-        file_backup.verify_files(archive)
+        backup.verify_files(archive)
 
 
 def test_restoring_a_backup_replaces_a_truncated_file(owner: User, tmp_path: Path) -> None:
     document = upload(owner, LARGE)
     with zipfile.ZipFile(tmp_path / "backup.zip", "w") as archive:
-        file_backup.add_files(archive, [str(document.file)])
+        backup.add_files(archive, [str(document.file)])
     os.truncate(document.file.path, 100_000)
     with zipfile.ZipFile(tmp_path / "backup.zip") as archive:
-        assert file_backup.restore_files(archive) == [str(document.file)]
-        assert file_backup.restore_files(archive) == []
+        assert backup.restore_files(archive) == [str(document.file)]
+        assert backup.restore_files(archive) == []
     assert Path(document.file.path).read_text() == LARGE
 
 

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 from django_q.models import Schedule
 
-from convmemory.conversations import responses
+from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
-from convmemory.ops import sweep_tasks
+from convmemory.ops import tasks
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
@@ -127,11 +127,11 @@ def test_only_the_newest_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sweeps_are_scheduled_and_find_missed_work() -> None:
     schedules.ensure_schedules()
     functions = set(Schedule.objects.values_list("func", flat=True))
-    assert {"convmemory.ops.sweep_tasks.sweep", "convmemory.ops.sweep_tasks.deep_sweep"} <= functions
+    assert {"convmemory.ops.tasks.sweep", "convmemory.ops.tasks.deep_sweep"} <= functions
     make_conversation(make_user(), exchange(*PAIRS))
-    assert sweep_tasks.sweep() == {
+    assert tasks.sweep() == {
         "found": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},
         "fixed": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},
     }
     assert len(queued("search.tasks.index")) == 1
-    assert sweep_tasks.deep_sweep()["found"]["orphaned"] == 0
+    assert tasks.deep_sweep()["found"]["orphaned"] == 0

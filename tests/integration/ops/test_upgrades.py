@@ -25,7 +25,7 @@ from convmemory.core.acting import acting_for, nobody
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups.distributing import distribute
-from convmemory.ops.groups.migrating import is_up_to_date
+from convmemory.ops.groups.schemas import is_up_to_date
 from convmemory.ops.groups.sizes import group_reports
 from convmemory.ops.privacy.backup import known_migrations
 from search.indexing.active import index_source

@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pytest
 from django.contrib.auth.models import User
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, part_text
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import TextPart, part_text
 from convmemory.conversations.reading import StoredMessage, stored_messages
 from search.adapters import conversations
 from search.models import Passage

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convmemory.conversations import ingest
 from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.spaces import active_space
@@ -17,16 +17,13 @@ from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
 from search.query_text import QueryText
 from search.ranking.late_interaction import find_passages
-from search.retrieval.candidates import item_keys
+from search.retrieval.candidates import Feature, FeatureTable, item_keys
 from search.retrieval.corpus import PendingCorpus
-from search.retrieval.dense import LIMITS, PassageRetriever, embed_query, passages_statement
-from search.retrieval.features import Feature, FeatureTable
-from search.retrieval.hamming_scan import blocks_of
+from search.retrieval.dense import LIMITS, PassageRetriever, blocks_of, embed_query, passages_statement
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 from search.searching import search
-from search.vectors.blocks import CACHE
-from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
+from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

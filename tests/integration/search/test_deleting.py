@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from convmemory.conversations import ingest
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space

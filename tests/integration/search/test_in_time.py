@@ -14,17 +14,16 @@ from django.utils import timezone
 from django_q.models import OrmQ
 from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
 from search.models import Source
 from search.pipeline import LONG_CHARS, rank_items
 from search.query_text import QueryText
-from search.ranking.moments import MISSING, read_moments
-from search.retrieval.candidates import item_keys
-from search.retrieval.features import Feature
+from search.ranking.in_time import MISSING, read_moments
+from search.retrieval.candidates import Feature, item_keys
 from search.retrieval.prepared import PreparedQuery
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_user

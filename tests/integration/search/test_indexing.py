@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from convmemory.conversations import ingest
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres.locks import AdvisoryLock

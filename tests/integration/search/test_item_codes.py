@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convmemory.conversations import ingest
 from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.spaces import active_space
@@ -16,9 +16,9 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, SourceIndex
 from search.query import SearchQuery
+from search.retrieval.candidates import Feature
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import LIMITS, ItemRetriever, embed_query
-from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from search.vectors.item_codes import CACHE

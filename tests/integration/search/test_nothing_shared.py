@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.spaces import active_space
 from convmemory.embeddings.token_reader import TokenReader, TokenSequence
-from convmemory.ops.reembed.estimate import estimate
+from convmemory.ops.reembed.targets import estimate
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search

@@ -7,10 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from convmemory.conversations import ingest, responses
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages import ingest, responses
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ToolResultPart
 from memory.recall import recall
 from memory.records import memory_stats
 from search.adapters.conversations import ConversationAdapter, index_conversation

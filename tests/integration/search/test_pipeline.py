@@ -8,9 +8,8 @@ import pytest
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.pipeline import PIPELINE, Pipeline, PipelineError, rank_items
+from search.pipeline import PIPELINE, Pipeline, PipelineError, Rankers, rank_items
 from search.query import SearchQuery
-from search.ranking.stages import Rankers
 from search.retrieval.candidates import split_keys
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.integration.search.toy_ranker import SingleFeatureRanker

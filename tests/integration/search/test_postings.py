@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from convmemory.conversations import ingest
 from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from search.adapters.conversations import index_conversation
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, PostingBlock, Source
-from search.postings.cached import CACHE, current_postings
-from search.postings.packing import ITEM, ITEMS_PER_BLOCK
+from search.postings.cached import CACHE, ITEM, ITEMS_PER_BLOCK, current_postings
 from search.query import SCOPES, SearchQuery
 from search.retrieval.candidates import split_keys
 from search.retrieval.corpus import PendingCorpus

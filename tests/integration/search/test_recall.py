@@ -8,9 +8,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from convmemory.conversations import ingest
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import part_text
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.context import build_memory_context

@@ -14,8 +14,8 @@ from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
-from search.query_models import RerankerWeight
-from search.ranking import rerank_endpoint
+from search.models import RerankerWeight
+from search.ranking import reranking
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
@@ -30,7 +30,7 @@ TOP_K = 6
 @pytest.fixture(scope="module", autouse=True)
 def closed_afterwards() -> Iterator[None]:
     yield
-    rerank_endpoint.close_connections()
+    reranking.close_connections()
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from search.adapters.conversations import index_conversation
 from search.searching import MODES, SearchQuery, SearchResults, search

@@ -16,8 +16,7 @@ from search.indexing.batches import read_items
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, Source, TokenVectors
 from search.searching import SearchQuery, search
-from search.vectors.drafts import draft_passages
-from search.vectors.token_vectors import only_words
+from search.vectors.passages import draft_passages, only_words
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

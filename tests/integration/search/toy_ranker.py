@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from search.retrieval.candidates import Scores
-from search.retrieval.features import FeatureTable
+from search.retrieval.candidates import FeatureTable, Scores
 
 
 @dataclass(frozen=True, slots=True)

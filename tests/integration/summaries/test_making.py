@@ -11,16 +11,22 @@ from django.utils import timezone
 
 from convmemory.context.sending import preview_context
 from convmemory.context.values import ContextRecipe
+from convmemory.conversations.messages.parts import spoken_text
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.retrying import SUMMARIES
+from convmemory.core.queue.queueing import SUMMARIES
 from search.adapters.conversations import index_conversation
+from summaries.by_model import PROMPT_VERSION
 from summaries.making import Outcome, make_summary, summaries_to_make
 from summaries.models import ConversationSummary
-from summaries.ordering import delete_summary, regenerate_summary, request_summary
-from summaries.prompts import PROMPT_VERSION
-from summaries.reading import completed_summaries, get_summary, summaries_of
+from summaries.ordering import (
+    completed_summaries,
+    delete_summary,
+    get_summary,
+    regenerate_summary,
+    request_summary,
+    summaries_of,
+)
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 

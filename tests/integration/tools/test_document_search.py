@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
-from convmemory.chat import agent_documents
+from convmemory.chat import agents
 from convmemory.chat.agents import create_agent
 from convmemory.core.errors import NotFound
 from convmemory.documents import library
@@ -72,13 +72,13 @@ def test_a_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User
     chat = make_conversation(owner, exchange(("hello", "Hi.")))
     agent = create_agent(owner=owner, values={"name": "Gardener"})
     seen = {"owner_id": owner.pk, "conversation_id": chat.pk}
-    assert agent_documents.documents_seen(**seen, agent_id=agent.pk) == frozenset()
+    assert agents.documents_seen(**seen, agent_id=agent.pk) == frozenset()
     library.attach(owner=owner, conversation_id=chat.pk, document_ids=[guide.pk])
-    agent_documents.attach_to_agent(owner=owner, agent_id=agent.pk, document_ids=[other.pk])
-    assert agent_documents.documents_seen(**seen, agent_id=agent.pk) == {guide.pk, other.pk}
-    assert agent_documents.documents_seen(**seen, agent_id=None) == {guide.pk}
-    agent_documents.detach_from_agent(owner=owner, agent_id=agent.pk, document_id=other.pk)
-    assert agent_documents.documents_of_agent(owner=owner, agent_id=agent.pk) == []
+    agents.attach_to_agent(owner=owner, agent_id=agent.pk, document_ids=[other.pk])
+    assert agents.documents_seen(**seen, agent_id=agent.pk) == {guide.pk, other.pk}
+    assert agents.documents_seen(**seen, agent_id=None) == {guide.pk}
+    agents.detach_from_agent(owner=owner, agent_id=agent.pk, document_id=other.pk)
+    assert agents.documents_of_agent(owner=owner, agent_id=agent.pk) == []
 
 
 def test_foreign_documents_are_not_found(owner: User, guide: Document) -> None:
@@ -90,7 +90,7 @@ def test_foreign_documents_are_not_found(owner: User, guide: Document) -> None:
         ask(stranger, document_id=guide.pk)
     agent = create_agent(owner=stranger, values={"name": "Mine"})
     with pytest.raises(NotFound):
-        agent_documents.attach_to_agent(owner=stranger, agent_id=agent.pk, document_ids=[guide.pk])
+        agents.attach_to_agent(owner=stranger, agent_id=agent.pk, document_ids=[guide.pk])
 
 
 def test_recall_draws_from_documents_where_asked(owner: User, guide: Document) -> None:

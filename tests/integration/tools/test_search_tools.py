@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.tools.registry import Seen, run_tool
 from search.adapters.conversations import index_conversation

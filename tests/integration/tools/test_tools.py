@@ -7,9 +7,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import OperationalError
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.registry import run_tool

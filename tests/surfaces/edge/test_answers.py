@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
 from convmemory.api import api
-from convmemory.core.asgi_types import Receive, Scope, Send
-from convmemory.edge.answers import PrivateAnswers
+from convmemory.core.web.asgi_types import Receive, Scope, Send
+from convmemory.edge.refusals import PrivateAnswers
 from convmemory.tools.registry import tool_definitions
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -100,7 +100,7 @@ def test_full_disk_while_a_form_is_read_is_507(
     http: httpx2.Client, monkeypatch: pytest.MonkeyPatch, settings: Settings, full_file: IO[bytes]
 ) -> None:
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 10
-    monkeypatch.setattr("convmemory.core.uploads.TemporaryFile", lambda: full_file)
+    monkeypatch.setattr("convmemory.core.files.uploads.TemporaryFile", lambda: full_file)
     headers = {"Authorization": f"Bearer {create_key(owner=make_user())}"}
     http.get("/login")  # sets the cookie without which forms are not read
     for path in ("/login", "/api/v1/documents"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from convmemory.core.asgi_types import Receive, Scope, Send
+from convmemory.core.web.asgi_types import Receive, Scope, Send
 from convmemory.edge import connections
 from tests.support import asgi_server
 from tests.support.asgi_thread import running_application

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
-from convmemory.core import callers
-from convmemory.core.asgi_types import Message, Receive, Scope, Send
+from convmemory.core.web import callers
+from convmemory.core.web.asgi_types import Message, Receive, Scope, Send
 from convmemory.edge.crowds import RETRY_AFTER_S, SMALLEST_SHARE, BoundedCrowds
 from tests.factories import make_user
 from tests.support import asgi_server

@@ -20,8 +20,7 @@ from django.db.models import F
 from django.test import Client, override_settings
 from pytest_django import Settings
 
-from convmemory.ops.runtime.first_start import create_admin
-from convmemory.ops.runtime.programs import web_command
+from convmemory.ops.runtime.instance import create_admin, web_command
 from convmemory.sign_in import hashing
 from convmemory.sign_in.attempts import PAIR
 from convmemory.sign_in.hashing import HashingBusy, HashingPool

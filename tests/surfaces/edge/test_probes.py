@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from convmemory.edge.probes import PROBES
+from convmemory.edge.refusals import HEALTH_PATHS
 from tests.support import asgi_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,7 +18,7 @@ def http() -> Iterator[httpx2.Client]:
         yield http
 
 
-@pytest.mark.parametrize("path", sorted(PROBES))
+@pytest.mark.parametrize("path", sorted(HEALTH_PATHS))
 def test_probes_are_answered_by_any_name(http: httpx2.Client, path: str) -> None:
     assert http.get(path, headers=BY_ADDRESS).json()["status"] == "ok"
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from benchmarks.archives import archive_of
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.evaluation.haystacks import Haystack, Question
 
 

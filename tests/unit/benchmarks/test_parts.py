@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks.parts import COMPLETE, OF_CONVERSATIONS, OF_PASSAGES, PARTS, Part, single_features
 from search.pipeline import PIPELINE
-from search.ranking.weights import weights_of
-from search.retrieval.features import EXCHANGES
+from search.ranking.rankers import weights_of
+from search.retrieval.candidates import EXCHANGES
 
 
 def weighed(part: Part) -> frozenset[str]:

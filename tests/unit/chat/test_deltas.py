@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.chat.deltas import MAX_CALLS, MAX_PARTS, CompletionDraft, MalformedChunk
-from convmemory.conversations.parts import ThinkingPart, ToolCallPart, part_text
-from convmemory.core.endpoint_streams import MAX_REPLY_CHARS
+from convmemory.conversations.messages.parts import ThinkingPart, ToolCallPart, part_text
+from convmemory.core.endpoints.streams import MAX_REPLY_CHARS
 
 
 def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:

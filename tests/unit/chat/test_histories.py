@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.chat.histories import history_hashes, messages_after
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart
 
 drafts = st.lists(
     st.builds(

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from convmemory.chat.deltas import CompletionDraft
-from convmemory.chat.events import Event, encode_event
+from convmemory.chat.deltas import CompletionDraft, Event, encode_event
 from convmemory.chat.progress import ReplyProgress, draft_from_json, draft_to_json, read_partial
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CALLS = MessageDraft(

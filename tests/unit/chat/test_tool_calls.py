@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from convmemory.chat import tool_calls
+from convmemory.chat import generation
 from convmemory.chat.deltas import FinishedCall
-from convmemory.conversations.parts import ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 from convmemory.core.tokens import ESTIMATE
 from convmemory.tools.registry import Seen
@@ -21,10 +21,10 @@ Run = Callable[..., dict[str, Any]]
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
-    monkeypatch.setattr(tool_calls, "run_tool", run)
+    monkeypatch.setattr(generation, "run_tool", run)
     call = FinishedCall(ToolCallPart("c1", NAME, {"query": "eggs"}))
-    room = tool_calls.ResultBudget(4_000, ESTIMATE)
-    return asyncio.run(tool_calls.answer_call(call, caller=User(pk=1), allowed=(NAME,), budget=room))
+    room = generation.ResultBudget(4_000, ESTIMATE)
+    return asyncio.run(generation.answer_call(call, caller=User(pk=1), allowed=(NAME,), budget=room))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_tool_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         released.wait(60)
         return {}
 
-    monkeypatch.setattr(tool_calls, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(generation, "TIMEOUT_S", 0.05)
     try:
         result = answer(monkeypatch, run)
     finally:

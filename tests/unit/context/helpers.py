@@ -2,7 +2,7 @@
 
 from convmemory.context.pipeline import build_context
 from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyOptions
-from convmemory.conversations.parts import Part, TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
 
 
 def words(text: str) -> int:

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.context.chain import chain_of
-from convmemory.context.pairs import answers
+from convmemory.context.pairs import answers, chain_of
 from convmemory.context.strategies import STRATEGIES, clean_strategies
 from convmemory.context.values import ContextMessage, FilterResult, SummaryText
-from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart, spoken_text
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
 from tests.unit.context.helpers import assistant, chat, positions, run, tool, user
 

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from convmemory.context.values import ContextMessage
 from convmemory.context.wire import NO_RESULT, definition_tokens, measured, wire_messages
-from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.unit.context.helpers import assistant, tool, user, words
 from tests.unit.context.test_pipeline import conversations
 

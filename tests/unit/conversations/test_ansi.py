@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.ansi import ansi_html, without_sequences
+from convmemory.conversations.pages.ansi import ansi_html, without_sequences
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from convmemory.conversations.diffs import Diff, DiffLine, diff_of
+from convmemory.conversations.pages.diffs import Diff, DiffLine, diff_of
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** End Patch"
 

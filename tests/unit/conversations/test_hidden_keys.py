@@ -1,8 +1,8 @@
 """Taking keys out of a message: one number for one key, wherever it stands."""
 
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.hidden_keys import without_keys
-from convmemory.conversations.parts import TextPart, ToolCallPart
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.hidden_keys import without_keys
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from tests.support.planted_keys import planted_keys
 
 TOKEN, OTHER = planted_keys()["github-token"], planted_keys()["npm-token"]

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.highlighting import MarkedSpan, highlight_text
-from convmemory.conversations.markdown_html import render_markdown
-from convmemory.conversations.part_views import TEXT_CHARS, TOOL_CHARS, PartView, view_part
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import (
+    AttachmentPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_text
+from convmemory.conversations.pages.markdown_html import render_markdown
+from convmemory.conversations.pages.part_views import TEXT_CHARS, TOOL_CHARS, PartView, view_part
 from tests.unit.conversations.test_rendering import ATTACKS, Harmless
 
 MARK = re.compile(r'<mark class="passage"(?: id="passage" tabindex="-1")?>(.*?)</mark>', re.DOTALL)

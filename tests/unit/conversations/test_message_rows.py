@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.message_rows import row_of
-from convmemory.conversations.parts import TextPart, ToolCallPart, part_to_json
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.message_store import row_of
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, part_to_json
 
 DRAFTS = [
     MessageDraft("user", (TextPart('Grüße, "Ada" \\ \u2028 🍞'),), name="Ada", source_key="u1"),

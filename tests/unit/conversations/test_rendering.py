@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.highlighting import MarkedSpan
-from convmemory.conversations.markdown_html import render_markdown
-from convmemory.conversations.models import Message
-from convmemory.conversations.part_views import TEXT_CHARS, TOOL_CHARS, view_part
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
     TextPart,
@@ -21,8 +17,11 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     part_to_json,
 )
-from convmemory.conversations.rendering import view_messages
-from convmemory.conversations.rendering_work import highlight_code
+from convmemory.conversations.models import Message
+from convmemory.conversations.pages.highlighting import MarkedSpan
+from convmemory.conversations.pages.markdown_html import highlight_code, render_markdown
+from convmemory.conversations.pages.part_views import TEXT_CHARS, TOOL_CHARS, view_part
+from convmemory.conversations.pages.rendering import view_messages
 
 
 class Harmless(HTMLParser):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox
 
 
 def read(text: str, *, is_typing: bool = False) -> dict[str, str]:

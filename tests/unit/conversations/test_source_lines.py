@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from convmemory.conversations.source_lines import MAX_RAW_BYTES, pack_lines, unpack_lines
+from convmemory.conversations.messages.parts import MAX_RAW_BYTES, pack_lines, unpack_lines
 
 
 @pytest.mark.parametrize("lines", [b"", b"{}", b"\x00\xff\n" * 1000])

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from convmemory.conversations.models import Message
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
     ThinkingPart,
@@ -11,8 +10,8 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     part_to_json,
 )
-from convmemory.conversations.rendering import Note, view_messages
-from convmemory.conversations.steps import Block, fold_steps
+from convmemory.conversations.models import Message
+from convmemory.conversations.pages.rendering import Block, Note, fold_steps, view_messages
 
 
 def message(position: int, role: str, *parts: Part, **values: Any) -> Message:

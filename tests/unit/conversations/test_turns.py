@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolResultPart
-from convmemory.conversations.turns import TurnCounter, TurnMessage, is_real_user_message, number_turns
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolResultPart
+from convmemory.conversations.messages.turns import TurnCounter, TurnMessage, is_real_user_message, number_turns
 
 KINDS = {
     "u": TurnMessage("user", is_real_user=True),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.core.background import AUTOGROUP, NICENESS, push_back
+from convmemory.core.processes.child_limits import AUTOGROUP, NICENESS, push_back
 
 STEP_BACK = (
-    "import os; from convmemory.core.background import AUTOGROUP, step_back; step_back(); "
+    "import os; from convmemory.core.processes.child_limits import AUTOGROUP, step_back; step_back(); "
     "print(os.nice(0), AUTOGROUP.read_text() if AUTOGROUP.exists() else '')"
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convmemory.core.completions import (
+from convmemory.core.endpoints.completions import (
     Completion,
     Endpoint,
     complete,

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.core import confinement
+from convmemory.core.processes import confinement
 from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import read_heading
 from tests.support.documents import GUIDE, docx_of, email_of, epub_of, pdf_of, pptx_of, xlsx_of
 
-ROOT = Path(confinement.__file__).parents[2]
+ROOT = Path(confinement.__file__).parents[3]
 PREAMBLE = """
 import ctypes, os, signal, socket, subprocess, sys, tempfile
 from pathlib import Path
-from convmemory.core.confinement import Access, confine_this_process
+from convmemory.core.processes.confinement import Access, confine_this_process
 folder, place, opened = Path(sys.argv[1]), sys.argv[2], socket.socket(socket.AF_UNIX)
 confine_this_process(Access([folder / "input"], [folder / "work"]{options}))
 """
@@ -135,7 +135,7 @@ def test_every_format_is_converted_in_the_confined_process(tmp_path: Path, name:
     source, target = tmp_path / "digest", tmp_path / "work" / "sections.jsonl"
     target.parent.mkdir()
     source.write_bytes(FILES[name])
-    run_child("convmemory.documents.parse_child", source, name, target, json.dumps(asdict(ConvertLimits())))
+    run_child("convmemory.documents.converting", source, name, target, json.dumps(asdict(ConvertLimits())))
     with target.open(encoding="utf-8") as lines:
         heading = read_heading(next(lines))
     assert (heading.failure, heading.error) == ("", "")

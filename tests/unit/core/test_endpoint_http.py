@@ -15,12 +15,12 @@ import pytest
 from django.conf import settings as django_settings
 
 from convmemory.chat.clients import client_for, close_clients, http_client
-from convmemory.core.completions import Endpoint, complete, make_client
-from convmemory.core.endpoint_http import MAX_ERROR_BYTES, AsyncEndpointClient, EndpointClient
+from convmemory.core.endpoints.completions import Endpoint, complete, make_client
+from convmemory.core.endpoints.http import MAX_ERROR_BYTES, AsyncEndpointClient, EndpointClient
 from convmemory.core.errors import ConvMemoryError, ResponseRefused
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
-from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.ranking.reranking import RerankOptions, rerank
 
 
 @dataclass

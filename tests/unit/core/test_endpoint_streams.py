@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.core.endpoint_streams import EventReader, LineReader
+from convmemory.core.endpoints.streams import EventReader, LineReader
 from convmemory.core.errors import ResponseRefused
 
 STREAM = b": hello\r\ndata: one\r\n\r\nevent: x\ndata: two\ndata:three\n\n\n\ndata: four"

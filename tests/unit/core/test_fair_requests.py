@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from convmemory.core import used_time
-from convmemory.core.callers import KnownCallers, caller_of_request
-from convmemory.core.fair_requests import FairRequests, Limits
+from convmemory.core.web import fair_requests
+from convmemory.core.web.callers import KnownCallers, caller_of_request
+from convmemory.core.web.fair_requests import FairRequests, Limits
 
 Message = MutableMapping[str, Any]
 
@@ -92,7 +92,7 @@ class Asked:
 def endless_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause passes in real time, whatever a site's clock says: here none ends, however slow the machine is."""
     for name in ("LONGEST_PAUSE_S", "PAUSE_BY_REQUEST"):
-        monkeypatch.setattr(used_time, name, 3_600.0)
+        monkeypatch.setattr(fair_requests, name, 3_600.0)
 
 
 async def settle() -> None:

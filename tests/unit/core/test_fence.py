@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.core.fence import CONTINUED, fenced, quoted, visible
+from convmemory.core.text import CONTINUED, fenced, quoted, visible
 
 TAG = "recalled-memory"
 CLOSERS = [

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from convmemory.core import conf, trace
+from convmemory.core import conf, logs
 from convmemory.core.errors import SettingError
 from convmemory.core.logs import JsonFormatter, PlainFormatter
 
@@ -28,10 +28,10 @@ def failed() -> BaseException:
 
 
 def test_a_json_line_has_time_level_ids_and_fields() -> None:
-    tokens = trace.request_id.set("req-12345"), trace.task_id.set("task1")
+    tokens = logs.request_id.set("req-12345"), logs.task_id.set("task1")
     line = JsonFormatter().format(record("It\nends", fields={"status": 200}))
-    trace.request_id.reset(tokens[0])
-    trace.task_id.reset(tokens[1])
+    logs.request_id.reset(tokens[0])
+    logs.task_id.reset(tokens[1])
     assert "\n" not in line
     values = json.loads(line)
     assert values["time"].endswith("+00:00")
@@ -49,9 +49,9 @@ def test_an_exception_keeps_its_stack_and_loses_the_values_of_rows(formatter: lo
 
 def test_a_plain_line_names_the_request_only_within_one() -> None:
     assert PlainFormatter().format(record("ends")) == "WARNING search: ends"
-    token = trace.request_id.set("req-12345")
+    token = logs.request_id.set("req-12345")
     assert PlainFormatter().format(record("ends")) == "WARNING search: ends [request_id=req-12345]"
-    trace.request_id.reset(token)
+    logs.request_id.reset(token)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_plain_line_names_the_request_only_within_one() -> None:
     ],
 )
 def test_only_a_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
-    accepted = trace.accepted_request_id(given)
+    accepted = logs.accepted_request_id(given)
     assert (accepted == given) == kept
     assert len(accepted) >= 8
 

@@ -9,10 +9,10 @@ import pytest
 from pytest_django import Settings
 
 from convmemory.core import conf
-from convmemory.core.completions import Endpoint, failure_of
+from convmemory.core.endpoints.completions import Endpoint, failure_of
 from convmemory.core.errors import EndpointUnavailable, SettingError
 from convmemory.core.logs import JsonFormatter, PlainFormatter
-from convmemory.core.masking import masked
+from convmemory.core.text import masked
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions

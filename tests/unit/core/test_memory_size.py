@@ -5,8 +5,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from convmemory.core.memory_size import memory_size
 from convmemory.core.postgres import configuration
+from convmemory.core.postgres.configuration import memory_size
 
 MIB = 1024**2
 GIB = 1024**3

@@ -7,7 +7,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.wsgi import WSGIHandler
 from django.utils.module_loading import import_string
 
-from convmemory.core.inline_middleware import Inline
+from convmemory.core.web.middleware import Inline
 
 
 def test_middleware_of_django_itself_runs_inline() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.core.owner_cache import OwnerCache
+from convmemory.embeddings.cache import OwnerCache
 
 ADA, BOB, EVE = 1, 2, 3
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from convmemory.core.conf import secret_key
 from convmemory.core.errors import SettingError
-from convmemory.core.private_files import (
+from convmemory.core.files.private_files import (
     DRAFT_SUFFIX,
     drop_drafts_of,
     has_digest,
@@ -20,7 +21,6 @@ from convmemory.core.private_files import (
     private_folder,
     written_whole,
 )
-from convmemory.core.secrets import secret_key
 from tests.support.full_disk import files_end_at
 
 ROOT = Path(__file__).parents[3]
@@ -96,7 +96,7 @@ def test_process_killed_before_the_rename_leaves_a_draft_and_no_file(tmp_path: P
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from convmemory.core.private_files import written_whole\n"
+        "from convmemory.core.files.private_files import written_whole\n"
         "with written_whole(Path(sys.argv[1])) as file:\n"
         "    file.write(b'half')\n"
         "    file.flush()\n"

@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile, UploadedFile
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from convmemory.core.uploads import NamelessFileUploadHandler
+from convmemory.core.files.uploads import NamelessFileUploadHandler
 
 LARGE = b"x" * 600_000
 

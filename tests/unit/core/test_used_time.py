@@ -2,7 +2,14 @@
 
 import pytest
 
-from convmemory.core.used_time import FREE_SHARE, LONGEST_PAUSE_S, PAUSE_BY_REQUEST, REQUESTED_SHARE, SPAN_S, UsedTime
+from convmemory.core.web.fair_requests import (
+    FREE_SHARE,
+    LONGEST_PAUSE_S,
+    PAUSE_BY_REQUEST,
+    REQUESTED_SHARE,
+    SPAN_S,
+    UsedTime,
+)
 
 MUCH = SPAN_S * REQUESTED_SHARE + 1
 

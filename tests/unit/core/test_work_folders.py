@@ -12,18 +12,13 @@ from typing import Any
 
 import pytest
 
-from convmemory.core.work_folders import (
-    drop_work_folders,
-    is_temporary,
-    sweep_work_folders,
-    work_folder,
-)
+from convmemory.core.files.work_folders import drop_work_folders, is_temporary, sweep_work_folders, work_folder
 
 ROOT = Path(__file__).parents[3]
 HOLDER = """
 import django, sys, time
 django.setup()
-from convmemory.core.work_folders import work_folder
+from convmemory.core.files.work_folders import work_folder
 with work_folder("import", owner_id=7, claim=3) as folder:
     (folder / "chat.jsonl").write_text("plain text")
     print(folder, flush=True)
@@ -109,7 +104,7 @@ def test_child_process_makes_its_folders_inside_its_own(root: Path, tmp_path: Pa
 import django, sys, tempfile
 django.setup()
 from pathlib import Path
-from convmemory.core.work_folders import work_folder, work_inside
+from convmemory.core.files.work_folders import work_folder, work_inside
 work_inside(Path(sys.argv[1]))
 with work_folder("unpacked", owner_id=5) as folder:
     print(folder.parent == Path(sys.argv[1]) == Path(tempfile.gettempdir()))

@@ -11,16 +11,7 @@ import pytest
 from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import Heading, read_heading, read_section, write_sections
 from convmemory.documents.structure import SectionDraft
-from tests.support.documents import (
-    docx_of,
-    email_of,
-    encrypted_pdf,
-    epub_of,
-    packed,
-    pdf_of,
-    pptx_of,
-    xlsx_of,
-)
+from tests.support.documents import docx_of, email_of, encrypted_pdf, epub_of, packed, pdf_of, pptx_of, xlsx_of
 from tests.support.slow_files import workbook_with
 
 LAST_CELL = (1_048_575, 16_383)  # XFD1048576

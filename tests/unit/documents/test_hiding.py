@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from convmemory.documents.converters.base import ConvertLimits
-from convmemory.documents.converting import write_sections
-from convmemory.documents.hiding import KeysHidden, mark_of, masked_keys
+from convmemory.documents.converting import KeysHidden, mark_of, masked_keys, write_sections
 from convmemory.documents.structure import SectionDraft
 from tests.support.planted_keys import planted_keys
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.highlighting import MarkedSpan
+from convmemory.conversations.pages.highlighting import MarkedSpan
 from convmemory.documents.converters.plain import end_of_fields, markdown_blocks
 from convmemory.documents.markdown_sections import lay_out, opening_after, opening_of
 from convmemory.documents.models import Section

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from convmemory.documents.converters.base import SourceFile, Unreadable
-from convmemory.documents.converters.page_pictures import MAX_HEIGHT, MAX_WIDTH, draw_pages
+from convmemory.documents.draw_child import MAX_HEIGHT, MAX_WIDTH, draw_pages
 from tests.support.documents import encrypted_pdf, pdf_of
 
 PAGES = pdf_of([[(12, "first page")], [(24, "Second (page)"), (12, "of two")]])

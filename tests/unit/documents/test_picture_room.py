@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from convmemory.documents.drawing import picture_of
+from convmemory.documents.drawing import MB, picture_of, prune_all_pictures, prune_pictures, record_view
 from convmemory.documents.models import Document
-from convmemory.documents.picture_room import MB, prune_all_pictures, prune_pictures, record_view
 from convmemory.documents.storage import pictures_folder
 
 DIGEST = "ab" * 32

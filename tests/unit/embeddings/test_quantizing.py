@@ -8,8 +8,8 @@ import pytest
 from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.model_folder import ModelFiles, default_folder
+from convmemory.embeddings.onnx_graph import write_int8
 from convmemory.embeddings.options import EmbeddingOptions
-from convmemory.embeddings.quantizing import write_int8
 
 TEXTS = ["The cat sat on the mat.", "How do I restart the worker without losing its queue?", "Paris, in spring."]
 

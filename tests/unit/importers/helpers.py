@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Importer, Source
-from convmemory.conversations.parts import part_text, spoken_text
-from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.parts import part_text, spoken_text
+from convmemory.conversations.messages.turns import TurnMessage, is_real_user_message, number_turns
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "transcripts"
 

@@ -7,7 +7,7 @@ import pytest
 
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.detect import IMPORTERS, Walk
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.support.agent_databases import make
 from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from convmemory.conversations.importers.amplifier import AmplifierImporter
-from convmemory.conversations.importers.amplifier_events import MAX_PAYLOAD_BYTES, bounded_payload
+from convmemory.conversations.importers.amplifier import MAX_PAYLOAD_BYTES, AmplifierImporter, bounded_payload
 from convmemory.conversations.importers.base import FileReport, Source
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
 
 SESSIONS = FIXTURES / "amplifier" / "sessions"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.conversations import archive_streams
-from convmemory.conversations.archives import Unpacked, UnpackLimits, unpack_upload
+from convmemory.conversations.importing import archives
+from convmemory.conversations.importing.archives import Unpacked, UnpackLimits, unpack_upload
 from convmemory.core.errors import InvalidInput, TooLarge
 
 LINE = b'{"role": "user", "content": "hi"}\n'
@@ -133,7 +133,7 @@ def test_a_zip_whose_header_lies_about_the_size(tmp_path: Path) -> None:
 
 
 def test_a_giant_header_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_streams, "MAX_READ_BYTES", 10_000)
+    monkeypatch.setattr(archives, "MAX_READ_BYTES", 10_000)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         info = tarfile.TarInfo("a.jsonl")

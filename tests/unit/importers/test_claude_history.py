@@ -2,7 +2,7 @@ from pathlib import Path
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
-from convmemory.conversations.parts import AttachmentPart
+from convmemory.conversations.messages.parts import AttachmentPart
 from tests.unit.importers.helpers import FIXTURES, read, write_lines
 
 importer = ClaudeHistoryImporter()

@@ -9,7 +9,7 @@ import zstandard
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.detect import Walk
-from convmemory.conversations.parts import AttachmentPart
+from convmemory.conversations.messages.parts import AttachmentPart
 from convmemory.core.errors import InvalidInput
 from tests.unit.importers.helpers import FIXTURES, read, write_lines
 

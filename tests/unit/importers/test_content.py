@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from convmemory.conversations.importers.content import content_parts, kept_message, message_draft, refuse_unknown
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
     TextPart,

@@ -14,12 +14,12 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from convmemory.conversations.archives import CHUNK_BYTES, UnpackLimits, unpack_upload
 from convmemory.conversations.importers.base import FileReport, Source
-from convmemory.conversations.importers.compressed import BUFFER_BYTES, open_transcript
 from convmemory.conversations.importers.detect import IMPORTERS, Walk
-from convmemory.core.decoding import DecodedBytes, DecodeLimits, decoding
+from convmemory.conversations.importers.lines import BUFFER_BYTES, open_transcript
+from convmemory.conversations.importing.archives import CHUNK_BYTES, UnpackLimits, unpack_upload
 from convmemory.core.errors import TooLarge
+from convmemory.core.files.decoding import DecodedBytes, DecodeLimits, decoding
 
 LINE = b'{"role": "user", "content": "hello"}\n'
 MB = 1024**2

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from convmemory.conversations.importers import bounds, json_arrays
+from convmemory.conversations.importers import json_arrays, lines
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.core.errors import InvalidInput
@@ -20,7 +20,7 @@ def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture
 def few_values_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand values are too many, and less than half of that many are in one chunk."""
-    monkeypatch.setattr(bounds, "MAX_VALUES", 1_000)
+    monkeypatch.setattr(lines, "MAX_VALUES", 1_000)
     monkeypatch.setattr(json_arrays, "CHUNK_BYTES", min(json_arrays.CHUNK_BYTES, 1_000))
 
 

@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from convmemory.conversations.importers import bounds, lines
-from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
-from convmemory.conversations.importers.lines import JsonObject, objects_of_line, read_objects, read_objects_at
+from convmemory.conversations.importers import lines
+from convmemory.conversations.importers import lines as bounds
+from convmemory.conversations.importers.lines import (
+    JsonObject,
+    has_too_many_values,
+    objects_of_line,
+    read_objects,
+    read_objects_at,
+    too_many_values,
+)
 from convmemory.core.errors import InvalidInput
 
 

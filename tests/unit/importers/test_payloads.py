@@ -1,7 +1,7 @@
 import base64
 import hashlib
 
-from convmemory.conversations.importers.payloads import (
+from convmemory.conversations.importers.values import (
     MAX_DEPTH,
     TOO_DEEP,
     base64_size,

@@ -8,7 +8,7 @@ import pytest
 from convmemory.conversations.importers import plain
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, read, user_line, write_lines
 

@@ -1,6 +1,6 @@
 import pytest
 
-from convmemory.conversations.importers.projects import project_of
+from convmemory.conversations.importers.base import project_of
 
 
 @pytest.mark.parametrize(

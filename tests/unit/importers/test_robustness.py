@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import IMPORTERS, Found, Walk
-from convmemory.conversations.parts import part_to_json
+from convmemory.conversations.messages.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 

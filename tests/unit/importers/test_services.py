@@ -14,7 +14,7 @@ from convmemory.conversations.importers.detect import Walk
 from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.takeout import TakeoutImporter
-from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.unit.importers.helpers import FIXTURES, Read, read
 
 

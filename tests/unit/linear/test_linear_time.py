@@ -15,8 +15,8 @@ READERS = {"lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tik
 
 # Patterns that are made on the spot, and the function in the register that runs them.
 MADE_ON_THE_SPOT = {
-    "convmemory/core/fence.py: re.compile('<[^a-z0-9<]{0,40}+' + '[^a-z0-9<]{0,8}+'.join(letters), re.IGNORECASE)": (
-        "convmemory.core.fence"
+    "convmemory/core/text.py: re.compile('<[^a-z0-9<]{0,40}+' + '[^a-z0-9<]{0,8}+'.join(letters), re.IGNORECASE)": (
+        "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
     "search/pages/snippets.py: re.compile(f\"({'|'.join(patterns)})\", re.IGNORECASE)": "search.pages.snippets",

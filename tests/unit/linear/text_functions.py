@@ -17,36 +17,33 @@ import tiktoken
 
 from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
-from convmemory.chat.titles import clean_title
-from convmemory.conversations.ansi import ansi_html, without_sequences
-from convmemory.conversations.archives import _archive_stem, _safe_parts
-from convmemory.conversations.diffs import diff_of
-from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.event_words import event_words, words_query
+from convmemory.chat.live import clean_title
 from convmemory.conversations.exports.markdown_text import part_as_markdown
-from convmemory.conversations.hidden_keys import without_keys
-from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
-from convmemory.conversations.importers.base import FileReport, Importer, Source
-from convmemory.conversations.importers.chatgpt_content import node_drafts
+from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer, project_of
+from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
-from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
+from convmemory.conversations.importers.detect import why_refused
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
 from convmemory.conversations.importers.openwebui import _without_details
-from convmemory.conversations.importers.payloads import base64_size, value_without_payloads, without_payloads
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.projects import project_of
-from convmemory.conversations.importers.refusals import why_refused
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
-from convmemory.conversations.importers.values import clean, key_of, time_of
-from convmemory.conversations.importers.versions import is_newer
-from convmemory.conversations.markdown_html import render_markdown
-from convmemory.conversations.part_views import view_part
-from convmemory.conversations.parts import (
+from convmemory.conversations.importers.values import (
+    base64_size,
+    clean,
+    key_of,
+    time_of,
+    value_without_payloads,
+    without_payloads,
+)
+from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
+from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
+from convmemory.conversations.messages.hidden_keys import without_keys
+from convmemory.conversations.messages.parts import (
     AttachmentPart,
     TextPart,
     ThinkingPart,
@@ -54,22 +51,24 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     part_to_json,
 )
-from convmemory.conversations.pictures import _blocks, _payloads
+from convmemory.conversations.pages.ansi import ansi_html, without_sequences
+from convmemory.conversations.pages.diffs import diff_of
+from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text
+from convmemory.conversations.pages.markdown_html import highlight_code, render_markdown
+from convmemory.conversations.pages.part_views import view_part
+from convmemory.conversations.pages.pictures import _blocks, _payloads
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
-from convmemory.conversations.rendering_work import highlight_code
-from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.key_shapes import find_keys
-from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
+from convmemory.core.text import content_hash, cut, fenced, json_storable, one_line, quoted, storable, visible
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
-from convmemory.documents.converters.base import Unreadable, decode
+from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
 from convmemory.documents.converters.office import joined_row
-from convmemory.documents.converters.packed import parsed_xml
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
 from convmemory.documents.converters.web import _tree, html_blocks
-from convmemory.documents.hiding import masked_keys
+from convmemory.documents.converting import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.markdown_sections import lay_out, opening_after
 from convmemory.documents.models import Section
@@ -78,26 +77,19 @@ from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
 from convmemory.evaluation.beam import _without_plan_mark
 from convmemory.evaluation.own_ranking import Bm25
-from memory.context import build_memory_context
-from memory.recalled import RecalledMessage, RecalledPassage
-from search.adapters.messages import items_of, split_message
-from search.arabic import stems_of_arabic
-from search.compounds import parts_of_compounds
-from search.indexing.chunking import chunk_text
-from search.languages import languages_of
+from memory.context import RecalledMessage, RecalledPassage, build_memory_context
+from search.adapters.conversations import items_of, split_message
+from search.languages import languages_of, pairs_of, parts_of_compounds, stems_of_arabic
 from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query_text import parse_query
-from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.ranking.times.reading import read_time
+from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_span, relative_span
 from search.results.matching import QueryStems, stem, stems_of
-from search.unspaced import pairs_of
-from search.vectors.asking import is_asking
-from search.vectors.splitting import guess_language
-from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
-from summaries.prompts import part_messages
+from search.vectors.splitting import chunk_text, guess_language
+from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
+from summaries.by_model import part_messages
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
 from tests.unit.linear.agent_records import RECORDS, written
@@ -353,45 +345,51 @@ def _without_keys(text: str) -> object:
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.chat.deltas": _stream,
-    "convmemory.context.left_out": lambda text: one_line(text, 500),
-    "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
+    "convmemory.context.sending left out": lambda text: one_line(text, 500),
+    "convmemory.conversations.importing.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
     "convmemory.conversations.exports.markdown_text": _exported,
-    "convmemory.conversations.hidden_keys": _without_keys,
-    "convmemory.conversations.highlighting": _marked,
-    "convmemory.conversations.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
+    "convmemory.conversations.messages.hidden_keys": _without_keys,
+    "convmemory.conversations.pages.highlighting": _marked,
+    "convmemory.conversations.pages.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
-    "convmemory.conversations.importers.claude_prompts": _claude_line,
-    "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
+    "convmemory.conversations.importers.claude_queue claude prompts": _claude_line,
+    "convmemory.conversations.importers.claude_queue claude prompts queued": is_queued_prompt,
     "convmemory.conversations.importers.claude_queue": _queue,
     "convmemory.conversations.importers.content": _content,
-    "convmemory.conversations.importers.chatgpt_content": _chatgpt_node,
+    "convmemory.conversations.importers.chatgpt chatgpt content": _chatgpt_node,
     "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
     "convmemory.conversations.importers.openwebui": _details,
-    "convmemory.conversations.importers.projects": project_of,
-    "convmemory.conversations.importers.refusals": _refused,
+    "convmemory.conversations.importers.base projects": project_of,
+    "convmemory.conversations.importers.detect refusals": _refused,
     "convmemory.conversations.importers.takeout": _plain,
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
-    "convmemory.conversations.importers.versions": lambda text: is_newer(text, "1.2"),
+    "convmemory.conversations.importers.base versions": lambda text: is_newer(text, "1.2"),
     "convmemory.conversations.importers.lines": _json_lines,
-    "convmemory.conversations.importers.payloads": without_payloads,
-    "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
+    "convmemory.conversations.importers.values payloads": without_payloads,
+    "convmemory.conversations.importers.values payloads value": lambda text: value_without_payloads(
+        [text, {text: text}]
+    ),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
     "convmemory.chat.citations": lambda text: (link_citations(text, {1: "/conversations/1"}), sources_in([text])),
     "convmemory.chat.citations of a result": lambda text: with_citations(
         {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
     ),
-    "convmemory.chat.titles": clean_title,
-    "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
-    "convmemory.conversations.ansi sequences": _in_colours,
-    "convmemory.conversations.diffs": _edits,
-    "convmemory.conversations.pictures": _raw_pictures,
-    "convmemory.conversations.markdown_html": render_markdown,
-    "convmemory.conversations.part_views passage": _rendered_passage,
-    "convmemory.conversations.part_views parts": _part_views,
-    "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
+    "convmemory.chat.live titles": clean_title,
+    "convmemory.conversations.pages.ansi": lambda text: (ansi_html(text), without_sequences(text)),
+    "convmemory.conversations.pages.ansi sequences": _in_colours,
+    "convmemory.conversations.pages.diffs": _edits,
+    "convmemory.conversations.pages.pictures": _raw_pictures,
+    "convmemory.conversations.pages.markdown_html": render_markdown,
+    "convmemory.conversations.pages.part_views passage": _rendered_passage,
+    "convmemory.conversations.pages.part_views parts": _part_views,
+    "convmemory.core.text fence": lambda text: (
+        visible(text),
+        fenced(text, "summary"),
+        quoted(text, "recalled-memory"),
+    ),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
@@ -402,9 +400,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
-    "convmemory.documents.converters.packed": _part_of_archive,
+    "convmemory.documents.converters.base packed": _part_of_archive,
     "convmemory.documents.converters.web": _page,
-    "convmemory.documents.hiding": masked_keys,
+    "convmemory.documents.converting hiding": masked_keys,
     "convmemory.documents.library": clean_name,
     "convmemory.documents.markdown_sections": _laid_out,
     "convmemory.documents.sheets": lambda text: marks_of(
@@ -415,18 +413,18 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.evaluation.beam": _without_plan_mark,
     "convmemory.evaluation.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
-    "search.indexing.chunking": lambda text: chunk_text(
+    "search.vectors.splitting chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
     ),
-    "search.arabic": lambda text: list(stems_of_arabic(text)),
-    "search.compounds": lambda text: list(parts_of_compounds(text, "german")),
+    "search.languages arabic": lambda text: list(stems_of_arabic(text)),
+    "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages": lambda text: languages_of({"A": text, "B": text}),
-    "search.unspaced": lambda text: list(pairs_of(text)),
-    "search.ranking.dates": _query,
+    "search.languages unspaced": lambda text: list(pairs_of(text)),
+    "search.ranking.times.reading dates": _query,
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
     "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
-    "convmemory.conversations.event_words": lambda text: (
+    "convmemory.conversations.messages.drafts event words": lambda text: (
         event_words(text, payload={text[:100]: [text]}),
         words_query(text),
     ),
@@ -438,7 +436,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         QueryStems({"a": 1.0, "ab": 1.0, "a-a": 1.0, "-ab": 1.0}).held_in(text),
         QueryStems({"a": 1.0}, ["a b"]).anchor_in(text),
     ),
-    "search.vectors.asking": lambda text: is_asking("user", text),
+    "search.vectors.texts asking": lambda text: is_asking("user", text),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
     "search.vectors.texts": lambda text: (searchable(text, "german"), parseable(text), head_and_tail(text, 4_000)),
@@ -450,20 +448,20 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         show_marks(text, [(0, 1)]),
         without_markup(text),
     ),
-    "convmemory.conversations.search_box": lambda text: SearchBox().with_tokens(text),
-    "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
+    "convmemory.conversations.pages.search_box": lambda text: SearchBox().with_tokens(text),
+    "summaries.by_model prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
     "summaries.sentences": lambda text: spoken_sentences([_range_message(text)]),
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),
     **{f"convmemory.conversations.importers.{record.__name__}": _records(record) for record in RECORDS},
     **{
-        f"convmemory.conversations.rendering_work {language}": _code(language)
+        f"convmemory.conversations.pages.markdown_html {language}": _code(language)
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.markdown_html"})
-SLOWEST = frozenset({"convmemory.conversations.part_views passage", "convmemory.documents.markdown_sections"})
+SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
+SLOWEST = frozenset({"convmemory.conversations.pages.part_views passage", "convmemory.documents.markdown_sections"})
 """They read Markdown: a selection of the texts is enough to be waited for."""
 
 

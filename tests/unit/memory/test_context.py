@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from convmemory.core.errors import InvalidInput
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from memory.context import NOTICE, build_memory_context
-from memory.recalled import Opening, RecalledMessage, RecalledPassage
+from memory.context import NOTICE, Opening, RecalledMessage, RecalledPassage, build_memory_context
 
 DAY = datetime(2026, 5, 3, tzinfo=UTC)
 TEXTS = st.text(max_size=80) | st.sampled_from(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.resurrection import Chunk, Group, resurrect
+from memory.context import Chunk, Group, resurrect
 
 QUESTION = Chunk("user 29 S0", 120)
 ANSWER = Chunk("assistant 30 S0", 80)

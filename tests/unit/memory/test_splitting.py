@@ -3,8 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_text
-from search.adapters.messages import split_message
+from convmemory.conversations.messages.parts import (
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    part_text,
+)
+from search.adapters.conversations import split_message
 from search.vectors.splitting import SENTENCE_CHARS, TOOL_CHARS, guess_language
 
 

@@ -6,7 +6,7 @@ import pytest
 from pytest_django import Settings
 
 from convmemory.core.errors import InvalidInput
-from convmemory.embeddings.prices import price_usd
+from convmemory.embeddings.openai_models import price_usd
 from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.targets import checked_embedder, target_options
 from tests.support.tiny_bert import write_tiny_bert

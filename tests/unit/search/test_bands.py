@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from search.pages.bands import BANDS, RELATED_RELEVANCE, STRONG_RELEVANCE, band_of
+from search.pages.snippets import BANDS, RELATED_RELEVANCE, STRONG_RELEVANCE, band_of
 
 
 @dataclass(frozen=True)

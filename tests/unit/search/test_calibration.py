@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
-from search.ranking.calibration import CalibrationError, Odds, calibration_of, read_calibrations
+from search.ranking.relevance import CalibrationError, Odds, calibration_of, read_calibrations
 
 ODDS = {"intercept": -1.0, "weights": {"max_sim": 4.0}}
 

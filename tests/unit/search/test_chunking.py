@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.indexing.chunking import chunk_text
+from search.vectors.splitting import chunk_text
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

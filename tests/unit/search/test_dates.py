@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from search.ranking.dates import Period, named_period
 from search.ranking.in_time import closeness
+from search.ranking.times.reading import Period, named_period
 
 
 @pytest.mark.parametrize(

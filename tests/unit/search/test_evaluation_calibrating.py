@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from convmemory.evaluation.calibrating import (
-    Floats,
-    Mask,
-    area_under_curve,
-    fit_logistic,
-    left_out,
-    share_with_interval,
-)
+from convmemory.evaluation.fitting import Floats, Mask, area_under_curve, fit_logistic, left_out, share_with_interval
 
 
 def made(count: int = 20_000) -> tuple[Floats, Mask]:

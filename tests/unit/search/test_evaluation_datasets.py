@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.parts import TextPart, ToolCallPart
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.datasets import read_dataset
 from convmemory.evaluation.haystacks import Haystack

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convmemory.evaluation.fitting import Example, fit_weights, leave_one_out
-from search.ranking.fusion import fuse
+from search.ranking.rankers import fuse
 
 NAMES = ("telling", "noise", "misleading")
 

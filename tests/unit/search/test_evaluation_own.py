@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.embedder import ModelCard, Span, Vector, unit_rows
-from convmemory.evaluation.comparing import paired_difference
+from convmemory.evaluation.metrics import paired_difference
 from convmemory.evaluation.own_questions import OwnTurn, make_questions
 from convmemory.evaluation.own_ranking import Bm25, rank_own, words_of
 

@@ -9,8 +9,7 @@ from convmemory.evaluation import reporting
 from convmemory.evaluation.haystacks import Question
 from convmemory.evaluation.reports import build_report, lines_of
 from convmemory.evaluation.running import Observation
-from search.retrieval.candidates import item_keys
-from search.retrieval.features import Feature
+from search.retrieval.candidates import Feature, item_keys
 
 NAN = float("nan")
 OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "features": True}

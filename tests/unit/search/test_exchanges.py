@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose
 
 from search.ranking.exchanges import exchange_features, is_question, named_share, names_in
 from search.ranking.late_interaction import PassageMatches
-from search.retrieval.candidates import item_keys
-from search.retrieval.features import Feature
+from search.retrieval.candidates import Feature, item_keys
 from search.sources import Utterance
-from search.vectors.asking import is_asking
+from search.vectors.texts import is_asking
 
 # One conversation: Ann opens each turn, Ben's answer ends it. In turn 0 Ben asks back, in turn 1 Ann answers.
 KEYS = item_keys([1, 1, 1, 1], [0, 1, 2, 3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from search.ranking.fusion import best_few, best_first, diversify, fuse, scale
+from search.ranking.rankers import best_few, best_first, diversify, fuse, scale
 from search.retrieval.candidates import item_keys, median, split_keys, spread
 
 NAN = float("nan")

@@ -5,9 +5,8 @@ import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
 from search.retrieval.candidates import item_keys
-from search.retrieval.hamming_scan import ScannedVectors, _least, _least_of, estimated_cosines
-from search.vectors.blocks import Blocks, Codes, code_similarities, hamming_distances
-from search.vectors.codes import ENTRY
+from search.retrieval.dense import ScannedVectors, _least, _least_of, estimated_cosines
+from search.vectors.blocks import ENTRY, Blocks, Codes, code_similarities, hamming_distances
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from search.retrieval.candidates import item_keys
-from search.retrieval.held_words import HeldWords
-from search.retrieval.query_words import QueryWord
-from search.retrieval.word_scores import WordCounts
+from search.retrieval.corpus import QueryWord
+from search.retrieval.word_scores import HeldWords, WordCounts
 
 WORDS = (QueryWord("bakes", "bake", False), QueryWord("the", "the", True), QueryWord("baking", "bake", False),
          QueryWord("rye", "rye", False))  # fmt: skip

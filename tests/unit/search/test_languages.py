@@ -2,10 +2,18 @@
 
 import pytest
 
-from search.arabic import stems_of_arabic
-from search.compounds import CACHED_WORDS, _patterns_of, parts_of_compounds
-from search.languages import ENGLISH, LANGUAGES, configuration_of, language_of, languages_of
-from search.unspaced import pairs_of
+from search.languages import (
+    CACHED_WORDS,
+    ENGLISH,
+    LANGUAGES,
+    _patterns_of,
+    configuration_of,
+    language_of,
+    languages_of,
+    pairs_of,
+    parts_of_compounds,
+    stems_of_arabic,
+)
 
 SENTENCES = {
     "arabic": "متى يصلني كشف المصاريف من المالك؟",

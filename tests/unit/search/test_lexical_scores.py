@@ -6,17 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from search.retrieval.candidates import item_keys, source_starts
+from search.retrieval.candidates import LEXICAL, Feature, item_keys, source_starts
 from search.retrieval.corpus import Corpus, inverse_document_frequency
-from search.retrieval.features import LEXICAL, Feature
-from search.retrieval.word_scores import (
-    K1,
-    RANKS,
-    B,
-    WordCounts,
-    joined_counts,
-    word_features,
-)
+from search.retrieval.word_scores import K1, RANKS, B, WordCounts, joined_counts, word_features
 
 TERMS, SOURCES, ITEMS = 3, 3, 4
 

@@ -10,12 +10,19 @@ import pytest
 from numpy.testing import assert_allclose
 
 from convmemory.conversations.filters import Filters
+from search.pipeline import Rankers, second_ranker
 from search.query_text import QueryText
-from search.ranking.rankers import BlendedRanker, LinearRanker, MissingFeature, long_share
-from search.ranking.stages import Rankers, second_ranker
-from search.ranking.weights import TABLES, WeightsError, check_weights, weights_of
-from search.retrieval.candidates import item_keys
-from search.retrieval.features import Feature, FeatureTable
+from search.ranking.rankers import (
+    TABLES,
+    BlendedRanker,
+    LinearRanker,
+    MissingFeature,
+    WeightsError,
+    check_weights,
+    long_share,
+    weights_of,
+)
+from search.retrieval.candidates import Feature, FeatureTable, item_keys
 from search.retrieval.prepared import PreparedQuery
 
 KEYS = item_keys([1, 1, 2], [0, 1, 0])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from convmemory.core.errors import RerankerUnavailable
-from search.ranking import rerank_endpoint
-from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.ranking import reranking
+from search.ranking.reranking import RerankOptions, rerank
 from tests.support.rerank_server import RerankServer, running_reranker
 
 DOCUMENTS = ["first", "second", "third"]
@@ -28,7 +28,7 @@ def server() -> Iterator[RerankServer]:
 @pytest.fixture(scope="module", autouse=True)
 def closed_afterwards() -> Iterator[None]:
     yield
-    rerank_endpoint.close_connections()
+    reranking.close_connections()
 
 
 @pytest.fixture
@@ -187,9 +187,9 @@ def test_secrets_in_the_rerank_url_are_not_shown(options: RerankOptions) -> None
 
 def test_client_with_a_dead_thread_is_reopened(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     rerank(options, query="q", documents=DOCUMENTS)
-    before = rerank_endpoint._opened[-1]
+    before = reranking._opened[-1]
     monkeypatch.setattr(before._thread, "is_alive", lambda: False)
     assert rerank(options, query="q", documents=DOCUMENTS) == [0, 1, 2]
-    assert rerank_endpoint._opened[-1] is not before
+    assert reranking._opened[-1] is not before
     monkeypatch.undo()
     before.close()

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     Part,
     Role,
     TextPart,
@@ -15,7 +15,7 @@ from convmemory.conversations.parts import (
     tool_call_text,
 )
 from convmemory.conversations.reading import StoredMessage
-from search.adapters.messages import items_of
+from search.adapters.conversations import items_of
 from search.vectors.texts import (
     _IDENTIFIER,
     LEXICAL_CHARS,

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from search.ranking.dates import Period
 from search.ranking.in_time import BESIDE_DAYS, beside, earliness
-from search.ranking.times.reading import Anchor, Beside, Order, Place, TimeReading, read_time
-from search.ranking.times.spans import Span, around, month_of, shifted, week_of
+from search.ranking.times.reading import Anchor, Beside, Order, Period, Place, TimeReading, read_time
+from search.ranking.times.relative import Span, around, month_of, shifted, week_of
 
 WEDNESDAY = date(2026, 11, 18)
 DAY_S = 86_400

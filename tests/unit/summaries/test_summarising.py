@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from convmemory.conversations.parts import (
+from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
     TextPart,
@@ -15,14 +15,13 @@ from convmemory.conversations.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from convmemory.core.completions import Endpoint
+from convmemory.core.endpoints.completions import Endpoint
 from convmemory.core.errors import EndpointRefused
-from convmemory.core.fence import fenced
+from convmemory.core.text import fenced
 from convmemory.embeddings.embedder import unit_rows
 from summaries import extractive
-from summaries.by_model import SummaryProgress, Written, write_summary
+from summaries.by_model import SummaryProgress, Written, merge_messages, part_messages, write_summary
 from summaries.extractive import choose_sentences
-from summaries.prompts import merge_messages, part_messages
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
 from tests.support.openai_server import FakeEndpoint, running_endpoint

@@ -12,7 +12,7 @@ from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.private_files import drop_drafts_of, written_whole
+from convmemory.core.files.private_files import drop_drafts_of, written_whole
 
 
 class Command(BaseCommand):

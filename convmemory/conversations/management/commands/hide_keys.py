@@ -6,8 +6,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from convmemory.conversations.hiding import hide_stored_keys
 from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.conversations.messages.hiding import hide_stored_keys
 from convmemory.core.acting import beside
 from convmemory.core.errors import SwitchedOff
 

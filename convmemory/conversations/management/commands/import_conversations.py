@@ -13,10 +13,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandError
 
-from convmemory.conversations.command_imports import import_undoably
-from convmemory.conversations.import_runner import ImportReport, import_paths
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO, FORMATS
+from convmemory.conversations.importing.runner import ImportReport, import_paths
+from convmemory.conversations.importing.syncing import import_undoably
 from convmemory.core.acting import acting_for
 
 QUIET_FILES = 100

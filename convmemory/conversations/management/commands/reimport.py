@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from convmemory.conversations.import_models import KeptUpload
-from convmemory.conversations.import_runner import ImportReport
+from convmemory.conversations.importing.models import KeptUpload
+from convmemory.conversations.importing.runner import ImportReport
+from convmemory.conversations.importing.syncing import owners_of_uploads, reimport
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.conversations.reimporting import owners_of_uploads, reimport
 from convmemory.core.acting import beside
 
 

@@ -12,9 +12,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 
-from convmemory.conversations.command_imports import import_undoably
+from convmemory.conversations.importing.syncing import (
+    SyncReport,
+    has_synced,
+    holdings,
+    import_undoably,
+    soon_deleted,
+    sync_places,
+)
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.conversations.syncing import SyncReport, has_synced, holdings, soon_deleted, sync_places
 from convmemory.core.acting import acting_for
 from convmemory.push.places import existing_places
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from convmemory.conversations.importing.syncing import SyncReport, has_synced
+from convmemory.conversations.importing.watching import watch_places
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.conversations.syncing import SyncReport, has_synced
-from convmemory.conversations.watching import watch_places
 from convmemory.core.acting import acting_for
 from convmemory.push.places import known_places
 

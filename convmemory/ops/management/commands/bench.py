@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 from convmemory.ops.benchmarks.bench import BENCHMARKS
 from convmemory.ops.benchmarks.documents import bench_documents
 from convmemory.ops.benchmarks.row_security import GROUPS, ROUNDS, UP_TO, bench_row_security

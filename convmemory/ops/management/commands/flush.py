@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import flush
 from django.db import DEFAULT_DB_ALIAS
 
-from convmemory.core import groups
+from convmemory.core.postgres import groups
 
 
 class Command(flush.Command):

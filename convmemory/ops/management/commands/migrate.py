@@ -9,8 +9,9 @@ from typing import Any
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
 
-from convmemory.core import acting, groups
-from convmemory.ops.groups.migrating import is_up_to_date, make_missing_tables_over_all, without_tables_over_all
+from convmemory.core import acting
+from convmemory.core.postgres import groups
+from convmemory.ops.groups.schemas import is_up_to_date, make_missing_tables_over_all, without_tables_over_all
 
 
 class Command(migrate.Command):

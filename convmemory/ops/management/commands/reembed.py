@@ -16,23 +16,14 @@ from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
-from convmemory.embeddings.spaces import (
-    active_space,
-    building_space,
-    open_embedder,
-    space_key,
-    space_of,
-    stop_building,
-)
+from convmemory.embeddings.spaces import active_space, building_space, open_embedder, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
-from convmemory.ops.reembed.changing_over import build, change_over, refresh
-from convmemory.ops.reembed.estimate import estimate, estimate_lines
+from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces
 from convmemory.ops.reembed.progress import ReembedProgress, duration
-from convmemory.ops.reembed.pruning import prune, retired_spaces
 from convmemory.ops.reembed.running import Totals
-from convmemory.ops.reembed.targets import checked_embedder, settings_for, target_options
+from convmemory.ops.reembed.targets import checked_embedder, estimate, estimate_lines, settings_for, target_options
 from search.adapters.conversations import KIND
-from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, Defect, Selection, select_active, select_building
 from search.models import Source
 
 # The pause between two lines of progress if the output is not a terminal.

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
 from convmemory.core.acting import Login
-from convmemory.core.logins import ROLES
+from convmemory.core.postgres.logins import ROLES
 from convmemory.core.postgres.row_security import is_migrated, setup_script
 
 SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENANCE_URL"}

@@ -18,13 +18,19 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
 from django.db.utils import ProgrammingError
 
-from convmemory.core import acting, embedded
+from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.postgres.pools import close_pools
-from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
-from convmemory.ops.runtime.instance import Instance
-from convmemory.ops.runtime.programs import listening_address, web_command, worker_command
+from convmemory.core.postgres import embedded
+from convmemory.core.postgres.base import close_pools
+from convmemory.ops.runtime.instance import (
+    ADMIN_NAME,
+    Instance,
+    create_admin,
+    listening_address,
+    web_command,
+    worker_command,
+)
 from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
 # A stop may take 10 s in all; the children have 5.5 of them.

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from convmemory.core.config import config
-from convmemory.ops.runtime.programs import listening_address, web_command
+from convmemory.ops.runtime.instance import listening_address, web_command
 
 
 class Command(BaseCommand):

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from convmemory.core.background import step_back
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.runtime import first_start, schedules
+from convmemory.core.processes.child_limits import step_back
+from convmemory.ops.runtime import instance, schedules
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def prepare_model() -> None:
 
 
 def load_samples() -> None:
-    if count := first_start.load_pending_samples(Path(config.var_dir)):
+    if count := instance.load_pending_samples(Path(config.var_dir)):
         logger.info("%d sample conversations are loaded; they are searchable as soon as they are embedded", count)
 
 

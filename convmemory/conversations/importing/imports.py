@@ -1,0 +1,164 @@
+"""Imports from their owners' view: queue an upload, look one up, list them."""
+
+import hashlib
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.files import File
+from django.db.models import Count, Sum
+
+from convmemory.conversations.importers.detect import AUTO, require_format
+from convmemory.conversations.importing.models import Import, upload_place, upload_storage
+from convmemory.conversations.messages.storage_quota import require_room
+from convmemory.core.config import config
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.text import cut, storable
+
+if TYPE_CHECKING:
+    from django.core.files.uploadedfile import UploadedFile
+
+# One person's uploads must not fill the disk while they wait.
+MAX_UNFINISHED = 100
+MAX_PATH_CHARS = 1_000
+SPOOL_BYTES = 1024**2  # larger archives go to a temporary file
+MAX_UNFINISHED_UPLOADS = 4  # in units of the largest upload
+UNFINISHED = (Import.State.QUEUED, Import.State.RUNNING)
+_TOO_MUCH = (Import.Failure.TOO_LARGE, Import.Failure.TIME, Import.Failure.MEMORY)
+
+
+class ImportBroken(ConvMemoryError):
+    """The import ended for a reason unrelated to the file; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUpload:
+    """A file in the upload folder: its name there, its original name, its size in bytes, its SHA-256."""
+
+    file: str
+    name: str
+    size: int
+    digest: str
+
+
+def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
+    """Store an upload and its waiting row; the calling view enqueues the task.
+
+    Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
+    """
+    require_acceptable(file=file, format=format)
+    require_capacity(owner=owner, size=file.size or 0)
+    return create_import(owner=owner, stored=store_upload(file, owner_id=owner.pk), format=format)
+
+
+def queue_folder(
+    *, owner: AbstractBaseUser, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
+) -> Import:
+    """Store the files of a folder, with their `paths` in it, as one archive, and its waiting row.
+
+    Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
+    """
+    size = sum(file.size or 0 for file in files)
+    require_format(format)
+    require_size(size)
+    require_capacity(owner=owner, size=size)
+    folder = storable(paths[0].partition("/")[0]) if paths and "/" in paths[0] else f"{len(files)} files"
+    with SpooledTemporaryFile(max_size=SPOOL_BYTES) as packed:
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path, file in zip(paths, files, strict=True):
+                with archive.open(storable(path)[:MAX_PATH_CHARS] or "file", "w", force_zip64=True) as entry:
+                    entry.writelines(file.chunks())
+        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size, owner_id=owner.pk)
+    return create_import(owner=owner, stored=stored, format=format)
+
+
+def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
+    """Raise InvalidInput for an unknown format, TooLarge for a file over the limit."""
+    require_format(format)
+    require_size(file.size or 0)
+
+
+def require_size(size: int) -> None:
+    """Raises: TooLarge."""
+    if size > config.max_upload_mb * 1024**2:
+        raise TooLarge(
+            f"The file is larger than {config.max_upload_mb} MB (MAX_UPLOAD_MB): upload it in parts, or use "
+            "`manage.py import_conversations` on the server."
+        )
+
+
+def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
+    """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
+    require_room(owner_id=owner.pk, size=size)
+    waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
+    room = MAX_UNFINISHED_UPLOADS * config.max_upload_mb * 1024**2
+    if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
+        raise TooManyAtOnce(
+            f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "
+            f"{room // 1024**2} MB in all: wait until some have."
+        )
+
+
+def store_upload(file: "UploadedFile[Any]", *, owner_id: int) -> StoredUpload:
+    """Move the upload into the upload folder; does not use the database."""
+    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0, owner_id=owner_id)
+
+
+def _stored(file: "File[Any]", *, name: str, size: int, owner_id: int) -> StoredUpload:
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    place = upload_storage().save(upload_place(owner_id=owner_id), file)
+    return StoredUpload(file=place, name=name, size=size, digest=digest)
+
+
+def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
+    """Return the new waiting row; if it cannot be created, the stored file is deleted."""
+    try:
+        return Import.objects.create(
+            owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
+        )
+    except BaseException:
+        upload_storage().delete(stored.file)
+        raise
+
+
+def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
+    """Return the caller's import. Raises: NotFound."""
+    found = Import.objects.filter(owner_id=owner.pk, pk=import_id).first()
+    if found is None:
+        raise NotFound(f"There is no import {import_id}.")
+    return found
+
+
+def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
+    """Return the caller's imports, newest first; only those of the file with SHA-256 `digest` if that is given."""
+    rows = Import.objects.filter(owner_id=owner.pk)
+    if digest:
+        rows = rows.filter(digest=storable(digest.lower()))
+    return list(rows.order_by("-pk")[:limit])
+
+
+def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
+    """Return the reason why each waiting import of one owner waits, by id."""
+    waiting = [row for row in rows if row.state == Import.State.QUEUED]
+    if not waiting:
+        return {}
+    running = Import.objects.filter(owner_id=waiting[0].owner_id, state=Import.State.RUNNING).first()
+    reason = (
+        f"It waits until your import of {cut(running.name, 80)} has ended."
+        if running
+        else "It waits for a worker; `manage.py up` and `manage.py worker` run them."
+    )
+    return {row.pk: reason for row in waiting}
+
+
+def error_of(row: Import) -> ConvMemoryError:
+    """Return the error of a failed import, for a caller that waited for it."""
+    kind = TooLarge if row.failure in _TOO_MUCH else InvalidInput
+    error = (kind if row.failure in (*_TOO_MUCH, Import.Failure.UNREADABLE) else ImportBroken)(row.error)
+    error.details = {"id": row.pk, "state": row.state, "failure": row.failure, "report": row.report}
+    return error

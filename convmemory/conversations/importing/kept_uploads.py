@@ -1,0 +1,168 @@
+"""Keeps imported uploads, encrypted, so that a better importer can read them again (`syncing.py`).
+
+They are stored under `MEDIA_ROOT` by owner. If they exceed `MAX_KEPT_UPLOADS_MB`, the oldest are deleted, and deleting
+a conversation deletes the uploads that contain it.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Sum
+
+from convmemory.conversations.importing.models import Import, KeptConversation, KeptUpload, kept_place, kept_storage
+from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.core.config import config
+from convmemory.core.encryption import decrypt_file, encrypt_file
+from convmemory.core.errors import InvalidInput, StorageFull
+from convmemory.core.files.private_files import has_digest, new_draft
+
+if TYPE_CHECKING:
+    from convmemory.conversations.messages.ingest import SyncResult
+
+MB = 1024**2
+
+logger = logging.getLogger(__name__)
+
+
+def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
+    """Store the bytes of an upload, once for each digest; None if there is no room for them.
+
+    Leaves `file` at its start. If the disk cannot store them, that is logged and the import continues.
+    """
+    digest = row.digest or hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    kept, _ = KeptUpload.objects.get_or_create(
+        owner_id=row.owner_id,
+        digest=digest,
+        defaults={"name": row.name, "format": row.format},
+    )
+    try:
+        stays = _is_stored(kept) or _is_written(kept, file)
+    except OSError as error:
+        logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
+        stays = False
+    except StorageFull:
+        stays = False  # the import itself reports it
+    file.seek(0)
+    if not stays:
+        drop_upload(kept)
+        return None
+    Import.objects.filter(pk=row.pk).update(kept=kept)
+    return kept
+
+
+def record_kept_conversation(kept: KeptUpload | None, result: "SyncResult") -> None:
+    """Record that the upload contains this conversation; called in the transaction that stores it."""
+    if kept is not None:
+        link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=result.conversation_id)
+        KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
+
+
+def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+    """Delete the caller's kept uploads that contain the conversation; returns their bytes for the quota."""
+    found = list(KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id))
+    for kept in found:
+        _delete(kept)
+    return sum(kept.stored_size for kept in found)
+
+
+def drop_upload_of(row: Import) -> None:
+    """Delete the kept upload of an import, if it still exists."""
+    for kept in KeptUpload.objects.filter(owner_id=row.owner_id, digest=row.digest):
+        drop_upload(kept)
+
+
+def lost_uploads() -> list[KeptUpload]:
+    """Return the kept uploads of all owners whose files are missing or have another size, for the operator."""
+    rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
+    return [row for row in rows if kept_storage().size_of(str(row.file)) != row.stored_size]
+
+
+def drop_upload(kept: KeptUpload) -> int:
+    """Delete a kept upload, and its file once the transaction has committed; returns how many rows were deleted."""
+    with transaction.atomic():
+        dropped = _delete(kept)
+        if dropped:
+            count_stored(owner_id=kept.owner_id, change=-kept.stored_size)
+    return dropped
+
+
+def _delete(kept: KeptUpload) -> int:
+    place = str(kept.file)
+    _, by_model = kept.delete()
+    if place:
+        transaction.on_commit(lambda: kept_storage().delete(place))
+    return by_model.get(KeptUpload._meta.label, 0)
+
+
+@contextmanager
+def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
+    """Open the original upload. Raises: InvalidInput if it can no longer be read."""
+    with TemporaryFile() as target:
+        try:
+            with kept_storage().open(str(kept.file)) as source:
+                decrypt_file(source, target)
+        except OSError as error:
+            raise InvalidInput(f"It cannot be read: {error.strerror or error}.") from error
+        target.seek(0)
+        if hashlib.file_digest(target, "sha256").hexdigest() != kept.digest:
+            raise InvalidInput("The file is damaged: put it back from a backup.")
+        target.seek(0)
+        yield target
+
+
+def _is_stored(kept: KeptUpload) -> bool:
+    """Return whether the upload's file exists and has its digest."""
+    path = Path(kept_storage().path(str(kept.file)))
+    return bool(kept.stored_size) and has_digest(path, path.name, size=kept.stored_size)
+
+
+def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
+    """Write the file and record its size; False if it alone exceeds the limit of kept uploads.
+
+    Raises: OSError, StorageFull.
+    """
+    storage, damaged, counted = kept_storage(), str(kept.file), kept.stored_size
+    folder = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).parent
+    file.seek(0)
+    with new_draft(folder) as draft:
+        encrypt_file(file, draft.file)
+        size = draft.file.tell()
+        draft.file.seek(0)
+        digest = hashlib.file_digest(draft.file, "sha256").hexdigest()  # type: ignore[arg-type]
+        # Only now is the size known: compressed uploads are about a sixth of their size.
+        if not _has_made_space(kept, size):
+            return False
+        kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0
+        with transaction.atomic():
+            kept.save(update_fields=["file", "stored_size"])  # before the move, so that no file is without a row
+            count_stored(owner_id=kept.owner_id, change=-counted)
+        draft.move_to(Path(storage.path(kept.file.name)))
+    with transaction.atomic():
+        KeptUpload.objects.filter(pk=kept.pk, owner_id=kept.owner_id).update(stored_size=size)
+        count_stored(owner_id=kept.owner_id, change=size)
+    kept.stored_size = size
+    if damaged:
+        storage.delete(damaged)
+    return True
+
+
+def _has_made_space(kept: KeptUpload, size: int) -> bool:
+    """Delete the oldest other uploads of the owner until this one, of `size` bytes, fits; False if it cannot."""
+    most = config.max_kept_uploads_mb * MB
+    if size > most:
+        return False
+    whole = KeptUpload.objects.filter(owner_id=kept.owner_id, stored_size__gt=0).exclude(pk=kept.pk)
+    left = whole.aggregate(size=Sum("stored_size"))["size"] or 0
+    for oldest in whole.order_by("pk"):
+        if left + size <= most:
+            break
+        left -= oldest.stored_size
+        drop_upload(oldest)
+    return True

@@ -1,0 +1,190 @@
+"""Which messages an import added, and to which conversations: for reports, and for undoing the import.
+
+An import adds its messages to a conversation under a lock, so their ids form one range.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection, transaction
+from django.db.models import Min, OuterRef, Subquery
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importing.imports import get_import
+from convmemory.conversations.importing.kept_uploads import drop_upload_of
+from convmemory.conversations.importing.models import Import, ImportedConversation
+from convmemory.conversations.messages.ingest import SyncResult, delete_conversation
+from convmemory.conversations.messages.numbering import finish_change
+from convmemory.conversations.messages.responses import lock_conversation, require_idle
+from convmemory.conversations.messages.storage_quota import bytes_of_messages, count_stored
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+from convmemory.core.text import storable
+
+MAX_LINKS = 2_000
+LINKS_PER_FILE = 20
+FILE_CHARS = 500  # the column's length
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A conversation that a file contained."""
+
+    conversation_id: int
+    title: str
+    turns: int
+    created: bool
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The first links of a file, and the number of further ones."""
+
+    shown: tuple[Link, ...] = ()
+    more: int = 0
+
+
+def record_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
+    """Record what the import added to one conversation, if anything; called in the transaction that stores it."""
+    if not (result.created or result.added or result.updated):
+        return
+    ImportedConversation.objects.create(
+        owner_id=row.owner_id,
+        import_job_id=row.pk,
+        conversation_id=result.conversation_id,
+        file=storable(file.path)[:FILE_CHARS],
+        created=result.created,
+        first_message=result.first_message_id,
+        last_message=result.last_message_id,
+    )
+
+
+def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
+    """Return the links of these imports of one owner by import and file. One query."""
+    numbers = [row.pk for row in rows]
+    owners = {row.owner_id for row in rows}
+    found = ImportedConversation.objects.filter(owner_id__in=owners, import_job_id__in=numbers).order_by("pk")
+    fields = ("import_job_id", "file", "conversation_id", "conversation__title", "conversation__turn_count", "created")
+    by_file: dict[tuple[int, str], dict[int, Link]] = defaultdict(dict)
+    for number, file, conversation_id, title, turns, created in found.values_list(*fields)[:MAX_LINKS]:
+        by_file[number, file].setdefault(conversation_id, Link(conversation_id, title, turns, created))
+    return {
+        key: Links(tuple(links.values())[:LINKS_PER_FILE], max(0, len(links) - LINKS_PER_FILE))
+        for key, links in by_file.items()
+    }
+
+
+# --- import undo ----------------------------------------------------------------------------------
+# Undoes a whole import: removes the messages that it added, and keeps earlier and later ones.
+#
+# A conversation that the import created is deleted, unless messages were added to it since; from any other, the
+# messages that the import added are removed. Messages that it only updated stay as they are.
+
+
+State = Import.State
+
+logger = logging.getLogger(__name__)
+
+
+def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
+    """Mark the caller's import for undoing; the calling view or command enqueues it. A repeated call changes nothing.
+
+    Raises: NotFound, InvalidInput while it still runs.
+    """
+    row = get_import(owner=owner, import_id=import_id)
+    if row.is_unfinished:
+        raise InvalidInput("The import has not ended yet: wait until it has, then undo it.")
+    ended = Import.objects.filter(pk=row.pk, owner_id=owner.pk, state__in=[State.DONE, State.FAILED])
+    ended.update(state=State.UNDOING)
+    return get_import(owner=owner, import_id=import_id)
+
+
+def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
+    """Revert conversation after conversation until `deadline` (monotonic seconds); returns whether all are done."""
+    row = Import.objects.filter(pk=import_id, owner_id=owner.pk, state=State.UNDOING).first()
+    if row is None:
+        return True
+    while time.monotonic() < deadline:
+        found = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).order_by("-pk").first()
+        if found is None:
+            drop_upload_of(row)
+            Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
+            return True
+        _take_back(owner, found)
+    return False
+
+
+def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
+    """Revert one conversation. Idempotent, because a worker may die between its steps."""
+    try:
+        if found.first_message is not None and found.last_message is not None:
+            ids = (found.first_message, found.last_message)
+            remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
+        left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
+        if found.created and not left:
+            delete_conversation(owner=owner, conversation_id=found.conversation_id)
+    except (NotFound, Conversation.DoesNotExist):
+        logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+    # Last: if a worker dies before, the next one repeats the step.
+    ImportedConversation.objects.filter(pk=found.pk).delete()
+
+
+# --- imported rows --------------------------------------------------------------------------------
+# Changes that imports make to conversations already stored: links to parents, and messages removed by Undo.
+
+
+def link_children(*, owner: AbstractBaseUser) -> int:
+    """Link conversations to parents that were imported after them; returns how many were linked."""
+    parent = Conversation.objects.filter(
+        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
+    )
+    orphans = Conversation.objects.filter(owner_id=owner.pk, parent=None).exclude(parent_source_id="")
+    return (
+        orphans.annotate(found=Subquery(parent.values("pk")[:1]))
+        .exclude(found=None)
+        .update(parent_id=Subquery(parent.values("pk")[:1]))
+    )
+
+
+def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple[int, int]) -> int:
+    """Delete the conversation's messages with ids in this range, both ends included; returns how many.
+
+    Raises: NotFound, ConversationBusy.
+    """
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        require_idle(conversation)
+        gone = conversation.messages.filter(pk__range=ids)
+        lowest = gone.aggregate(at=Min("position"))["at"]
+        if lowest is None:
+            return 0
+        ids_gone = list(gone.values_list("pk", flat=True))
+        freed = bytes_of_messages(owner_id=owner.pk, message_ids=ids_gone)
+        gone.delete()
+        _close_gaps(conversation, lowest)
+        finish_change(conversation, from_position=lowest, message_count=conversation.message_count - len(ids_gone))
+        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=-freed)
+    return len(ids_gone)
+
+
+def _close_gaps(conversation: Conversation, lowest: int) -> None:
+    """Renumber the positions of the messages from position `lowest` on without gaps, in their order."""
+    left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "messages": left,
+        "positions": list(range(lowest, lowest + len(left))),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)

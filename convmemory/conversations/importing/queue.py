@@ -1,0 +1,171 @@
+"""The states of imports as workers change them, and the child process that works on one.
+
+A claim is valid until its lease expires, and is renewed while the import runs. Each person has at most one import
+running. The fair queue, of which imports are long tasks, limits how many run at once.
+"""
+
+import os
+import uuid
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from convmemory.conversations.importing.models import Import, upload_storage
+from convmemory.conversations.importing.runner import ImportReport
+from convmemory.core.acting import beside, in_group
+from convmemory.core.config import config
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.postgres.groups import every_group
+from convmemory.core.processes import child_process
+from convmemory.core.processes.child_process import ChildLimits, Ending
+from convmemory.core.text import json_storable, storable
+
+LEASE = timedelta(seconds=60)  # the watching worker renews it every 5 s
+MAX_ATTEMPTS = 5
+KEPT_FOR = timedelta(days=30)  # after the end; an import can be undone until then
+
+State = Import.State
+
+
+def claim(*, owner_id: int, import_id: int) -> Import | None:
+    """Return the owner's import in state running; None if it was not waiting, or if the owner has another
+    one running.
+    """
+    now, run = timezone.now(), uuid.uuid4()
+    own = Import.objects.filter(owner_id=owner_id)
+    if own.filter(state=State.RUNNING).exists():
+        return None
+    with suppress(IntegrityError), transaction.atomic():  # another worker has just claimed one
+        own.filter(pk=import_id, state=State.QUEUED).update(
+            state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
+            files_read=0, messages_read=0,
+        )  # fmt: skip
+    return own.select_related("owner").filter(run=run).first()
+
+
+def claimed(import_id: int, run: uuid.UUID) -> Import | None:
+    """Return the import, if this claim on it is still valid."""
+    return Import.objects.select_related("owner").filter(pk=import_id, run=run, state=State.RUNNING).first()
+
+
+def renew(row: Import) -> bool:
+    """Prolong the claim; False if it is lost."""
+    return bool(_own(row).update(lease_until=timezone.now() + LEASE))
+
+
+def store_progress(row: Import, report: ImportReport) -> bool:
+    """Store the counts so far; False if the claim is lost."""
+    return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
+
+
+def finish(row: Import, report: ImportReport) -> None:
+    """End the import with its report; an import that could read nothing has failed."""
+    stored = json_storable(report.to_stored_json())
+    values = {"report": stored, "files_read": len(report.files), "messages_read": report.messages_read}
+    if report.recognised:
+        _end(row, state=State.DONE, **values)
+    else:
+        reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
+        reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
+        error = storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
+        _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)
+
+
+def fail(row: Import, failure: Import.Failure, error: str) -> None:
+    """End the import without a report."""
+    _end(row, state=State.FAILED, failure=failure, error=storable(error)[:2_000])
+
+
+def give_back(row: Import) -> None:
+    """Queue the import again for another worker, at most `MAX_ATTEMPTS` times."""
+    if row.attempts >= MAX_ATTEMPTS:
+        error = f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."
+        fail(row, Import.Failure.INTERRUPTED, error)
+    else:
+        _own(row).update(state=State.QUEUED, run=None, lease_until=None)
+
+
+def release_lost() -> int:
+    """Release imports whose worker let its lease expire; returns how many."""
+    lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
+    for row in lost:
+        with beside(row.owner_id):
+            give_back(row)
+    return len(lost)
+
+
+def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
+    """Return owner and id of each owner's oldest waiting import, without owners who have one running.
+
+    With `owner_id`, only that owner's.
+    """
+    imports = Import.objects.all() if owner_id is None else Import.objects.filter(owner_id=owner_id)
+    running = imports.filter(state=State.RUNNING).values("owner_id")
+    queued = imports.filter(state=State.QUEUED).exclude(owner_id__in=running)
+    return list(queued.order_by("owner_id", "pk").distinct("owner_id").values_list("owner_id", "pk"))
+
+
+def tidy() -> int:
+    """Delete rows of imports that ended long ago; returns how many."""
+    dropped = 0
+    for group in every_group():
+        with in_group(group):
+            _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+        dropped += by_model.get(Import._meta.label, 0)
+    return dropped
+
+
+def _own(row: Import) -> QuerySet[Import]:
+    """Return the row, if this run's claim on it is still valid."""
+    return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
+
+
+def _end(row: Import, **values: Any) -> None:
+    if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+        # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
+        upload_storage().delete(str(row.file.name))
+
+
+# --- import process -------------------------------------------------------------------------------
+# Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost.
+
+
+def run_import(*, owner_id: int, import_id: int) -> str | None:
+    """Import a waiting upload of the owner; returns its state afterwards. None if it cannot be claimed now."""
+    row = claim(owner_id=owner_id, import_id=import_id)
+    if row is None:
+        return None
+    with work_folder("import", owner_id=row.owner_id, claim=row.pk) as folder:
+        ending = run_child(row, str(folder))
+    _conclude(row, ending)
+    state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
+    if state not in (Import.State.QUEUED, Import.State.RUNNING):
+        upload_storage().delete(str(row.file.name))  # a killed child has not deleted it
+    return state
+
+
+def run_child(row: Import, folder: str) -> Ending:
+    """Run a separate process on the claimed import until it ends or is ended."""
+    return child_process.run_forked_child(
+        "convmemory.conversations.importing.child",
+        [str(row.pk), str(row.run), folder, str(row.owner_id)],
+        limits=ChildLimits(memory_mb=config.import_memory_mb, timeout_s=config.import_timeout_s),
+        environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings"},
+        is_wanted=lambda: renew(row),
+    )
+
+
+def _conclude(row: Import, ending: Ending) -> None:
+    what_to_do = "What was read is stored. Upload it in parts, or use `manage.py import_conversations` on the server."
+    if ending is Ending.OUT_OF_TIME:
+        limit = f"{config.import_timeout_s} s (IMPORT_TIMEOUT_S)"
+        fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")
+    elif ending is Ending.OUT_OF_MEMORY:
+        limit = f"{config.import_memory_mb} MB (IMPORT_MEMORY_MB)"
+        fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
+    elif ending in (Ending.CRASHED, Ending.DISK_FULL):
+        give_back(row)

@@ -1,0 +1,308 @@
+"""Imports transcripts: finds them, reads them, stores each conversation, and reports on every file.
+
+Each conversation is stored in a transaction of its own; if one fails, it is reported and the others are imported. The
+messages are read before the transaction begins, except for the rest of a very long conversation.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import DataError, transaction
+
+from convmemory.conversations.importers.base import Checked, FileReport, Source, project_of
+from convmemory.conversations.importers.detect import AUTO, Found, Walk
+from convmemory.conversations.importers.values import clean
+from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
+from convmemory.conversations.importing.links import link_children
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.ingest import without_copies
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, StorageFull
+from convmemory.core.files.decoding import DecodedBytes, decoding
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.processes.child_limits import DISK_FULL
+from convmemory.core.text import storable
+
+PROGRESS_EVERY = 500  # messages
+MAX_STORED_ERRORS = 50
+MAX_STORED_FILES = 1_000
+MAX_STORED_DETAILS = 2_000
+SHOWN_TYPES = 10
+DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
+# Read before the transaction begins, so that no lock is held while a file is parsed.
+READ_AHEAD_MESSAGES = 1_000
+READ_AHEAD_BYTES = 16 * 1024**2
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The outcome of an import, per file and in total. `messages_read` grows while it runs.
+
+    `is_cut_short` says that the owner's storage was full before everything was read.
+    """
+
+    files: list[FileReport] = field(default_factory=list)
+    ignored_files: int = 0
+    messages_read: int = 0
+    is_cut_short: bool = False
+
+    def total(self, name: str) -> int:
+        """Return the sum of one of the files' counts."""
+        return sum(getattr(file, name) for file in self.files)
+
+    @property
+    def recognised(self) -> int:
+        """The number of files that were recognised and not refused."""
+        return sum(not file.is_refused for file in self.files if file.format)
+
+    @property
+    def refused(self) -> int:
+        """The number of files from which nothing was imported although they have content."""
+        return sum(file.is_refused for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        names = (
+            "conversations",
+            "messages",
+            "added",
+            "updated",
+            "unchanged",
+            "turns",
+            "events",
+            "skipped",
+            "superseded",
+            "hidden_keys",
+        )
+        return {
+            "files": [file.to_json() for file in self.files],
+            "ignored_files": self.ignored_files,
+            "recognised_files": self.recognised,
+            "refused_files": self.refused,
+            "total": {name: self.total(name) for name in names},
+        }
+
+    def to_stored_json(self) -> dict[str, Any]:
+        """Return `to_json` for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
+        # The report is one JSON column, which a page reads as a whole.
+        left = MAX_STORED_DETAILS
+        value = self.to_json()
+        value["files"] = value["files"][:MAX_STORED_FILES]
+        for file in value["files"]:
+            for name in ("errors", "warnings", "notes", "issues"):
+                file[name] = file[name][:left]
+                left -= len(file[name])
+        value["files_left_out"] = len(self.files) - len(value["files"])
+        return value
+
+
+Progress = Callable[[ImportReport], None]
+"""Called from time to time with the report so far."""
+
+OnStored = Callable[[FileReport, ingest.SyncResult], None]
+"""Called for each conversation in the transaction that stores it."""
+
+
+def ignore(file: FileReport, result: ingest.SyncResult) -> None:
+    """Do nothing, for imports without links."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The constants of one import."""
+
+    owner: AbstractBaseUser
+    report: ImportReport
+    progress: Progress
+    on_stored: OnStored
+
+
+def import_paths(
+    *,
+    owner: AbstractBaseUser,
+    paths: Iterable[Path | str],
+    format: str = AUTO,
+    progress: Progress | None = None,
+    on_stored: OnStored = ignore,
+    root: Path | None = None,
+) -> ImportReport:
+    """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
+
+    Labels in the report are relative to `root` if it is given.
+
+    Raises: InvalidInput on an unknown format only.
+    """
+    walk = Walk(format=format)
+    report = ImportReport()
+    run = _Run(owner, report, progress or (lambda _: None), on_stored)
+    for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
+        file = FileReport(path=clean(found.source.label or str(found.source.path)))
+        report.files.append(file)
+        _import_file(run, found, file)
+        run.progress(report)
+        if report.is_cut_short:
+            break
+    report.ignored_files = walk.ignored
+    # After all files, because a parent can come after its children.
+    link_children(owner=owner)
+    return report
+
+
+def import_upload(
+    *,
+    owner: AbstractBaseUser,
+    file: IO[bytes],
+    name: str,
+    folder: Path,
+    format: str = AUTO,
+    limits: UnpackLimits | None = None,
+    progress: Progress | None = None,
+    on_stored: OnStored = ignore,
+) -> ImportReport:
+    """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
+    limits = limits or UnpackLimits()
+    decoded = DecodedBytes(size_of(file), limits)
+    unpacked = unpack_upload(file, name, folder, limits, decoded)
+    paths = [unpacked.root]
+    if unpacked.files == 1:
+        # A file that is named itself is tried by every importer, whatever its name.
+        paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
+    with decoding(decoded):
+        report = import_paths(
+            owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
+        )
+    if unpacked.notes:
+        report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
+    return report
+
+
+def _sources(
+    walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, owner_id: int
+) -> Iterator[Found]:
+    """Yield the sources of the walk, with the content of archives.
+
+    The folder of an archive's content exists only until the next source is requested.
+    """
+    for found in walk.over(paths, root=root):
+        if not found.is_archive:
+            yield found
+            continue
+        source = found.source
+        with work_folder("unpacked", owner_id=owner_id) as folder:
+            try:
+                with source.path.open("rb") as file:
+                    unpacked = unpack_upload(file, source.path.name, folder, UnpackLimits())
+            except (ConvMemoryError, OSError) as error:
+                if isinstance(error, OSError) and error.errno in DISK_FULL:
+                    raise
+                yield Found(source, reason=str(error))
+                continue
+            if unpacked.notes:
+                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            for inner in walk.over([unpacked.root], root=unpacked.root):
+                reason = DAMAGED_ARCHIVE if inner.is_archive else inner.reason
+                label = source.label if inner.is_archive else f"{source.label}/{inner.source.label}"
+                yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
+
+
+def _import_file(run: _Run, found: Found, file: FileReport) -> None:
+    if found.importer is None:
+        _failed(file, found.reason)
+        return
+    file.format = found.importer.name
+    drafts = found.importer.parse(found.source, file)
+    while True:
+        try:
+            draft = next(drafts, None)
+        except (ConvMemoryError, OSError) as error:
+            _failed(file, str(error))
+            return
+        if draft is None:
+            _warn_of_unknown_types(found.importer.checked, file)
+            return
+        dated = replace(draft, written_at=found.source.written_at)
+        _import_conversation(run, dated, file)
+        if run.report.is_cut_short:
+            return
+
+
+def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
+    try:
+        if _has_fuller_copy(run, draft):
+            file.note(f"{draft.source_id}: is here already, with its answers")
+            return
+        if draft.is_fork:
+            draft = without_copies(owner=run.owner, draft=draft)
+        messages = _counted(draft.messages, file, run)
+        first = _read_ahead(messages)
+        if not first and draft.events == ():
+            file.note(f"{draft.source_id}: no message to store")
+            return
+        whole = replace(draft, messages=chain(first, messages), project=project_of(draft.project))
+        with transaction.atomic():
+            result = ingest.sync_conversation(owner=run.owner, draft=whole)
+            run.on_stored(file, result)
+    except StorageFull as error:
+        run.report.is_cut_short = True
+        _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
+        return
+    except DatabaseUnavailable:
+        raise  # not this conversation's fault: the whole import is retried
+    except (ConvMemoryError, DataError, OSError) as error:
+        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        return
+    file.conversations += 1
+    file.added += result.added
+    file.updated += result.updated
+    file.unchanged += result.unchanged
+    file.turns += result.turns
+    file.events += result.events_added
+    file.hidden_keys += result.hidden_keys
+
+
+def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
+    """Return whether the conversation is already stored from a source with more of its content."""
+    if not draft.unless_source:
+        return False
+    stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
+    return stored.filter(source_id=storable(draft.source_id)[:300]).exists()
+
+
+def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
+    """Return the first messages, read in advance so that a transaction does not wait for parsing."""
+    read: list[MessageDraft] = []
+    size = 0
+    for message in messages:
+        read.append(message)
+        size += message.weight
+        if len(read) == READ_AHEAD_MESSAGES or size > READ_AHEAD_BYTES:
+            break
+    return read
+
+
+def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> Iterator[MessageDraft]:
+    for message in messages:
+        run.report.messages_read += 1
+        file.superseded += message.superseded
+        if run.report.messages_read % PROGRESS_EVERY == 0:
+            run.progress(run.report)
+        yield message
+
+
+def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
+    if file.unknown_types:
+        count, names = sum(file.unknown_types.values()), ", ".join(list(file.unknown_types)[:SHOWN_TYPES])
+        what = "1 entry is" if count == 1 else f"{count:,} entries are"
+        file.warn(
+            f"{what} of a type that this importer, last checked against {checked}, does not know: {names}. "
+            "A newer convmemory may read what was passed over."
+        )
+
+
+def _failed(file: FileReport, reason: str) -> None:
+    if len(file.errors) < MAX_STORED_ERRORS:
+        file.errors.append(clean(reason))

@@ -1,0 +1,276 @@
+"""Imports that commands start: what the agents of this machine have changed, and kept uploads read again.
+
+A file is identified by its path, device and inode; its size, its modification time and a digest of its beginning show
+whether it grew, was rewritten or is unchanged. Unchanged files are not opened.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.utils import timezone
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.detect import AUTO
+from convmemory.conversations.importing.kept_uploads import opened, record_kept_conversation
+from convmemory.conversations.importing.links import record_conversation
+from convmemory.conversations.importing.models import Import, ImportedConversation, KeptUpload, SyncedFile
+from convmemory.conversations.importing.runner import ImportReport, OnStored, ignore, import_paths, import_upload
+from convmemory.conversations.messages.ingest import SyncResult
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.files.work_folders import work_folder
+from convmemory.core.text import json_storable, storable
+from convmemory.push.places import Place, is_of_chats
+
+# A digest of the beginning tells growth from rewriting without reading the whole file.
+HEAD_BYTES = 64 * 1024
+DELETED_AFTER_DAYS = 30  # Claude Code's default
+WARNED_DAYS = 7
+DAY_S = 86_400
+_SIDE_ENDINGS = ("-wal",)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A file's state when it was examined. `head` is the digest of its first `head_bytes`."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    head: bytes
+    head_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file to import, and the kind of change: new, grown, rewritten."""
+
+    place: Place
+    path: Path
+    kind: str
+    state: State
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """The outcome of one sync: files by kind of change, the import's report, and files that could not be examined."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    imported: ImportReport = field(default_factory=ImportReport)
+    problems: list[str] = field(default_factory=list)
+
+    def count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The contents of a place: files, and bytes in total."""
+
+    place: Place
+    files: int
+    size: int
+
+
+def holdings(places: Iterable[Place]) -> list[Holding]:
+    """Return the contents of each place; places without a conversation are left out."""
+    found = []
+    for place in places:
+        sizes = [path.stat().st_size for path in _files(place) if path.exists()]
+        if sizes:
+            found.append(Holding(place, len(sizes), sum(sizes)))
+    return found
+
+
+def has_synced(owner: AbstractBaseUser) -> bool:
+    """Return whether this person's places were ever imported."""
+    return SyncedFile.objects.filter(owner_id=owner.pk).exists()
+
+
+def sync_places(
+    *,
+    owner: AbstractBaseUser,
+    places: Sequence[Place],
+    on_stored: OnStored = ignore,
+    report: SyncReport | None = None,
+) -> SyncReport:
+    """Import new and changed files in the places, adding to `report`.
+
+    A file that fails is reported and retried at the next sync.
+    """
+    report = report or SyncReport()
+    for change in changes(owner=owner, places=places, report=report):
+        report.count(change.kind)
+        done = import_paths(owner=owner, paths=[_source_of(change)], on_stored=on_stored)
+        report.imported.files += done.files
+        report.imported.messages_read += done.messages_read
+        # A failed file is not recorded, so that the next sync tries it again.
+        if not any(file.errors for file in done.files):
+            _store_state(owner, change)
+    return report
+
+
+def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
+    """Return the files that changed since their import; files that cannot be examined become problems of the report."""
+    known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
+    found: list[Change] = []
+    for place in places:
+        for path in _files(place):
+            try:
+                row = known.get(storable(str(path)))
+                kind, state = _compared(path, row)
+            except OSError as error:
+                report.problems.append(f"{path} cannot be read: {error.strerror or error}")
+                continue
+            if state is None:
+                report.count("unchanged")
+            else:
+                found.append(Change(place, path, kind, state))
+    return found
+
+
+def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
+    """Return the sessions that Claude Code deletes within a week, oldest first."""
+    days = DELETED_AFTER_DAYS
+    settings_file = claude / "settings.json"
+    if settings_file.is_file():
+        try:
+            given = json.loads(settings_file.read_bytes()[: 1024**2]).get("cleanupPeriodDays")
+        except (ValueError, AttributeError, RecursionError):
+            given = None  # unreadable settings mean the default
+        days = given if isinstance(given, int) and 0 < given < 36_500 else days
+    oldest_kept = (time.time() if now_s is None else now_s) - (days - WARNED_DAYS) * DAY_S
+    sessions = [(path.stat().st_mtime, path) for path in claude.glob("projects/*/*.jsonl")]
+    return [path for modified, path in sorted(sessions) if modified < oldest_kept]
+
+
+def _files(place: Place) -> Iterable[Path]:
+    return (path for path in place.files() if is_of_chats(place, path))
+
+
+def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
+    """Return the file's kind of change since `row` was stored, and its state; no state if unchanged.
+
+    Raises: OSError.
+    """
+    status = path.stat()
+    size, modified_ns = _with_log(path)
+    if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
+        status.st_dev, status.st_ino, size, modified_ns,
+    ):  # fmt: skip
+        return "unchanged", None
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    state = State(status.st_dev, status.st_ino, size, modified_ns, _digest(head), len(head))
+    if row is None:
+        return "new", state
+    same_beginning = size >= row.size and _digest(head[: row.head_bytes]) == bytes(row.head)
+    return ("grown" if same_beginning and row.inode == status.st_ino else "rewritten"), state
+
+
+def _with_log(path: Path) -> tuple[int, int]:
+    """Return size and modification time of a file, combined with those of a database's log."""
+    files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
+    found = [file.stat() for file in files]
+    return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
+
+
+def _digest(head: bytes) -> bytes:
+    return hashlib.sha256(head).digest()
+
+
+def _source_of(change: Change) -> Path:
+    """Return the path to import for a file: the file, or the session folder that contains it."""
+    if change.place.agent == "opencode" and change.path.suffix == ".json":
+        return next(path for path in change.path.parents if path.name == "session").parent
+    return change.path
+
+
+def _store_state(owner: AbstractBaseUser, change: Change) -> None:
+    state = change.state
+    SyncedFile.objects.update_or_create(
+        owner_id=owner.pk,
+        path=storable(str(change.path)),
+        defaults={
+            "agent": change.place.agent,
+            "device": state.device,
+            "inode": state.inode,
+            "size": state.size,
+            "modified_ns": state.modified_ns,
+            "head": state.head,
+            "head_bytes": state.head_bytes,
+        },
+    )
+
+
+# --- command imports ------------------------------------------------------------------------------
+# Imports started by a command, listed and undone like uploads.
+#
+# The row is created at the start as an interrupted import, so that it can be undone however the command ends.
+
+
+INTERRUPTED = "The command was interrupted: what it had read until then is stored. Run it again, or undo this."
+
+
+def import_undoably(
+    *, owner: AbstractBaseUser, name: str, run: Callable[[OnStored], ImportReport], format: str = AUTO
+) -> ImportReport:
+    """Run a command's import, and list it among the owner's imports for Undo if it stored anything."""
+    row = Import.objects.create(
+        owner_id=owner.pk, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
+        failure=Import.Failure.INTERRUPTED, error=INTERRUPTED, started_at=timezone.now(), ended_at=timezone.now(),
+    )  # fmt: skip
+    report = run(partial(record_conversation, row))
+    if ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).exists():
+        Import.objects.filter(pk=row.pk, state=Import.State.FAILED).update(
+            state=Import.State.DONE, failure="", error="", ended_at=timezone.now(), files_read=len(report.files),
+            messages_read=report.messages_read, report=json_storable(report.to_stored_json()),
+        )  # fmt: skip
+    else:
+        row.delete()
+    return report
+
+
+# --- reimporting ----------------------------------------------------------------------------------
+# Imports kept uploads again, oldest first: messages that a repaired importer reads better are updated, none
+# duplicated.
+
+
+OnReport = Callable[[KeptUpload, ImportReport], None]
+
+
+def owners_of_uploads() -> list[User]:
+    """Return the owners of kept uploads, ordered by id."""
+    return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
+
+
+def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
+    """Import the owner's kept uploads again; one that cannot be read is reported, and the others are still imported."""
+    for upload in KeptUpload.objects.filter(owner_id=owner.pk, stored_size__gt=0).order_by("pk"):
+        try:
+            report = import_undoably(
+                owner=owner,
+                name=upload.name,
+                format=upload.format,
+                run=partial(_read, owner, upload),
+            )
+        except ConvMemoryError as error:
+            report = ImportReport(files=[FileReport(path=upload.name, errors=[str(error)])])
+        on_report(upload, report)
+
+
+def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
+    def note(file: FileReport, result: SyncResult) -> None:
+        on_stored(file, result)
+        record_kept_conversation(upload, result)
+
+    with work_folder("import", owner_id=owner.pk) as folder, opened(upload) as file:
+        return import_upload(
+            owner=owner, file=file, name=upload.name, format=upload.format, folder=folder, on_stored=note
+        )

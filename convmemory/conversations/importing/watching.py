@@ -1,0 +1,178 @@
+"""Imports agents' files as soon as they are written.
+
+The operating system reports that something changed in a place; `syncing.py` then determines the changes, so that
+nothing is missed if an event is lost.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+import watchfiles
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import close_old_connections
+from django.utils import timezone
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.detect import AUTO
+from convmemory.conversations.importing.links import record_conversation
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.importing.runner import ImportReport
+from convmemory.conversations.importing.syncing import SyncReport, sync_places
+from convmemory.conversations.messages.ingest import SyncResult
+from convmemory.core.text import json_storable
+from convmemory.push.places import Place
+
+# --- watched imports ------------------------------------------------------------------------------
+# Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
+#
+# Its state is always ended, so that it can be undone while the watch continues; later conversations go to a new
+# import.
+
+
+class WatchedImports:
+    """The imports of one watch of one owner, one of which is open."""
+
+    def __init__(self, owner: AbstractBaseUser) -> None:
+        self._owner_id = owner.pk
+        self._number = 0
+        self._files: dict[str, FileReport] = {}
+
+    def on_stored(self, file: FileReport, result: SyncResult) -> None:
+        """Record the messages added to a conversation, if any. Runs in the transaction that stores them."""
+        if result.created or result.added or result.updated:
+            record_conversation(self._open(), file, result)
+
+    def add(self, report: ImportReport) -> None:
+        """Add the outcome of one sync, if it imported anything, to the report of the open import."""
+        brought = [file for file in report.files if file.added or file.updated or file.errors]
+        if not (self._number and brought):
+            return
+        for file in brought:
+            earlier = self._files.get(file.path)
+            self._files[file.path] = joined(earlier, file) if earlier else file
+        whole = ImportReport(list(self._files.values()), messages_read=sum(f.messages for f in self._files.values()))
+        Import.objects.filter(pk=self._number, owner_id=self._owner_id, state=Import.State.DONE).update(
+            ended_at=timezone.now(), files_read=len(whole.files), messages_read=whole.messages_read,
+            report=json_storable(whole.to_stored_json()),
+        )  # fmt: skip
+
+    def _open(self) -> Import:
+        """Return today's import, locked, so that its undo cannot begin before this transaction has ended."""
+        now = timezone.now()
+        rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
+        row = rows.filter(state=Import.State.DONE).first()
+        today = timezone.localdate(now)
+        if row is None or timezone.localdate(row.created_at) != today:
+            row = Import.objects.create(
+                owner_id=self._owner_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
+                started_at=now, ended_at=now,
+            )  # fmt: skip
+            self._number, self._files = row.pk, {}
+        return row
+
+
+def joined(earlier: FileReport, later: FileReport) -> FileReport:
+    """Return the combined outcome of two imports of one file.
+
+    The later one read it in full, including messages that the earlier one added.
+    """
+    return replace(
+        later,
+        added=earlier.added + later.added,
+        updated=earlier.updated + later.updated,
+        unchanged=max(0, later.unchanged - earlier.added - earlier.updated),
+        events=earlier.events + later.events,
+    )
+
+
+# --- watching -------------------------------------------------------------------------------------
+
+
+# Agents write several lines at a time; one sync for all of them is enough.
+QUIET_MS = 400  # after the last change of a burst,
+BURST_MS = 2_000  # but no longer than this after the first
+LOOK_AGAIN_S = 5.0  # for new and deleted places
+
+logger = logging.getLogger(__name__)
+OnSynced = Callable[[SyncReport], None]
+
+
+def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
+    """Sync the places, and again whenever something in them changes, until `stop` is set or Ctrl-C.
+
+    Imported conversations are listed among the owner's imports and can be undone.
+    """
+    watch = _Watch(owner, WatchedImports(owner), on_synced)
+    watch.sync(places)
+    while not stop.is_set():
+        here = [place for place in places if place.path.exists()]
+        if not here:
+            stop.wait(LOOK_AGAIN_S)
+            continue
+        try:
+            _watch(watch, here, places, stop)
+        except (OSError, RuntimeError) as error:  # raised by the watcher if a folder vanishes
+            logger.warning("A watched folder is gone: %s", error)
+            stop.wait(LOOK_AGAIN_S)
+        watch.sync(places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """The constants of one watch."""
+
+    owner: AbstractBaseUser
+    imports: WatchedImports
+    on_synced: OnSynced
+
+    def sync(self, places: Sequence[Place]) -> None:
+        """Import what changed in the existing places."""
+        close_old_connections()
+        here = [place for place in places if place.path.exists()]
+        report = sync_places(owner=self.owner, places=here, on_stored=self.imports.on_stored)
+        self.imports.add(report.imported)
+        self.on_synced(report)
+
+
+def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
+    """Watch until the set of existing places changes."""
+    watched = _identities(here)
+    unwatched = here  # until the first event, because no event reports changes since the last sync
+    looked_at = time.monotonic()
+    for changes in watchfiles.watch(
+        *{_root(place) for place in here},
+        debounce=BURST_MS,
+        step=QUIET_MS,
+        stop_event=stop,
+        rust_timeout=int(LOOK_AGAIN_S * 1000),
+        yield_on_timeout=True,
+        watch_filter=None,
+        raise_interrupt=False,
+    ):
+        touched = unwatched or [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
+        unwatched = ()
+        if touched:
+            watch.sync(touched)
+        if time.monotonic() - looked_at >= LOOK_AGAIN_S:
+            looked_at = time.monotonic()
+            if _identities(places) != watched:
+                return
+
+
+def _root(place: Place) -> Path:
+    """Return the folder to watch: for a single file its parent folder, so that its log is included."""
+    return place.path if place.path.is_dir() else place.path.parent
+
+
+def _identities(places: Sequence[Place]) -> set[tuple[Path, int]]:
+    """Return the existing folders, each with its inode: a recreated folder is a different one."""
+    roots = {_root(place) for place in places if place.path.exists()}
+    return {(root, root.stat().st_ino) for root in roots if root.exists()}
+
+
+def _is_in(place: Place, path: Path) -> bool:
+    return path.is_relative_to(_root(place).resolve()) or path.is_relative_to(_root(place))

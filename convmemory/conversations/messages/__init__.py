@@ -1,0 +1,1 @@
+"""Messages and turns: values, storing, numbering, hidden keys, and the bytes stored."""

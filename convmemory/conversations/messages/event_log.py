@@ -1,0 +1,80 @@
+"""Stores the event logs of agents: only the lines that are not stored yet, in batches, each with its turn.
+
+An event names the prompt before it. The turn of that prompt is known once the turns are numbered, and can change until
+the turn is answered.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from django.db.models import Func, Max, Value
+
+from convmemory.conversations.messages.drafts import EventDraft, event_words
+from convmemory.conversations.messages.message_store import to_canonical_json
+from convmemory.conversations.messages.storage_quota import ROW_BYTES
+from convmemory.conversations.models import Conversation, Event
+from convmemory.core.sql import execute_without_nested_loops, load_sql
+from convmemory.core.text import json_storable, one_line, storable
+
+BATCH = 500
+
+
+def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tuple[int, int]:
+    """Append the event log's new lines, and set the turns of all; the turns must be numbered.
+
+    Returns how many lines were added, and their bytes for the storage quota.
+    """
+    stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
+    last = stored.aggregate(line=Max("line_number"))["line"]
+    # The turn of each prompt; an unanswered prompt shares its turn with the next.
+    prompts = conversation.messages.filter(is_real_user=True).order_by("position")
+    turns = list(prompts.values_list("turn_number", flat=True))
+    count = size = 0
+    every = iter(events)
+    while batch := list(islice(every, BATCH)):
+        new = [event for event in batch if last is None or event.line_number > last]
+        # Only new lines: a log grows at its end, and its stored lines never change.
+        rows = Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
+        size += sum(ROW_BYTES + len(to_canonical_json(row.payload).encode()) for row in rows)
+        _set_turns(conversation, batch[: len(batch) - len(new)], turns)
+        count += len(new)
+    return count, size
+
+
+def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:
+    if event.prompt_number is None:
+        return event.turn_number
+    return turns[event.prompt_number] if event.prompt_number < len(turns) else None
+
+
+def _row(conversation: Conversation, event: EventDraft, turns: list[int | None]) -> Event:
+    kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
+    payload = json_storable(event.payload)
+    words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
+    return Event(
+        owner_id=conversation.owner_id,
+        conversation=conversation,
+        line_number=event.line_number,
+        type=one_line(kind, 100),
+        level=one_line(level, 20),
+        tool=one_line(tool, 100),
+        turn_number=_turn_of(event, turns),
+        created_at=event.created_at,
+        payload=payload,
+        words=words,
+    )
+
+
+def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list[int | None]) -> None:
+    """Update the turns of stored events."""
+    if not events:
+        return
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "lines": [event.line_number for event in events],
+        "turns": [_turn_of(event, turns) for event in events],
+    }
+    # Joins rows written by this transaction, of which the planner knows nothing yet.
+    execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)

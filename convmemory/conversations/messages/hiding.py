@@ -1,0 +1,54 @@
+"""Hides the keys in all stored messages of a person, conversation by conversation. Idempotent."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from convmemory.conversations.messages.numbering import announce_rewritten
+from convmemory.conversations.messages.responses import lock_conversation, require_idle
+from convmemory.conversations.messages.storage_quota import recount_hidden
+from convmemory.conversations.messages.stored_keys import hide_beside_messages, hide_in_messages
+from convmemory.conversations.models import Conversation
+from convmemory.core.config import config
+from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
+
+
+@dataclass(slots=True)
+class HidingReport:
+    """The counts of examined and changed rows; `busy` are conversations with a reply in progress."""
+
+    conversations: int = 0
+    messages: int = 0
+    others: int = 0  # titles and events
+    busy: int = 0
+
+
+def hide_stored_keys(*, owner: AbstractBaseUser) -> HidingReport:
+    """Hide the keys in all of the owner's conversations. Raises: SwitchedOff."""
+    if not config.hide_keys:
+        raise SwitchedOff("HIDE_KEYS=0 says that keys stay where they are: set it to 1 first.")
+    report = HidingReport()
+    numbers = Conversation.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True)
+    for number in list(numbers):
+        try:
+            _hide(owner, number, report)
+        except ConversationBusy:
+            report.busy += 1
+        except NotFound:  # deleted meanwhile
+            continue
+    return report
+
+
+def _hide(owner: AbstractBaseUser, conversation_id: int, report: HidingReport) -> None:
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        require_idle(conversation)
+        changed = hide_in_messages(conversation)
+        others = hide_beside_messages(conversation)
+        if changed or others:
+            announce_rewritten(conversation, from_position=changed[0] if changed else None)
+            recount_hidden(conversation)
+    report.conversations += 1
+    report.messages += len(changed)
+    report.others += others

@@ -1,0 +1,108 @@
+"""The final step of every change to a conversation's messages: numbers turns, updates counts and dates, announces it.
+
+Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after the
+commit.
+"""
+
+from datetime import datetime
+from typing import cast
+
+from django.db import connection, transaction
+from django.db.models import Max, Min
+from django.utils import timezone
+
+from convmemory.conversations.messages.drafts import TITLE_CHARS
+from convmemory.conversations.messages.parts import Role, spoken_text
+from convmemory.conversations.messages.turns import TurnMessage, number_turns
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.signals import conversation_changed, turns_changed
+from convmemory.core.sql import load_sql
+from convmemory.core.text import one_line
+
+
+def finish_change(conversation: Conversation, *, from_position: int, message_count: int) -> None:
+    """Complete a change of the messages from a position on: renumber turns, update counts and dates, announce it."""
+    first_turn = count_turns(conversation, from_position=from_position, message_count=message_count)
+    announce_turns(conversation, first_turn=first_turn)
+
+
+def count_turns(conversation: Conversation, *, from_position: int, message_count: int) -> int:
+    """Renumber turns, update counts and dates; returns the first turn that may have changed. Announces nothing."""
+    first_turn = renumber(conversation, from_position=from_position)
+    newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
+    conversation.message_count = message_count
+    conversation.turns_version += 1
+    conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
+    # Conversations from sources without titles are named after their first question.
+    if not conversation.title:
+        first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
+        conversation.title = one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
+    conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    return first_turn
+
+
+def announce_turns(conversation: Conversation, *, first_turn: int) -> None:
+    """Announce, inside the transaction and again after it, that the turns from this one on have changed."""
+    announce(conversation, first_turn=first_turn)
+    conversation_id, owner_id = conversation.pk, conversation.owner_id
+    transaction.on_commit(
+        lambda: turns_changed.send(
+            Conversation, conversation_id=conversation_id, owner_id=owner_id, first_turn=first_turn
+        )
+    )
+
+
+def announce_rewritten(conversation: Conversation, *, from_position: int | None) -> None:
+    """Announce that message texts from a position on have changed (None: no texts); dates stay unchanged."""
+    if from_position is None:
+        announce(conversation)
+        return
+    last_active = conversation.updated_at
+    finish_change(conversation, from_position=from_position, message_count=conversation.message_count)
+    Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
+
+
+def announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
+    """Notify receivers, inside the transaction, that the conversation or its messages have changed."""
+    conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
+
+
+def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:
+    if newest is None:
+        return timezone.now() if grown else conversation.updated_at
+    return max(newest, conversation.updated_at) if grown else newest
+
+
+def renumber(conversation: Conversation, *, from_position: int) -> int:
+    """Renumber turns from the first one that a change at `from_position` can affect.
+
+    Reads only the messages from there on, writes only numbers that differ, and sets `conversation.turn_count` without
+    saving it. Returns the first turn that can have changed.
+    """
+    before = conversation.messages.filter(position__lt=from_position)
+    first_turn = before.aggregate(last=Max("turn_number"))["last"] or 0
+    start = before.filter(turn_number=first_turn).aggregate(at=Min("position"))["at"] or 0
+    rows = list(
+        conversation.messages.filter(position__gte=start)
+        .order_by("position")
+        .values_list("pk", "role", "is_real_user", "superseded", "turn_number")
+    )
+    messages = (TurnMessage(cast("Role", role), real, gone) for _, role, real, gone, _ in rows)
+    numbers = number_turns(messages, first_number=first_turn)
+    # Most numbers stay the same, and every written row costs space until a vacuum.
+    changed = [(pk, new) for (pk, *_, old), new in zip(rows, numbers, strict=True) if old != new]
+    if changed:
+        ids, values = zip(*changed, strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                load_sql("convmemory.conversations", "set_turn_numbers"),
+                {
+                    "owner": conversation.owner_id,
+                    "conversation": conversation.pk,
+                    "messages": list(ids),
+                    "turns": list(values),
+                },
+            )
+    last = max((number for number in numbers if number is not None), default=first_turn - 1)
+    conversation.turn_count = last + 1
+    return first_turn

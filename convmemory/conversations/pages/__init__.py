@@ -1,0 +1,1 @@
+"""Pages of conversations: their addresses' views, and the rendering of messages."""

@@ -1,0 +1,223 @@
+"""The library by day and month, marking conversations one or many at a time, and the page of statistics.
+
+`/library` answers with a page or, for htmx, with the next groups of rows. Its form posts the selection to
+`/library/change`, which redirects back and offers an Undo. Without scripts, deleting asks for confirmation on a page
+of its own.
+"""
+
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, ngettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations import browsing, curating, reading
+from convmemory.conversations.browsing import Choice
+from convmemory.conversations.exports.formats import export_response
+from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import project_name
+from convmemory.conversations.statistics import statistics_of
+from convmemory.conversations.tasks import enqueue_count
+from convmemory.core.errors import InvalidInput
+from convmemory.core.numbers import number_or_refuse, parse_number
+
+UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
+DONE = {
+    "archive": ngettext_lazy("%(count)s conversation archived", "%(count)s conversations archived", "count"),
+    "unarchive": ngettext_lazy(
+        "%(count)s conversation back in lists and search", "%(count)s conversations back in lists and search", "count"
+    ),
+    "tag": ngettext_lazy("%(count)s conversation tagged", "%(count)s conversations tagged", "count"),
+    "untag": ngettext_lazy(
+        "%(count)s conversation no longer tagged", "%(count)s conversations no longer tagged", "count"
+    ),
+    "star": ngettext_lazy("%(count)s conversation starred", "%(count)s conversations starred", "count"),
+    "unstar": ngettext_lazy(
+        "%(count)s conversation no longer starred", "%(count)s conversations no longer starred", "count"
+    ),
+}
+
+
+@require_safe
+@signed_in
+def library(request: PageRequest) -> HttpResponse:
+    """Render the conversations selected by the address."""
+    choice, cursor = _choice(request), request.GET.get("cursor", "")
+    shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
+    context: dict[str, Any] = {
+        "shelves": shelves,
+        "next_cursor": following,
+        "choice": choice,
+        "keep": urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1"),
+        "last_shelf": request.GET.get("shelf", ""),
+    }
+    if request.htmx and cursor:
+        return render(request, "conversations/library.html#more", context)
+    context |= {
+        "folders": browsing.project_tree(owner=request.user),
+        "agents": browsing.agent_counts(owner=request.user),
+        "tags": curating.tag_counts(owner=request.user),
+        "undo": _undo(request),
+    }
+    return render(request, "conversations/library.html", context)
+
+
+def _choice(request: PageRequest) -> Choice:
+    given = request.GET
+    plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool")}
+    return Choice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", **plain)
+
+
+@require_POST
+@signed_in
+def change(request: PageRequest) -> HttpResponseBase:
+    """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
+    chosen, action = _chosen(request), request.POST.get("action", "")
+    back = came_from(request) or reverse("library")
+    if not chosen:
+        messages.warning(request, _("Nothing was chosen: tick the conversations first."))
+        return redirect(back)
+    if action == "delete":
+        return _delete(request, chosen, back)
+    if action == "export":
+        own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
+        selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
+        format = request.POST.get("format", "markdown")
+        return export_response(request, owner=request.user, selection=selection, format=format)
+    name = request.POST.get("tag", "")
+    changed = _changed(request, action, chosen, name)
+    if request.POST.get("undoes"):
+        messages.success(request, _("Undone."))
+        return redirect(back)
+    done = {"done": action, "chosen": ",".join(map(str, changed)), "name": curating.clean_tag(name)}
+    return redirect(
+        f"{back}{'&' if '?' in back else '?'}{urlencode({key: text for key, text in done.items() if text})}"
+    )
+
+
+def _changed(request: PageRequest, action: str, chosen: list[int], name: str) -> list[int]:
+    """Apply the action and return the changed conversations. Raises: InvalidInput."""
+    owner = request.user
+    if action in ("archive", "unarchive"):
+        return curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
+    if action in ("star", "unstar"):
+        return curating.star_all(owner=owner, conversation_ids=chosen, starred=action == "star")
+    if action == "tag":
+        return curating.add_tag(owner=owner, conversation_ids=chosen, name=name)
+    if action == "untag":
+        curating.remove_tag(owner=owner, conversation_ids=chosen, name=name)
+        return chosen
+    raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
+
+
+def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
+    """Ask for confirmation, unless the page's script has already given time to undo."""
+    if request.POST.get("confirmed") != "1":
+        rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
+        context = {"rows": rows, "back": back}
+        return render(request, "conversations/delete_many.html", context)
+    count = curating.delete_all(owner=request.user, conversation_ids=chosen)
+    said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
+    messages.success(request, said % {"count": count})
+    return redirect(back)
+
+
+def _chosen(request: PageRequest) -> list[int]:
+    """Return the numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
+    words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
+    numbers = {number_or_refuse(word, "What was chosen are no numbers of conversations.") for word in words}
+    return sorted(number for number in numbers if number is not None)
+
+
+def _undo(request: PageRequest) -> dict[str, Any] | None:
+    """Return the last action, according to the address, and the action that reverts it."""
+    action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
+    if action not in DONE or None in map(parse_number, filter(None, chosen.split(","))):
+        return None
+    count = len([word for word in chosen.split(",") if word])
+    name = curating.clean_tag(request.GET.get("name", ""))
+    return {
+        "said": f"{DONE[action] % {'count': count}}{f' #{name}' if name else ''}.",
+        "action": UNDO_OF.get(action, "") if count else "",
+        "chosen": chosen,
+        "name": name,
+    }
+
+
+# --- curating views -------------------------------------------------------------------------------
+# Stars, pins and tags of one conversation. Answers htmx with the control alone, others with a redirect back.
+
+
+@require_POST
+@signed_in
+def star(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Star the conversation (`starred=1`), or remove its star (`starred=0`)."""
+    starred = request.POST.get("starred", "1") == "1"
+    curating.set_star(owner=request.user, conversation_id=conversation_id, starred=starred)
+    return _answer(request, conversation_id, "conversations/star.html")
+
+
+@require_POST
+@signed_in
+def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Pin the conversation to the top of the library (`pinned=1`), or unpin it (`pinned=0`)."""
+    pinned = request.POST.get("pinned", "1") == "1"
+    curating.set_pin(owner=request.user, conversation_id=conversation_id, pinned=pinned)
+    return _answer(request, conversation_id, "conversations/pin.html")
+
+
+@require_POST
+@signed_in
+def change_tags(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Add a tag to the conversation (`add`), or remove one (`remove`)."""
+    chosen = [reading.get_conversation(owner=request.user, conversation_id=conversation_id).pk]
+    if name := request.POST.get("remove", ""):
+        curating.remove_tag(owner=request.user, conversation_ids=chosen, name=name)
+    else:
+        curating.add_tag(owner=request.user, conversation_ids=chosen, name=request.POST.get("add", ""))
+    return _answer(request, conversation_id, "conversations/tags.html")
+
+
+def _answer(request: PageRequest, conversation_id: int, template: str) -> HttpResponse:
+    if not request.htmx:
+        return redirect(came_from(request) or f"/conversations/{conversation_id}")
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    tags = curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, [])
+    return render(request, template, {"conversation": found, "tags": tags})
+
+
+def came_from(request: PageRequest) -> str:
+    """Return the address in `next` if it belongs to this site; else nothing."""
+    address = request.POST.get("next", "")
+    is_ours = address.startswith("/") and url_has_allowed_host_and_scheme(address, allowed_hosts=None)
+    return address if is_ours else ""
+
+
+# --- statistics views -----------------------------------------------------------------------------
+# The page with the statistics of one's own archive, which starts counting the changes since the last visit.
+
+
+@require_safe
+@signed_in
+def statistics(request: PageRequest) -> HttpResponse:
+    """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
+    found = statistics_of(owner=request.user)
+    if found.uncounted:
+        enqueue_count(request.user.pk)
+    context = {
+        "statistics": found,
+        "projects": [(row, project_name(row.name) or row.name) for row in found.projects],
+    }
+    is_part = request.htmx and request.htmx.target != "main"
+    template = "conversations/statistics.html#figures" if is_part else "conversations/statistics.html"
+    return render(request, template, context)

@@ -1,0 +1,296 @@
+"""Stored messages as the conversation page shows them: speakers, turns, parts, and what an agent did in between."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from django.utils.translation import gettext_lazy, pgettext_lazy
+
+from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.models import Message
+from convmemory.conversations.pages.highlighting import Passage
+from convmemory.conversations.pages.markdown_html import Work
+from convmemory.conversations.pages.part_views import PartView, view_part
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
+_SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
+    "user": pgettext_lazy("speaker", "You"),
+    "assistant": gettext_lazy("Assistant"),
+    "tool": gettext_lazy("Tool output"),
+    "system": gettext_lazy("System"),
+    "injected": gettext_lazy("Added by the agent"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark of the product below a message."""
+
+    text: str
+    is_warning: bool = False
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed."""
+
+    message_id: int
+    position: int
+    kind: MessageKind
+    speaker: str
+    model: str
+    turn: int | None
+    opens_turn: bool
+    headed: bool
+    is_target: bool
+    created_at: datetime | None
+    parts: tuple[PartView, ...]
+    notes: Sequence[Note] = ()
+    superseded: bool = False
+
+    @property
+    def has_actions(self) -> bool:
+        """True if it can be copied and linked to, unlike tool output."""
+        return bool(self.parts) and self.kind in ("user", "assistant")
+
+
+def view_messages(
+    messages: Iterable[Message],
+    *,
+    turn_before: int | None = None,
+    target: int | None = None,
+    passage: Passage | None = None,
+    notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
+) -> list[MessageView]:
+    """Return messages in order, for the page. `turn_before` is the turn of the message before the first one."""
+    views: list[MessageView] = []
+    tools: dict[str, str] = {}
+    work = Work()
+    for message in messages:
+        parts = message.typed_parts
+        tools |= {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
+        turn = message.turn_number
+        kind = message_kind(message, parts)
+        speaker = speaker_name(message, kind)
+        opens_turn = turn is not None and turn != turn_before
+        passage_here = passage if passage and passage.message_id == message.pk else None
+        views.append(
+            MessageView(
+                message_id=message.pk,
+                position=message.position,
+                kind=kind,
+                speaker=speaker,
+                model=message.model,
+                turn=turn,
+                superseded=message.superseded,
+                opens_turn=opens_turn,
+                headed=opens_turn or not _continues(kind, speaker, views),
+                is_target=turn is not None and turn == target,
+                created_at=message.created_at,
+                parts=_view_parts(parts, tools, passage_here, work),
+                notes=notes.get(message.pk, ()),
+            )
+        )
+        if not message.superseded:
+            turn_before = turn
+    return views
+
+
+def _view_parts(
+    parts: Sequence[Part], tools: Mapping[str, str], passage: Passage | None, work: Work
+) -> tuple[PartView, ...]:
+    held = {passage.part_index: passage.span} if passage else {}
+    return tuple(
+        view_part(part, index, tools=tools, passage=held.get(index), work=work) for index, part in enumerate(parts)
+    )
+
+
+def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
+    """Return the kind of message that a reader sees: tool output and injected text also have the role user."""
+    if message.role == Message.Role.ASSISTANT:
+        return "assistant"
+    if message.role == Message.Role.SYSTEM:
+        return "system"
+    if message.role == Message.Role.TOOL or any(isinstance(part, ToolResultPart) for part in parts):
+        return "tool"
+    has_text = any(isinstance(part, TextPart) for part in parts)
+    return "injected" if has_text and not message.is_real_user else "user"
+
+
+def speaker_name(message: Message, kind: MessageKind) -> str:
+    """Return the message's speaker, for people."""
+    return message.name or str(_SPEAKERS[kind])
+
+
+def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:
+    """Return whether the message needs no heading: tool output, or the assistant continuing."""
+    if kind == "tool":
+        return bool(views)
+    last = next((view for view in reversed(views) if view.kind != "tool"), None)
+    return kind == "assistant" and last is not None and (last.kind, last.speaker) == (kind, speaker)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+# Groups an agent's tool calls between its messages. Takes message views, returns the blocks of the page.
+#
+# Consecutive tool calls form a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), even
+# across messages. A call and its result are one step.
+
+
+TOOLS_NAMED = 4
+_TOOL_PARTS = ("tool_call", "tool_result")
+_IN_RUNS = ("assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call with its result, a result whose call is not on the page, or a thought between calls.
+
+    `position` and `result_position` are the positions of the messages of `part` and `result`.
+    """
+
+    position: int
+    part: PartView
+    result: PartView | None = None
+    result_position: int = 0
+
+    @property
+    def is_error(self) -> bool:
+        return self.part.is_error or (self.result is not None and self.result.is_error)
+
+    @property
+    def is_open(self) -> bool:
+        """True if it contains the passage that a link leads to."""
+        return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
+
+    @property
+    def is_thought(self) -> bool:
+        return self.part.type == "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """Consecutive steps."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(not step.is_thought for step in self.steps)
+
+    @property
+    def failed(self) -> int:
+        return sum(step.is_error for step in self.steps)
+
+    @property
+    def is_open(self) -> bool:
+        return any(step.is_open for step in self.steps)
+
+    @property
+    def is_folded(self) -> bool:
+        return self.count > 1
+
+    @property
+    def gist(self) -> str:
+        """The tools used, most frequent first: "8 Bash, 3 Read, 1 Edit"."""
+        tools = Counter(step.part.label or "tool" for step in self.steps if not step.is_thought)
+        named = [f"{count} {name}" for name, count in tools.most_common(TOOLS_NAMED)]
+        others = tools.total() - sum(count for _, count in tools.most_common(TOOLS_NAMED))
+        return ", ".join([*named, f"{others} other{'s' if others > 1 else ''}"] if others else named)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A message, or a stretch of one, and the run of steps that follows it; `last_position` is the last message's."""
+
+    view: MessageView
+    run: StepRun | None
+    last_position: int
+
+
+def fold_steps(views: Iterable[MessageView]) -> list[Block]:
+    """Return the messages of a page with their tool calls in runs."""
+    folding = _Folding()
+    for view in views:
+        folding.take(view)
+    return [draft.block() for draft in folding.drafts]
+
+
+@dataclass(slots=True)
+class _Draft:
+    view: MessageView
+    last_position: int
+    steps: list[Step] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def block(self) -> Block:
+        run = StepRun(tuple(self.steps)) if self.steps else None
+        return Block(replace(self.view, notes=tuple(self.notes)), run, self.last_position)
+
+
+class _Folding:
+    """The blocks so far, and the places of calls that still lack a result."""
+
+    def __init__(self) -> None:
+        self.drafts: list[_Draft] = []
+        self._waiting: dict[str, tuple[_Draft, int]] = {}
+
+    def take(self, view: MessageView) -> None:
+        is_first = True
+        for has_steps, parts in self._stretches(view):
+            if has_steps:
+                self._take_steps(view, parts, is_first=is_first)
+            else:
+                self._begin(view, parts, is_first=is_first)
+            is_first = False
+        if is_first:
+            self._begin(view, (), is_first=True)
+        self.drafts[-1].last_position = view.position
+        self.drafts[-1].notes += view.notes
+
+    def _stretches(self, view: MessageView) -> Iterator[tuple[bool, tuple[PartView, ...]]]:
+        """Yield the message's parts, split where steps begin and end; a thought after a step is itself a step."""
+        if view.superseded or view.kind not in _IN_RUNS:
+            yield False, view.parts
+            return
+        is_step, kinds = bool(self.drafts and self.drafts[-1].steps and self._goes_on(view)), []
+        for part in view.parts:
+            is_step = part.type in _TOOL_PARTS or (is_step and part.type == "thinking")
+            kinds.append((is_step, part))
+        for has_steps, stretch in groupby(kinds, key=lambda pair: pair[0]):
+            yield has_steps, tuple(part for _, part in stretch)
+
+    def _goes_on(self, view: MessageView) -> bool:
+        """Return whether the steps of this message belong to the last block."""
+        if not self.drafts:
+            return False
+        last = self.drafts[-1].view
+        is_same = last.message_id == view.message_id
+        may = last.kind in _IN_RUNS and not last.superseded and last.turn == view.turn
+        return is_same or (may and not view.headed and not view.opens_turn)
+
+    def _begin(self, view: MessageView, parts: tuple[PartView, ...], *, is_first: bool) -> _Draft:
+        begun = view if is_first else replace(view, headed=False, opens_turn=False)
+        draft = _Draft(replace(begun, parts=parts), view.position)
+        self.drafts.append(draft)
+        return draft
+
+    def _take_steps(self, view: MessageView, parts: tuple[PartView, ...], *, is_first: bool) -> None:
+        for part in parts:
+            if part.type == "tool_result" and part.call_id in self._waiting:
+                draft, index = self._waiting.pop(part.call_id)
+                draft.steps[index] = replace(draft.steps[index], result=part, result_position=view.position)
+                continue
+            draft = self.drafts[-1] if self._goes_on(view) else self._begin(view, (), is_first=is_first)
+            if part.type == "tool_call" and part.call_id:
+                self._waiting[part.call_id] = draft, len(draft.steps)
+            draft.steps.append(Step(view.position, part))

@@ -1,0 +1,350 @@
+"""Pages of one conversation, its event log, and downloads of its messages.
+
+`/conversations/{id}` answers a whole page, the main area alone (htmx, after a click on a result) or more messages
+(htmx, while scrolling), all at the same address. Everything works with plain links and forms.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_naive, make_aware
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations import curating, reading
+from convmemory.conversations.filters import EVERYTHING
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
+from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.pages.highlighting import MarkedSpan, Passage
+from convmemory.conversations.pages.part_views import view_part
+from convmemory.conversations.pages.pictures import picture_of
+from convmemory.conversations.pages.rendering import Block, Note, fold_steps, view_messages
+from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
+from convmemory.conversations.reading import project_name
+from convmemory.conversations.signals import PageAddition, conversation_shown
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
+from convmemory.core.postgres.replicas import may_use_replica
+
+LIST_LIMIT = 30
+CHILDREN_SHOWN = 50
+DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Questions only")}
+
+
+# --- one conversation -----------------------------------------------------------------------------
+
+
+@require_safe
+@signed_in
+@may_use_replica
+def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Render the conversation around `?turn=N`, before or after a position, or from its start."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    box = SearchBox.of(request)
+    turn = whole_number(request, "turn")
+    passage = passage_of(request)
+    window, continues = _window_of(request, found, turn, passage)
+    values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
+    views = view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes)
+    display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
+    context = values | {
+        "conversation": found,
+        "window": window,
+        "blocks": _displayed(fold_steps(views), display),
+        "turn": turn,
+        "passage": passage,
+        "box": box,
+        "keep": box.query_string,
+        "keep_here": urlencode(box.parameters | ({"show": display} if display else {})),
+        "display": display,
+    }
+    if request.htmx and continues:
+        context["continues"] = continues
+        return render(request, "conversations/conversation.html#messages", context)
+    context |= _head(request, found, window.target)
+    context["hidden_keys"] = count_keys(owner=request.user, conversation_id=found.pk)
+    has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
+    context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
+    if request.htmx:
+        return render(request, "conversations/conversation.html#main", context)
+    return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def _displayed(blocks: list[Block], display: str) -> list[Block]:
+    """Return the blocks that the display switch shows."""
+    if display == "questions":
+        return [block for block in blocks if block.view.kind == "user"]
+    if display == "no-tools":
+        spoken = (replace(block, run=None) for block in blocks)
+        return [block for block in spoken if block.view.parts and block.view.kind in ("user", "assistant")]
+    return blocks
+
+
+def _additions(
+    request: PageRequest, found: Conversation, window: Window, *, is_whole: bool
+) -> tuple[dict[str, Any], dict[int, tuple[Note, ...]]]:
+    """Return the additions of other apps to the page: values for its template, and notes by message id."""
+    values: dict[str, Any] = {}
+    notes: dict[int, tuple[Note, ...]] = {}
+    answers: list[tuple[Any, Any]] = conversation_shown.send(
+        Conversation, owner=request.user, conversation=found, messages=window.messages, is_whole=is_whole
+    )
+    additions: list[PageAddition] = [addition for _, addition in answers]
+    for addition in additions:
+        values |= addition.values
+        for message_id, more in addition.notes.items():
+            notes[message_id] = (*notes.get(message_id, ()), *more)
+    return values, notes
+
+
+def _window_of(
+    request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
+) -> tuple[Window, str]:
+    """Return the window of the address, and the side on which it continues another one: "before", "after" or ""."""
+    before, after = (whole_number(request, name) for name in ("before", "after"))
+    if before is not None:
+        return window_before(found, before), "before"
+    if after is not None:
+        return window_after(found, after), "after"
+    return window_around(found, turn, passage.message_id if passage else None), ""
+
+
+def passage_of(request: PageRequest) -> Passage | None:
+    """The passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
+    message_id, index, span = whole_number(request, "m", MAX_BIGINT), whole_number(request, "part") or 0, _span(request)
+    return Passage(message_id, index, span) if message_id is not None and span else None
+
+
+def _span(request: PageRequest) -> MarkedSpan | None:
+    start, end = whole_number(request, "from"), whole_number(request, "to")
+    return MarkedSpan(start, end) if start is not None and end is not None and start < end else None
+
+
+def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> int | None:
+    """A whole number from the address. Raises: InvalidInput."""
+    text = request.GET.get(name, "")
+    refusal = f"{name}={text[:40]!r} is not a number that a conversation has: use 0, 1, 2, …"
+    return number_or_refuse(text, refusal, maximum=most)
+
+
+def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
+    """Return the values above the messages: relatives, and the turns before and after the target."""
+    own = Conversation.objects.filter(owner_id=request.user.pk)
+    relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
+    children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
+    return relatives | {
+        "children": children[:CHILDREN_SHOWN],
+        "more_children": len(children) > CHILDREN_SHOWN,
+        "project_name": project_name(found.project),
+        "tags": curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, []),
+        "displays": DISPLAYS,
+        "previous_turn": turn - 1 if turn else None,
+        "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,
+    }
+
+
+def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
+    """Return the first page of the sidebar's list; nothing with a query, whose results are loaded there instead."""
+    if box.parameters:
+        return {}
+    rows, cursor = reading.page_of_conversations(owner=request.user, filters=EVERYTHING, limit=LIST_LIMIT)
+    return {"rows": list_rows(rows), "next_cursor": cursor}
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """A conversation in the sidebar."""
+
+    conversation: Conversation
+    project_name: str
+
+
+def list_rows(rows: list[Conversation]) -> list[ListRow]:
+    """Return the conversations as the sidebar lists them."""
+    return [ListRow(row, project_name(row.project)) for row in rows]
+
+
+@require_safe
+@signed_in
+def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
+    """Render one part of a message in full, for parts that the conversation page cuts."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
+    parts = message.typed_parts if message else ()
+    if message is None or index >= len(parts):
+        raise NotFound(f"Conversation {conversation_id} has no such part.")
+    tools = {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
+    context = {
+        "conversation": found,
+        "message": message,
+        "part": view_part(parts[index], index, tools=tools, whole=True, passage=_span(request)),
+    }
+    return render(request, "conversations/part.html#body" if request.htmx else "conversations/part.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@signed_in
+def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    context: dict[str, Any] = {"conversation": found}
+    if request.method == "POST":
+        chosen = parse_number(request.POST.get("key", ""))
+        if chosen is None:
+            raise InvalidInput("Choose the key to show.")
+        context["revealed"] = chosen
+        context["value"] = reveal_key(owner=request.user, key_id=chosen)
+    context["keys"] = keys_of(owner=request.user, conversation_id=found.pk)
+    return render(request, "conversations/hidden_keys.html", context)
+
+
+# --- changing it ----------------------------------------------------------------------------------
+
+
+@require_POST
+@signed_in
+def rename(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Give the conversation another title."""
+    title = request.POST.get("title", "").strip()
+    if not title:
+        raise InvalidInput("A conversation's title cannot be empty: write at least one character.")
+    changed = _change(request, conversation_id, {"title": title})
+    return redirect(changed)
+
+
+@require_POST
+@signed_in
+def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Hide the conversation from lists and search (`archived=1`), or show it again (`archived=0`)."""
+    archived = request.POST.get("archived", "1") == "1"
+    changed = _change(request, conversation_id, {"archived_at": timezone.now() if archived else None})
+    messages.success(
+        request, _("Archived: search and lists leave it out.") if archived else _("Back in search and lists.")
+    )
+    return redirect(changed)
+
+
+def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any]) -> Conversation:
+    return ingest.change_conversation(owner=request.user, conversation_id=conversation_id, values=dict(values))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Ask for confirmation, then delete for good."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    if request.method != "POST":
+        return render(request, "conversations/delete.html", {"conversation": found})
+    ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
+    messages.success(request, _("“%(title)s” is deleted.") % {"title": found.title or _("Untitled conversation")})
+    return redirect("home")
+
+
+# --- message views --------------------------------------------------------------------------------
+# Downloads of one message: its source text, and its pictures.
+
+
+NOTHING_RUNS = "default-src 'none'; sandbox"
+
+
+@require_safe
+@signed_in
+def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
+    """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
+    if message is None:
+        raise NotFound(f"Conversation {conversation_id} has no message {position}.")
+    answer = HttpResponse(spoken_text(message.typed_parts), content_type="text/plain; charset=utf-8")
+    return _harmless(answer)
+
+
+@require_safe
+@signed_in
+def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
+    """Return a picture attached to the message, with the media type of its first bytes."""
+    found = picture_of(
+        owner=request.user, conversation_id=conversation_id, position=min(position, MAX_INTEGER), index=index
+    )
+    answer = _harmless(HttpResponse(found.data, content_type=found.media_type))
+    answer.headers["Cache-Control"] = "private, max-age=86400"
+    return answer
+
+
+def _harmless(answer: HttpResponse) -> HttpResponse:
+    """Return the response with headers that keep the browser from running anything in it, whatever type it assumes."""
+    answer.headers["Content-Security-Policy"] = NOTHING_RUNS
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+# --- event views ----------------------------------------------------------------------------------
+# The event log of a conversation as a page: a form with filters, and a table with a link to more rows.
+
+
+EVENTS_PER_PAGE = 100
+TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
+
+
+@require_safe
+@signed_in
+def events(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Render the events of one conversation that pass the filters in the address, oldest first."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
+    context: dict[str, Any] = {"conversation": found, "given": given, "rows": [], "next": ""}
+    try:
+        rows = reading.search_events(
+            owner=request.user,
+            conversation_id=found.pk,
+            filters=_filters(request, given),
+            after_id=whole_number(request, "after_id", MAX_BIGINT) or 0,
+            limit=EVENTS_PER_PAGE + 1,
+        )
+    except InvalidInput as error:
+        return render(request, "conversations/events.html", context | {"wrong": str(error)}, status=422)
+    shown = list(rows[:EVENTS_PER_PAGE])
+    if len(rows) > len(shown):
+        kept = {name: value for name, value in given.items() if value}
+        context["next"] = urlencode({**kept, "after_id": shown[-1].pk})
+    context |= {"rows": shown, "is_filtered": any(given.values())}
+    return render(request, "conversations/events.html", context)
+
+
+def _filters(request: PageRequest, given: dict[str, str]) -> reading.EventFilters:
+    return reading.EventFilters(
+        words=given["q"],
+        type=given["type"],
+        tool=given["tool"],
+        level=given["level"],
+        turn=whole_number(request, "turn"),
+        after=_moment("after", given["after"]),
+        before=_moment("before", given["before"]),
+    )
+
+
+def _moment(name: str, text: str) -> datetime | None:
+    """Return a time in the form of `<input type="datetime-local">`, read as UTC. Raises: InvalidInput."""
+    if not text:
+        return None
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None:
+        raise InvalidInput(f"{name}={text[:40]!r} is no time: write it as 2026-03-01T09:00.")
+    return make_aware(found) if is_naive(found) else found

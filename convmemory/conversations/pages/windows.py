@@ -1,0 +1,105 @@
+"""The messages of a conversation that a page shows: a window around a turn, and those before and after it.
+
+Positions are dense (0, 1, 2, ...), so a window is a range of positions: a conversation of any length costs the same two
+queries. The caller has checked the conversation's owner.
+"""
+
+from dataclasses import dataclass
+
+from django.db.models import Min, Q
+
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.pages.part_views import TEXT_CHARS, TOOL_CHARS
+
+WINDOW_MESSAGES = 40
+MESSAGES_BEFORE_TURN = 8
+# A page has a limit of characters too, because single messages can be megabytes.
+WINDOW_CHARS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Messages in order. `earlier` and `later` are positions to load from, None at the ends."""
+
+    messages: list[Message]
+    turn_before: int | None
+    earlier: int | None
+    later: int | None
+    target: int | None = None
+
+
+def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
+    """Return the messages around the first one of `turn`; from the start if there is no such turn.
+
+    If message `message_id`, of the turn or near it, is too far down for this window, the messages around it instead.
+    """
+    first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
+    target = turn if first is not None else None
+    window = _window_from(conversation, first or 0, target)
+    if wanted is None or any(message.position == wanted for message in window.messages):
+        return window
+    return _window_from(conversation, wanted, target)
+
+
+def _places(conversation: Conversation, turn: int, message_id: int | None) -> tuple[int | None, int | None]:
+    """Return the positions of the turn's first message and of message `message_id`. One query."""
+    places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
+        first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
+    )
+    return places["first"], places["wanted"]
+
+
+def _window_from(conversation: Conversation, position: int, target: int | None) -> Window:
+    start = max(0, min(position - MESSAGES_BEFORE_TURN, conversation.message_count - WINDOW_MESSAGES))
+    return _window(conversation, start, start + WINDOW_MESSAGES, keep=position, target=target)
+
+
+def window_before(conversation: Conversation, position: int) -> Window:
+    """Return the messages right before `position`."""
+    return _window(conversation, max(0, position - WINDOW_MESSAGES), position, keep=position - 1)
+
+
+def window_after(conversation: Conversation, position: int) -> Window:
+    """Return the messages from `position` on."""
+    return _window(conversation, max(0, position), position + WINDOW_MESSAGES, keep=position)
+
+
+def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:
+    """Return the messages of a range of positions, in one query.
+
+    The row before `start` only shows whether the first message opens its turn.
+    """
+    rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
+    before = [row for row in rows if row.position < start]
+    messages = rows[len(before) :]
+    first, last = _within_budget([_weight(message) for message in messages], keep - start)
+    before += messages[:first]
+    messages = messages[first:last]
+    following = messages[-1].position + 1 if messages else conversation.message_count
+    return Window(
+        messages=messages,
+        turn_before=before[-1].turn_number if before else None,
+        earlier=messages[0].position if messages and messages[0].position > 0 else None,
+        later=following if following < conversation.message_count else None,
+        target=target,
+    )
+
+
+def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
+    """Return the slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence."""
+    first = last = min(max(keep, 0), max(len(weights) - 1, 0))
+    room = WINDOW_CHARS
+    while last < len(weights) and (room > 0 or last == first):
+        room -= weights[last]
+        last += 1
+    while first > 0 and room > 0:
+        first -= 1
+        room -= weights[first]
+    return first, last
+
+
+def _weight(message: Message) -> int:
+    """Return the approximate number of characters that a page shows of the message."""
+    limits = (TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts)
+    return sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True))

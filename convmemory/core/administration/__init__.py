@@ -1,0 +1,1 @@
+"""The admin site, and the bases of its pages."""

@@ -1,0 +1,1 @@
+"""Requests to servers with an OpenAI-compatible API: connections, limits, replies, failures."""

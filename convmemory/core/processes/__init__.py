@@ -1,0 +1,1 @@
+"""Child processes for work on foreign data: their limits, their confinement, their supervision."""

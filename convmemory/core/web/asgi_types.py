@@ -1,0 +1,34 @@
+"""ASGI types, and readers of the headers and the path of a request."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# --- wire -----------------------------------------------------------------------------------------
+# Readers of the headers and the path of an ASGI request.
+
+
+DISCONNECT: Message = {"type": "http.disconnect"}
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """Return the first header of that name (in lower case), empty if there is none."""
+    return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
+
+
+def has_body(scope: Scope) -> bool:
+    """Return whether the request announces a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
+def is_for_programs(path: str) -> bool:
+    """Return whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
+    return path.startswith(("/api/", "/v1/")) or path.rstrip("/") == "/mcp"

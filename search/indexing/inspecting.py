@@ -1,0 +1,81 @@
+"""What staff inspect of a stored vector: the text that it was made from, and its nearest neighbours."""
+
+from dataclasses import dataclass
+
+from django.db import connection
+
+from convmemory.core.errors import EmbeddingError
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.spaces import embedder_for
+from search.indexing.batches import read_items
+from search.models import ItemEmbedding
+from search.vectors.splitting import chunk_text
+from search.vectors.texts import item_texts
+
+
+def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
+    """Return the text of the vector's chunk, and a note if it may differ from the embedded one.
+
+    The caller has checked that the reader may see it.
+    """
+    items = read_items(row.source, row.item_number, row.item_number)
+    if not items:
+        return "", "The turn is gone; the next sweep removes this vector."
+    item = item_texts(items[0])
+    note = "" if item.content_hash == bytes(row.content_hash) else "The turn has changed since: this is its text now."
+    others = ItemEmbedding.objects.filter(source_id=row.source_id, space_id=row.space_id, item_number=row.item_number)
+    if others.count() == 1:
+        return item.embedded, note
+    try:
+        embedder = embedder_for(row.space)
+    except EmbeddingError as error:
+        return item.embedded, f"This is the whole turn, of which the vector is one chunk: {error}"
+    chunks = chunk_text(item.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
+    return (chunks[row.chunk_number] if row.chunk_number < len(chunks) else item.embedded), note
+
+
+# --- neighbours -----------------------------------------------------------------------------------
+# The nearest neighbours of one stored vector, a passage's or an item's, for inspection.
+
+
+NEIGHBOURS = 10
+# At most this many vectors of the owner are compared.
+SCANNED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another vector of the same owner and space; `similarity` is the cosine."""
+
+    pk: int
+    kind: str
+    object_id: int
+    item_number: int
+    number: int  # the kind of a passage, the chunk of an item vector
+    similarity: float
+
+    @property
+    def item(self) -> tuple[str, int, int]:
+        """Return its item: kind, object and number."""
+        return self.kind, self.object_id, self.item_number
+
+
+def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
+    """Return the vector's norm and its neighbours, nearest first.
+
+    One query, an exact scan of `SCANNED` rows at most.
+    """
+    return _nearest(passage_id, table="search_passage", number="kind")
+
+
+def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
+    """Return the same for an item's vector."""
+    return _nearest(embedding_id, table="search_itemembedding", number="chunk_number")
+
+
+def _nearest(pk: int, *, table: str, number: str) -> tuple[float, list[Neighbour]]:
+    statement = load_sql("search.vectors", "nearest_vectors").replace("{table}", table).replace("{number}", number)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
+        rows = cursor.fetchall()
+    return float(rows[0][0]) if rows else 0.0, [Neighbour(*row[1:]) for row in rows if row[1] is not None]
