@@ -87,7 +87,7 @@ messages: $(READY_DEV) ## Update the translation catalogues; needs GNU gettext
 settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarations in convmemory/core/config.py
 	$(BIN)/python -m convmemory.core.config docs/settings.md
 
-setup: $(READY) ## Make .venv and install what is needed to run
+setup: $(READY) ## Create .venv and install the packages that running needs
 
 clean: ## Remove everything that can be created again; your data in var/ stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis var/test var/bench

@@ -1,4 +1,5 @@
-"""The ASGI application: Django and MCP for HTTP within the limits of `edge`, and the server's start and end (lifespan).
+"""The ASGI application: Django and MCP for HTTP within the limits of `http_limits`, and the server's start and end
+(lifespan).
 
 Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it releases
 conversations of dead processes. At the end it stores replies in progress and measurements, closes the database pools
@@ -21,9 +22,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
-from convmemory.edge.bodies import BoundedBodies  # noqa: E402
-from convmemory.edge.crowds import BoundedCrowds, limited  # noqa: E402
-from convmemory.edge.refusals import AnsweredProbes, HttpsOnly, PrivateAnswers  # noqa: E402 (Django has to be set up before)
+from convmemory.http_limits.bodies import BodyLimit  # noqa: E402
+from convmemory.http_limits.concurrency import ConcurrencyLimit, limited  # noqa: E402
+from convmemory.http_limits.refusals import HealthCheckHosts, HttpsOnly, PrivateResponses  # noqa: E402 (Django has to be set up before)
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
 
 
@@ -33,7 +34,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _mcp = HttpsOnly(mcp_http.application)
-_guarded = PrivateAnswers(BoundedCrowds(BoundedBodies(limited(AnsweredProbes(_answer)))))
+_guarded = PrivateResponses(ConcurrencyLimit(BodyLimit(limited(HealthCheckHosts(_answer)))))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

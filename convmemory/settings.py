@@ -69,7 +69,7 @@ MIDDLEWARE = [
     "convmemory.core.web.languages.LanguageMiddleware",
     "convmemory.core.web.middleware.CommonMiddleware",
     "convmemory.core.web.middleware.CsrfViewMiddleware",
-    "convmemory.edge.nul.NulMiddleware",
+    "convmemory.http_limits.nul.NulMiddleware",
     "convmemory.core.web.middleware.AuthenticationMiddleware",
     "convmemory.core.web.middleware.MessageMiddleware",
     "convmemory.core.web.middleware.XFrameOptionsMiddleware",

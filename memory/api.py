@@ -10,7 +10,7 @@ from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.recall import Alive, alive_passages, recall
+from memory.recall import InContext, alive_passages, recall
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
 from memory.tasks import enqueue_embed
@@ -66,7 +66,7 @@ def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = 
     asked = body.model_dump(exclude={"max_tokens", "partners", *DECLARED})
     found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=body.filters(), **asked)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
-    alive = alive_passages(found.messages, Alive(frozenset(body.alive_message_ids)))
+    alive = alive_passages(found.messages, InContext(frozenset(body.alive_message_ids)))
     context = build_memory_context(found.messages, budget, partners=body.partners, alive=alive)
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {

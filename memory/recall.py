@@ -252,14 +252,14 @@ def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[Openi
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
+class InContext:
     """Messages named by id, and all messages of one conversation from a position on."""
 
     message_ids: frozenset[int] = frozenset()
     conversation_id: int | None = None
     from_position: int | None = None
 
-    def holds(self, *, message_id: int, conversation_id: int, position: int) -> bool:
+    def contains(self, *, message_id: int, conversation_id: int, position: int) -> bool:
         """Return whether the model sees this message."""
         if message_id in self.message_ids:
             return True
@@ -284,7 +284,7 @@ def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[i
         return tuple((conversation, number) for conversation, number in cursor.fetchall())
 
 
-def alive_passages(messages: Sequence[RecalledMessage], alive: Alive) -> frozenset[ChunkId]:
+def alive_passages(messages: Sequence[RecalledMessage], alive: InContext) -> frozenset[ChunkId]:
     """Return the keys of passages and openings of recalled messages that the model already sees."""
     openings = [
         (message.conversation_id, opening.position, opening.passage)
@@ -296,5 +296,5 @@ def alive_passages(messages: Sequence[RecalledMessage], alive: Alive) -> frozens
     return frozenset(
         passage.key
         for conversation_id, position, passage in (*openings, *passages)
-        if alive.holds(message_id=passage.message_id, conversation_id=conversation_id, position=position)
+        if alive.contains(message_id=passage.message_id, conversation_id=conversation_id, position=position)
     )

@@ -48,7 +48,7 @@ from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
-from search.retrieval.word_scores import HeldWords
+from search.retrieval.word_scores import MatchedTerms
 
 # --- stages ---------------------------------------------------------------------------------------
 # Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
@@ -102,7 +102,7 @@ class RankedItems:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
     order: Order = field(default_factory=lambda: np.empty(0, np.int64))
     word_weights: Mapping[str, float] = field(default_factory=dict)
-    held: HeldWords = field(default_factory=HeldWords)
+    held: MatchedTerms = field(default_factory=MatchedTerms)
     relevance: Relevance = field(default_factory=Relevance)
 
     def is_answered(self, bar: float) -> bool | None:
@@ -287,7 +287,7 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
     keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
-    held, scanned = HeldWords(), None
+    held, scanned = MatchedTerms(), None
     for candidates in read:
         scanned = candidates.scanned or scanned
         held = candidates.held or held

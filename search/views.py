@@ -1,4 +1,4 @@
-"""The search page and its list, the preview beside the results, and the command palette.
+"""The search page and its list, the preview of a result, and the command palette.
 
 `/` and `/search` answer with a whole page, the list alone (htmx, while typing), its next page (htmx), or the reading
 pane's welcome (htmx, coming back from a conversation), all at the same URL.
@@ -301,7 +301,7 @@ def palette(request: PageRequest) -> HttpResponse:
 # The live preview next to the results: one turn, or one section with its neighbours, with the passage marked.
 
 
-SECTIONS_BESIDE = 1
+NEIGHBOURING_SECTIONS = 1
 
 
 @require_safe
@@ -333,7 +333,7 @@ def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     found = get_document(owner=request.user, document_id=document_id)
     section = whole_number(request, "section") or 0
     place = Place(section, whole_number(request, "from"), whole_number(request, "to"))
-    window = view_sections(found, place, before=SECTIONS_BESIDE, shown=1 + 2 * SECTIONS_BESIDE)
+    window = view_sections(found, place, before=NEIGHBOURING_SECTIONS, shown=1 + 2 * NEIGHBOURING_SECTIONS)
     context = {
         "document": found,
         "views": window.views,

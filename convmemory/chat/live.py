@@ -243,7 +243,7 @@ class LiveReply:
             await asyncio.gather(writing, watching, return_exceptions=True)
 
     async def _watch(self) -> Ending | None:
-        """Returns when somebody stops the reply, or it no longer belongs to this process."""
+        """Return once a user stops the reply, or it no longer belongs to this process."""
         interval = min(MAX_FLUSH_S, config.chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):

@@ -44,7 +44,7 @@ class StoredMessage:
     position: int = 0
     content_hash: bytes = b""
     has_turn: bool = True
-    has_turns_beside: bool = False
+    has_other_turns: bool = False
 
 
 def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
@@ -81,7 +81,7 @@ def stored_message(row: Message) -> StoredMessage:
         message_id=row.pk,
         turn_number=home_turn_of(row),
         has_turn=row.turn_number is not None,
-        has_turns_beside=row.turn_number is None and getattr(row, "turns", 0) > 0,
+        has_other_turns=row.turn_number is None and getattr(row, "turns", 0) > 0,
         role=cast("Role", row.role),
         is_real_user=row.is_real_user,
         name=row.name,

@@ -33,17 +33,17 @@ class Identity:
     login: Login
     owner_id: int | None = None
     group: int | None = None
-    beside: int | None = None
+    group_of: int | None = None
 
     @property
-    def neighbour(self) -> int | None:
+    def group_owner(self) -> int | None:
         """The owner whose group the work uses."""
-        return self.beside if self.owner_id is None else self.owner_id
+        return self.group_of if self.owner_id is None else self.owner_id
 
 
 NO_GROUP = 0
 """In the place of a group's number: the shared tables alone."""
-NOBODY = Identity(Login.APP)
+WITHOUT_OWNER = Identity(Login.APP)
 MAINTENANCE = Identity(Login.MAINTENANCE)
 SCHEMA = Identity(Login.SCHEMA)
 
@@ -57,12 +57,12 @@ SERVING_COMMANDS = frozenset({"qcluster", "runserver"})
 class _Request:
     """Shared by all threads of a request, because its caller becomes known in any of them."""
 
-    identity: Identity = NOBODY
+    identity: Identity = WITHOUT_OWNER
 
 
 @dataclass(slots=True)
 class _Process:
-    identity: Identity = NOBODY
+    identity: Identity = WITHOUT_OWNER
 
 
 _process = _Process()
@@ -86,7 +86,7 @@ def of_command(name: str) -> Identity:
     """Return the identity with which a command of `manage.py` begins."""
     if name in SCHEMA_COMMANDS:
         return SCHEMA
-    return NOBODY if name in SERVING_COMMANDS else MAINTENANCE
+    return WITHOUT_OWNER if name in SERVING_COMMANDS else MAINTENANCE
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -128,9 +128,9 @@ def acting_for(owner_id: int) -> Iterator[None]:
 
 
 @contextmanager
-def nobody() -> Iterator[None]:
+def without_owner() -> Iterator[None]:
     """Use the application's log-in without an owner in the block."""
-    with _acting_as(NOBODY):
+    with _acting_as(WITHOUT_OWNER):
         yield
 
 
@@ -166,16 +166,16 @@ def in_group(number: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def beside(owner_id: int) -> Iterator[None]:
+def in_group_of(owner_id: int) -> Iterator[None]:
     """Let maintenance use the group of this owner in the block; work for an owner stays in that owner's group."""
     who = current()
-    with _acting_as(who if who.login == Login.APP else Identity(who.login, beside=owner_id)):
+    with _acting_as(who if who.login == Login.APP else Identity(who.login, group_of=owner_id)):
         yield
 
 
 def _logged_in(login: Login) -> Identity:
     who = current()
-    return Identity(login, group=who.group, beside=who.neighbour)
+    return Identity(login, group=who.group, group_of=who.group_owner)
 
 
 @contextmanager

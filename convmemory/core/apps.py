@@ -10,6 +10,7 @@ class CoreConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth import get_user_model
 
+        from convmemory.core import checks  # noqa: F401 (importing the checks registers them)
         from convmemory.core.postgres import groups, row_security
         from convmemory.core.queue import safe_queue
 

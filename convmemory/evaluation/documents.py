@@ -19,7 +19,7 @@ from statistics import fmean
 import numpy as np
 from django.contrib.auth.models import User
 
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import InvalidInput
 from convmemory.documents import library
 from convmemory.documents.models import Document
@@ -100,7 +100,7 @@ def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnPr
     corpora = sorted({question.corpus for question in questions})
     for number, corpus in enumerate(corpora, 1):
         data = (folder / f"{corpus}.md").read_bytes()
-        with beside(owner.pk):
+        with in_group_of(owner.pk):
             stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
             document = library.add_document(owner=owner, stored=stored).document
             process_document(owner_id=owner.pk, document_id=document.pk)

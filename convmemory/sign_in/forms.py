@@ -10,7 +10,7 @@ from convmemory.sign_in.attempts import Attempt, is_password_of
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password. Raises PasswordsPaused and HashingBusy, which `page_errors` answers."""
+    """Name and password. Raises PasswordsPaused and HashingBusy, which `convmemory.problems` turns into responses."""
 
     def clean(self) -> dict[str, Any]:
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")

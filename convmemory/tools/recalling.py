@@ -11,7 +11,7 @@ from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, arch
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput
 from memory.context import Outcome, RecalledMessage, build_memory_context, enclosed
-from memory.recall import MAX_TOP_K, Alive, alive_passages, recall
+from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -34,8 +34,8 @@ class ConversationRecallInput(SearchInput):
     documents: Annotated[bool, Field(description="also from documents, in what room is left")] = False
 
     @property
-    def alive(self) -> Alive:
-        return Alive(frozenset(self.alive_message_ids), self.conversation_id, self.alive_from_position)
+    def alive(self) -> InContext:
+        return InContext(frozenset(self.alive_message_ids), self.conversation_id, self.alive_from_position)
 
 
 class RecalledTurn(BaseModel):

@@ -194,7 +194,7 @@ def element_of(message: StoredMessage) -> Element:
     said: Kind | None = "user" if message.is_real_user else "assistant" if is_spoken else None
     if message.role == "system" and not message.has_turn:
         said = "system"
-    elif said and message.has_turns_beside:
+    elif said and message.has_other_turns:
         said = "outside"
     parts = _parts(message.parts, said)
     return Element(

@@ -44,7 +44,7 @@ _OPEN_QUESTIONS = frozenset(
     )
 )
 
-NOBODY = Utterance(place=-1)
+NO_UTTERANCE = Utterance(place=-1)
 
 Ints = NDArray[np.int64]
 
@@ -105,7 +105,7 @@ def exchange_features(
     them.
     """
     named = names_in(text, {said.name for said in utterances.values() if said.name})
-    said = Spoken.of((utterances.get(element, NOBODY) for element in matches.elements.tolist()), named)
+    said = Spoken.of((utterances.get(element, NO_UTTERANCE) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
     inside = are_among(homes, keys)
     own = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))

@@ -12,7 +12,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.times.reading import EPOCH, NEARBY_DAYS, Beside, Days, Order, Period, Place
+from search.ranking.times.reading import EPOCH, NEARBY_DAYS, Days, NearEvent, Order, Period, Place
 from search.ranking.times.relative import Span, shifted
 from search.retrieval.candidates import Feature, ItemKeys, Scores, are_among, item_keys, split_keys
 from search.retrieval.corpus import send_moments_query
@@ -121,9 +121,9 @@ ORDER_WEIGHT = 6.0
 # Only items that count at least this much as answers are ordered by time.
 LEAST_SHARE = 0.1
 # The gain of an item on the right side of an event, close to it.
-BESIDE_WEIGHT = 2.0
+NEAR_EVENT_WEIGHT = 2.0
 # Further away from the event, the gain falls to 1/e in this time.
-BESIDE_DAYS = 365
+NEAR_EVENT_DAYS = 365
 
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None) -> dict[str, Scores]:
@@ -158,8 +158,8 @@ def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, momen
     meaning = query.time.meaning
     if isinstance(meaning, Order):
         return scores + ORDER_WEIGHT * earliness(scores, moments.seconds, order=meaning)
-    if isinstance(meaning, Beside):
-        return scores + BESIDE_WEIGHT * beside(meaning, keys, moments.seconds)
+    if isinstance(meaning, NearEvent):
+        return scores + NEAR_EVENT_WEIGHT * near_event(meaning, keys, moments.seconds)
     return scores
 
 
@@ -179,7 +179,7 @@ def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Sc
     return result
 
 
-def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
+def near_event(event: NearEvent, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
     """Return from 0 to 1 how close an item is to the right side of an event.
 
     1 just before (after) the event and less further away; 1 for the item that describes the event; otherwise 0.
@@ -187,7 +187,7 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
     key, sign = event.place.key, -1 if event.is_before else 1
     later = (seconds - event.place.second) * sign
     same = (later == 0) & ((keys - key) * sign > 0)
-    near = np.where((later > 0) | same, np.exp(-np.abs(later) / DAY_S / BESIDE_DAYS), 0)
+    near = np.where((later > 0) | same, np.exp(-np.abs(later) / DAY_S / NEAR_EVENT_DAYS), 0)
     result: Scores = np.where(keys == key, 1, np.where(seconds > MISSING, near, 0)).astype(np.float32)
     return result
 

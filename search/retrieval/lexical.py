@@ -20,7 +20,7 @@ from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_do
 from search.retrieval.filters import Eligibility
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
-from search.retrieval.word_scores import RANKS, HeldWords, Ints, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import RANKS, Ints, MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
 MAX_TERMS = 40
@@ -74,7 +74,7 @@ class PendingPostings:
             nothing = np.empty(0, np.float32)
             return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
         wide_keys, features = word_features(found, weights, corpus)
-        held = HeldWords.of_terms(found, list(terms), query.words)
+        held = MatchedTerms.of_terms(found, list(terms), query.words)
         return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
 
     def _counts(

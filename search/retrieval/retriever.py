@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from search.retrieval.candidates import NO_ITEMS, FeatureTable, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.word_scores import HeldWords
+from search.retrieval.word_scores import MatchedTerms
 from search.vectors.blocks import Blocks
 
 
@@ -29,7 +29,7 @@ class Candidates:
     features: Mapping[str, Scores] = field(default_factory=dict)
     unseen: float = float("nan")
     word_weights: Mapping[str, float] = field(default_factory=dict)
-    held: HeldWords | None = None
+    held: MatchedTerms | None = None
     scanned: Blocks | None = None
 
 
@@ -75,6 +75,6 @@ class Retrieved:
     query: PreparedQuery
     table: FeatureTable
     word_weights: Mapping[str, float]
-    held: HeldWords = field(default_factory=HeldWords)
+    held: MatchedTerms = field(default_factory=MatchedTerms)
     moments: tuple[Any, ...] | None = None
     scanned: Blocks | None = None

@@ -193,14 +193,14 @@ def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Co
 
 
 @dataclass(frozen=True, slots=True)
-class HeldWords:
+class MatchedTerms:
     """The counts of a query's terms, and for each term its words as written in the query."""
 
     counts: WordCounts = field(default_factory=WordCounts.nothing)
     words: Sequence[frozenset[str]] = ()
 
     @classmethod
-    def of_terms(cls, counts: WordCounts, terms: Sequence[str], words: Sequence[QueryWord]) -> "HeldWords":
+    def of_terms(cls, counts: WordCounts, terms: Sequence[str], words: Sequence[QueryWord]) -> "MatchedTerms":
         """Create the values; `terms` are lexemes of the words."""
         written: dict[str, set[str]] = {term: set() for term in terms}
         for word in words:

@@ -237,7 +237,7 @@ def test_everything_that_prose_names_exists(unknown: Callable[[Prose], Iterator[
         (unknown_paths, "see `search/no_such_file.py`"),
         (unknown_paths, "see search/no_such_folder for it"),
         (unknown_names, "calls `no_such_function()`"),
-        (misplaced_names, "name it in `Rankers`, `Rankers` in `search/pipeline.py`"),
+        (misplaced_names, "name it in `Rankers`, `Rankers` in `search/tasks.py`"),
         (unknown_dotted, "as `search.pipeline.no_such_name`"),
         (unknown_targets, "run `make no-such-target`"),
         (unknown_commands, "run `manage.py no_such_command`"),

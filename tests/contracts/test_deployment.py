@@ -10,7 +10,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from convmemory.edge.refusals import HEALTH_PATHS
+from convmemory.http_limits.refusals import HEALTH_PATHS
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = sorted(path for path in (ROOT / "deploy/kubernetes").glob("*.yaml") if path.name != "kustomization.yaml")

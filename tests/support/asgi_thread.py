@@ -23,7 +23,7 @@ def running_application(application: Any, *, lifespan: str = "off", guarded: boo
         access_log=False,
         lifespan=lifespan,  # type: ignore[arg-type]
         timeout_graceful_shutdown=1,
-        http="convmemory.edge.connections:GuardedConnection" if guarded else "auto",
+        http="convmemory.http_limits.connections:GuardedConnection" if guarded else "auto",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

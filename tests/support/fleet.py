@@ -37,7 +37,6 @@ ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
 TURNS_PER_CONVERSATION = 10
 COUNTING_S = 3.0  # counts are stored every second
-INDEXING_LOCK = 7_201  # `search.vectors.locking.LOCK_CLASS`
 WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon")
 
 STATE = """

@@ -22,7 +22,7 @@ def own_logins() -> Iterator[None]:
     before = values["OPTIONS"]
     connections.close_all()
     values |= {"ASSUME_ROLES": False, "LOGINS": logins.EMBEDDED, "OPTIONS": {**before, "pool": POOL}}
-    acting.process_acts_as(acting.NOBODY)
+    acting.process_acts_as(acting.WITHOUT_OWNER)
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.documents.library import attach
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
@@ -101,7 +101,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     key, browser = create_key(owner=user), Client()
     browser.force_login(user)
     person = Person(user, tag, secret, key, Client(headers={"Authorization": f"Bearer {key}"}), browser)
-    with beside(user.pk):
+    with in_group_of(user.pk):
         _fill(draw, person, f"{tag} {secret}")
     return person
 

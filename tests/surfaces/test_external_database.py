@@ -22,8 +22,8 @@ COUNT = """
 from django.contrib.auth.models import User
 from convmemory.accounts.keys import user_of_key
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import acting_for, nobody
-with nobody():
+from convmemory.core.acting import acting_for, without_owner
+with without_owner():
     ada = user_of_key({key!r}, writes=True)
     seen = [Conversation.objects.count()]
 with acting_for(ada.pk):

@@ -40,7 +40,7 @@ HOSTILE_CHILD = """
 import ctypes, json, os, signal, socket, subprocess, sys
 from pathlib import Path
 import psycopg
-from convmemory.conversations import import_child
+from convmemory.conversations.importing import child as import_child
 
 attempts, place, *arguments = sys.argv[1:]
 
@@ -62,7 +62,7 @@ def hostile(*, folder, **_):
     Import.objects.get()
 
 import_child._prepare()
-from convmemory.conversations import import_work
+from convmemory.conversations.importing import work as import_work
 import_work.import_upload = hostile
 import_child._work(arguments)
 """

@@ -17,8 +17,8 @@ from tests.surfaces.test_backup import FILL, SHOW, Installation
 OLDER = """
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
-from convmemory.core import acting, embedded
-from convmemory.core.postgres import server
+from convmemory.core import acting
+from convmemory.core.postgres import embedded, server
 
 server.write_access = lambda folder: None
 embedded._ensure_roles = lambda socket_dir: None
@@ -58,7 +58,7 @@ AS_CALLER = """
 from convmemory.accounts.keys import user_of_key
 from convmemory.conversations.models import Conversation
 from convmemory.core import acting
-with acting.nobody():
+with acting.without_owner():
     caller = user_of_key({key!r}, writes=False)
     seen = [Conversation.objects.count()]
 with acting.acting_for(caller.pk):

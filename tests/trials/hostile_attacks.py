@@ -26,7 +26,7 @@ import httpx2
 
 from tests.trials import hostile_files
 
-NOBODY, MALLORY = "127.0.0.66", "127.0.0.67"
+STRANGER, MALLORY = "127.0.0.66", "127.0.0.67"
 BODY_MB = 600
 CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
@@ -141,7 +141,7 @@ def ask_with_nul(attack: Attack) -> None:
 
 
 def guess_passwords(attack: Attack) -> None:
-    with attack.client(NOBODY) as client:
+    with attack.client(STRANGER) as client:
         for number in attack.rounds():
             name = attack.victim if number % 2 else f"somebody{random.randrange(10_000)}"
             form = {"csrfmiddlewaretoken": _form_token(client, "/login"), "username": name, "password": f"no {number}"}
@@ -149,7 +149,7 @@ def guess_passwords(attack: Attack) -> None:
 
 
 def guess_keys(attack: Attack) -> None:
-    with attack.client(NOBODY) as client:
+    with attack.client(STRANGER) as client:
         for number in attack.rounds():
             headers = {"Authorization": f"Bearer cvm_{number:043d}"}
             attack.send("wrong keys", client, "GET", "/api/v1/conversations", headers=headers)
@@ -159,7 +159,7 @@ def guess_keys(attack: Attack) -> None:
 
 def post_large_bodies(attack: Attack) -> None:
     addresses = ("/login", "/api/v1/imports", "/mcp", "/import", "/api/v1/conversations")
-    with attack.client(NOBODY) as client:
+    with attack.client(STRANGER) as client:
         for number in attack.rounds():
             attack.send("600 MB", client, "POST", addresses[number % len(addresses)], content=_large_body(attack))
 
@@ -175,7 +175,7 @@ def hold_connections(attack: Attack) -> None:
     """Heads that never end, a byte a second."""
     where = urlsplit(attack.address)
     open_sockets: list[socket.socket] = []
-    source = (NOBODY, 0) if sys.platform == "linux" else None
+    source = (STRANGER, 0) if sys.platform == "linux" else None
     try:
         for number in attack.rounds():
             if len(open_sockets) < SLOW_CONNECTIONS:
@@ -198,7 +198,7 @@ def withhold_bodies(attack: Attack) -> None:
     """Keep more requests open than a process may handle, each of which announces a body that never comes."""
     where = urlsplit(attack.address)
     open_sockets: list[socket.socket] = []
-    source = (NOBODY, 0) if sys.platform == "linux" else None
+    source = (STRANGER, 0) if sys.platform == "linux" else None
     try:
         while time.monotonic() < attack.until:
             while len(open_sockets) < WITHHELD_BODIES and time.monotonic() < attack.until:

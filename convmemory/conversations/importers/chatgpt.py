@@ -46,7 +46,7 @@ COMPANIONS = frozenset(
     }
 )
 _MAPPING = re.compile(rb'"mapping"\s*:\s*[{n]')
-_BESIDE = re.compile(rb'"(?:current_node|create_time|author|parent|moderation_results|conversation_id)"\s*:')
+_COMPANION_KEYS = re.compile(rb'"(?:current_node|create_time|author|parent|moderation_results|conversation_id)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ChatGPTImporter:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        if _MAPPING.search(source.head) and _BESIDE.search(source.head):
+        if _MAPPING.search(source.head) and _COMPANION_KEYS.search(source.head):
             return 92
         is_companion = source.path.name.lower() in COMPANIONS or source.path.parent.name == CANVASES
         return 30 if is_companion and source.path.suffix == ".json" and source.head.strip() else None

@@ -180,7 +180,7 @@ NOTHING = -1
 class Kind(IntEnum):
     """The kind of a line in a thread."""
 
-    BESIDE = 0  # no message, or a message of the harness
+    HARNESS = 0  # no message, or a message of the harness
     PROMPT = 1
     ANSWER = 2
     OTHER = 3  # a tool's result
@@ -231,8 +231,8 @@ class RewindTracker:
         before: list[int] = []  # the nearest message above each line
         behind: defaultdict[int, list[int]] = defaultdict(list)
         for number, parent in enumerate(self._parents):
-            is_beside = parent != NOTHING and self._kinds[parent] == Kind.BESIDE
-            before.append(before[parent] if is_beside else parent)
+            is_harness = parent != NOTHING and self._kinds[parent] == Kind.HARNESS
+            before.append(before[parent] if is_harness else parent)
             if self._kinds[number] == Kind.PROMPT and before[number] != NOTHING:
                 behind[before[number]].append(number)
         return [prompts for prompts in behind.values() if len(prompts) > 1]

@@ -133,7 +133,7 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
     if kind in MESSAGE_TYPES:
         _scan_message(scan, item, kind)
         return
-    scan.rewinds.line(text_of(value.get("uuid")), text_of(value.get("parentUuid")), Kind.BESIDE)
+    scan.rewinds.line(text_of(value.get("uuid")), text_of(value.get("parentUuid")), Kind.HARNESS)
     if kind == "queue-operation":
         _scan_queue_operation(scan, item)
     elif kind == "attachment":
@@ -173,7 +173,7 @@ def _kind(value: Mapping[str, Any], kind: str, prompt: Prompt) -> Kind:
         return Kind.ANSWER
     if prompt.typed:
         return Kind.PROMPT
-    return Kind.OTHER if has_tool_results(mapping_of(value.get("message")).get("content")) else Kind.BESIDE
+    return Kind.OTHER if has_tool_results(mapping_of(value.get("message")).get("content")) else Kind.HARNESS
 
 
 def _scan_queue_operation(scan: Scan, item: JsonObject) -> None:

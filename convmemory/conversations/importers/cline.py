@@ -22,7 +22,7 @@ from convmemory.core.errors import ConvMemoryError
 
 HISTORY = "api_conversation_history.json"
 SESSION_ENDING = ".messages.json"
-BESIDE = frozenset({HISTORY, "ui_messages.json", "task_metadata.json", "history_item.json", "settings.json"})
+COMPANIONS = frozenset({HISTORY, "ui_messages.json", "task_metadata.json", "history_item.json", "settings.json"})
 MAX_BYTES = 256 * 1024**2
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
@@ -37,7 +37,7 @@ class ClineImporter:
 
     name: str = "cline"
     checked: Checked = Checked("Cline", "3.90")
-    reads: Reads = Reads(folders=True, folder_entries=BESIDE)
+    reads: Reads = Reads(folders=True, folder_entries=COMPANIONS)
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from convmemory.conversations.importing.models import Import, upload_storage
 from convmemory.conversations.importing.runner import ImportReport
-from convmemory.core.acting import beside, in_group
+from convmemory.core.acting import in_group, in_group_of
 from convmemory.core.config import config
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.postgres.groups import every_group
@@ -93,7 +93,7 @@ def release_lost() -> int:
     """Release imports whose worker let its lease expire; returns how many."""
     lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
     for row in lost:
-        with beside(row.owner_id):
+        with in_group_of(row.owner_id):
             give_back(row)
     return len(lost)
 

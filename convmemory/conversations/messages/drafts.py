@@ -166,7 +166,7 @@ def words_query(text: str) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield keys and values of JSON of a bounded depth (`importers.amplifier.bounded_payload`)."""
+    """Yield keys and values of JSON of a bounded depth (`bounded_payload` of the Amplifier importer)."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)

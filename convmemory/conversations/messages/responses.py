@@ -21,7 +21,7 @@ from convmemory.conversations.messages.parts import spoken_text
 from convmemory.conversations.messages.storage_quota import count_stored, recount_hidden
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
@@ -122,7 +122,7 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
 
 def _was_released(conversation_id: int, owner_id: int) -> bool:
     try:
-        with beside(owner_id):
+        with in_group_of(owner_id):
             return release_abandoned_response(conversation_id=conversation_id)
     except Exception:  # the boundary of one release: the next round retries it
         logger.exception("Conversation %s could not be taken back from its writer", conversation_id)

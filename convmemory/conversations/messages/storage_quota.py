@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection
 
 from convmemory.conversations.models import Conversation, StoredUse
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
 from convmemory.core.sql import load_sql
@@ -62,7 +62,7 @@ def count_stored(*, owner_id: int, change: int, conversation_id: int | None = No
         "change": change,
         "limit": 0 if may_exceed else _limit(),
     }
-    with beside(owner_id), connection.cursor() as cursor:  # staff requests span the groups of all owners
+    with in_group_of(owner_id), connection.cursor() as cursor:  # staff requests span the groups of all owners
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
             raise _full()

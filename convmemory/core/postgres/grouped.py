@@ -69,8 +69,8 @@ class GroupedConnection:
         """Without a group, the application finds no tables of owners; other log-ins find the views over all groups."""
         if who.group is not None:
             return self.layout.path_to(who.group)
-        if who.neighbour is not None:
-            return self.layout.path_to(self._group_of(who.neighbour))
+        if who.group_owner is not None:
+            return self.layout.path_to(self._group_of(who.group_owner))
         return self.layout.home_path if who.login == Login.APP else self.layout.path_over_all
 
     def _group_of(self, owner_id: int) -> int | None:

@@ -32,7 +32,7 @@ def every_group() -> tuple[int | None, ...]:
     Work that is already in a group stays there.
     """
     who = acting.current()
-    if who.group is not None or who.neighbour is not None:
+    if who.group is not None or who.group_owner is not None:
         return (who.group,)
     return layout().groups or (None,)
 

@@ -51,7 +51,7 @@ def has_own_logins() -> bool:
 
 def application_bypasses_row_security() -> bool:
     """Return whether no policy applies to the application's log-in."""
-    with acting.nobody(), connection.cursor() as cursor:
+    with acting.without_owner(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "bypasses_row_security"), [connection.layout.schemas])  # type: ignore[attr-defined]
         row = cursor.fetchone()
     return bool(row and row[0])

@@ -26,9 +26,9 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 class Limits:
     """Limits of one caller: concurrent requests and streams, waiting requests, and the longest wait.
 
-    `beside_others` replaces `at_once` for a caller who has a line or almost constant requests (`UsedTime.is_much`),
-    while another user has sent a request within `others_s`. The line counts too, so that a flood is held back from its
-    first second on.
+    `beside_others` replaces `at_once` for a caller who has a line or almost constant requests
+    (`UsedTime.exceeds_fair_share`), while another user has sent a request within `others_s`. The line counts too, so
+    that a flood is held back from its first second on.
 
     Callers that keep the process busy pause after a request if another user sent one during it or within `contended_s`
     before it: with no other user, a pause would only be a loss.
@@ -146,8 +146,8 @@ class FairRequests:
             return 0.0
         seconds = self._clock() - request.started
         self._used.add(name, seconds, waited_s=request.waited_s)
-        beside = self._others(name, since=request.started - self._limits.contended_s)
-        return self._used.pause_after(name, seconds, beside=beside) if beside else 0.0
+        others = self._others(name, since=request.started - self._limits.contended_s)
+        return self._used.pause_after(name, seconds, others=others) if others else 0.0
 
     def _leave(self, name: str, caller: _Caller, places: Places) -> None:
         places.leave()
@@ -175,7 +175,7 @@ class FairRequests:
 
     def _at_once(self, name: str) -> int:
         has_line = name in self.callers and bool(self.callers[name].requests.line)
-        is_flood = has_line or self._used.is_much(name)
+        is_flood = has_line or self._used.exceeds_fair_share(name)
         has_others = is_flood and bool(self._others(name, since=self._clock() - self._limits.others_s))
         return self._limits.beside_others if has_others else self._limits.at_once
 
@@ -344,23 +344,25 @@ class UsedTime:
         """
         return self._used.of(name)
 
-    def is_much(self, name: str) -> bool:
+    def exceeds_fair_share(self, name: str) -> bool:
         """Return whether a caller exceeds the free share of work time and has almost always a request running or
         waiting.
         """
         is_requesting = self._requested.of(name) > REQUESTED_SHARE * SPAN_S
         return is_requesting and self.of(name) > FREE_SHARE * SPAN_S
 
-    def pause_after(self, name: str, seconds: float, *, beside: Iterable[str]) -> float:
+    def pause_after(self, name: str, seconds: float, *, others: Iterable[str]) -> float:
         """Return the seconds that a caller pauses after a request of `seconds`, so that the other active callers come
         first.
 
-        Callers for whom `is_much` is true pause if it is false for one of the others; if it is true for all, only the
-        one that has used the most pauses, so the process never idles.
+        A caller that exceeds its fair share pauses if one of the others does not; if all of them do, only the one that
+        has used the most pauses, so the process never idles.
         """
-        if not self.is_much(name):
+        if not self.exceeds_fair_share(name):
             return 0.0
-        has_used_most = all(self.of(other) <= self.of(name) for other in self._used.names() if self.is_much(other))
-        if not has_used_most and all(self.is_much(other) for other in beside):
+        has_used_most = all(
+            self.of(other) <= self.of(name) for other in self._used.names() if self.exceeds_fair_share(other)
+        )
+        if not has_used_most and all(self.exceeds_fair_share(other) for other in others):
             return 0.0
         return min(PAUSE_BY_REQUEST * seconds, LONGEST_PAUSE_S)

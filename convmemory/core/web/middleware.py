@@ -181,7 +181,7 @@ class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
         request.user = cast("User", SimpleLazyObject(partial(_user_of_session, request)))
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
+        user = getattr(request, "_cached_user", None)  # set by Django's `get_user`; reading `request.user` would query
         session = request.COOKIES.get(config.session_cookie_name)
         if user is not None and user.pk is not None and session:
             callers.known.note(session, user.pk)

@@ -18,7 +18,7 @@ from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups, server
@@ -86,7 +86,7 @@ def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Rec
     """
     receipt = shut_out(user=user)
     try:
-        with beside(user.pk):
+        with in_group_of(user.pk):
             _erase(user.pk, receipt, deadline)
     except _OutOfTime:
         return receipt
@@ -103,7 +103,7 @@ def unfinished() -> list[int]:
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     """Return the number of the user's rows in each table."""
     counts = {}
-    with beside(user.pk), connection.cursor() as cursor:
+    with in_group_of(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
             statement = load_sql("convmemory.ops.privacy", "count_owned").format(
                 table=table.name, condition=table.condition

@@ -21,7 +21,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.files.private_files import private_folder
 from convmemory.core.sql import load_sql
@@ -61,7 +61,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     Raises: InvalidInput if the file exists or cannot be written.
     """
     rows: dict[str, int] = {}
-    with beside(user.pk), _snapshot(), new_archive(path, level=6) as archive:
+    with in_group_of(user.pk), _snapshot(), new_archive(path, level=6) as archive:
         for table in sorted(owned_tables(), key=lambda table: table.name):
             rows[table.name] = _write_table(archive, table, user.pk)
         # Documents' files get the names that their rows contain.

@@ -10,7 +10,7 @@ from itertools import islice
 
 from django.utils import timezone
 
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.text import content_hash
 from convmemory.embeddings.batch_api import MAX_BYTES, MAX_REQUESTS, BatchApi, BatchesNotOffered, RemoteBatch
 from convmemory.embeddings.cache import store_vectors
@@ -68,7 +68,7 @@ def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
 
 def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int], tell: Tell) -> None:
     for owner_id, texts in _files(space, source_ids):
-        with beside(owner_id):
+        with in_group_of(owner_id):
             row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
         row.remote_id = api.submit(texts, mark=str(row.pk))
         row.save(update_fields=["remote_id"])
@@ -112,7 +112,7 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
     vectors = api.vectors(batch)
     while some := dict(islice(vectors, TAKEN_AT_ONCE)):
         known = {bytes.fromhex(name): vector for name, vector in some.items() if _is_hash(name)}
-        with beside(row.owner_id):
+        with in_group_of(row.owner_id):
             store_vectors(row.space, known, owner_id=row.owner_id)
         taken += len(known)
     EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(

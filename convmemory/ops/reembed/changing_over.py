@@ -1,4 +1,4 @@
-"""The steps of a change of model: build the space and its index beside the active one, switch, delete the old."""
+"""The steps of a change of model: build the space and its index, switch to it, delete the old one."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ import psutil
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.config import Config, config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import private_folder, written_whole
@@ -150,7 +150,7 @@ def load_pending_samples(var_folder: Path) -> int:
     owner = User.objects.filter(username=ADMIN_NAME).first()
     count = 0
     if owner:
-        with beside(owner.pk):
+        with in_group_of(owner.pk):
             count = load_samples(owner)
     marker.unlink(missing_ok=True)
     return count
@@ -161,7 +161,7 @@ def _marker(var_folder: Path) -> Path:
 
 
 # --- programs -------------------------------------------------------------------------------------
-# The commands that start the product's programs: a web server with the limits of `edge`, and a worker.
+# The commands that start the product's programs: a web server with the limits of `http_limits`, and a worker.
 
 
 WEB_GRACE_S = 5
@@ -177,8 +177,8 @@ def web_command(host: str, port: int) -> list[str]:
     """Return the command for uvicorn with `WEB_WORKERS` processes.
 
     It trusts `X-Forwarded-For` of configured proxies only, not of this machine as by default: any local process could
-    claim any address. It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and
-    requests itself.
+    claim any address. It gets no --limit-concurrency, which counts idle connections: `http_limits` limits connections
+    and requests itself.
     """
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
     if proxies := config.forwarded_allow_ips:
@@ -186,7 +186,7 @@ def web_command(host: str, port: int) -> list[str]:
     else:
         command += ["--no-proxy-headers"]
     command += ["--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
-    command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
+    command += ["--http", "convmemory.http_limits.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
     command += ["--app-dir", str(config.base_dir)]
     if (workers := Config.web_workers.read()) > 1:

@@ -203,14 +203,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class NearEvent:
     """Any time before or after an event that an item describes."""
 
     place: Place
     is_before: bool
 
 
-Meaning = Span | Period | Anchor | Beside | Order
+Meaning = Span | Period | Anchor | NearEvent | Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class TimeReading:
         match self.meaning:
             case Order():
                 return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
-            case Beside(place, is_before):
+            case NearEvent(place, is_before):
                 return f"{'before' if is_before else 'after'} {Span(place.day, place.day).label}"
             case Anchor():
                 return ""
@@ -248,7 +248,7 @@ class TimeReading:
         anchor = self.meaning
         if not isinstance(anchor, Anchor):
             return self
-        return replace(self, meaning=anchor.span_at(place.day) or Beside(place, anchor.is_before))
+        return replace(self, meaning=anchor.span_at(place.day) or NearEvent(place, anchor.is_before))
 
 
 def read_time(text: str, today: date) -> TimeReading | None:

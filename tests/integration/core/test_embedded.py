@@ -18,7 +18,7 @@ USER = """
 import json, sys
 from pathlib import Path
 import psycopg
-from convmemory.core import embedded
+from convmemory.core.postgres import embedded
 from convmemory.core.postgres import configuration
 socket_dir = embedded.join(Path(sys.argv[1]), {"fsync": "off"})
 with psycopg.connect(host=str(socket_dir), port=configuration.PORT, user="postgres", dbname="convmemory") as connection:

@@ -23,7 +23,7 @@ from django.db.utils import IntegrityError, ProgrammingError
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import acting_for, beside, in_group, maintenance, nobody, schema_owner
+from convmemory.core.acting import acting_for, in_group, in_group_of, maintenance, schema_owner, without_owner
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres import groups
@@ -246,7 +246,7 @@ class TestWhoseTables:
         assert said.pk not in {hit[0] for hit in hits(people["dora"], "platypus")}
 
     def test_tables_do_not_exist_without_an_owner(self) -> None:
-        with nobody(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
+        with without_owner(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
             ask(COUNT)
 
     def test_unknown_owner_sees_no_tables(self) -> None:
@@ -259,7 +259,7 @@ class TestWhoseTables:
             assert Conversation.objects.update(title="changed") == Conversation.objects.count()
             with pytest.raises(ProgrammingError, match="permission denied"):
                 Conversation.objects.create(owner_id=people["ada"], title="nowhere", **TIMES)
-            with beside(people["ada"]):
+            with in_group_of(people["ada"]):
                 Conversation.objects.create(owner_id=people["ada"], title="in its group", **TIMES)
         with acting_for(people["ada"]):
             assert set(Conversation.objects.values_list("title", flat=True)) == {"changed", "in its group"}
@@ -295,7 +295,7 @@ class TestWhoseTables:
         with acting_for(people["ada"]):
             process = ask("SELECT pg_backend_pid()")
         connection.close()
-        with nobody():
+        with without_owner():
             assert ask("SELECT pg_backend_pid()") == process
             assert ask("SELECT current_setting('search_path')") == [('"$user", public',)]
 

@@ -21,7 +21,7 @@ from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from convmemory.accounts.keys import user_of_key
-from convmemory.core.acting import acting_for, nobody
+from convmemory.core.acting import acting_for, without_owner
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups.distributing import distribute
@@ -189,7 +189,7 @@ def assert_upgraded(commit: str, before: Rows, made_from_nothing: Shape) -> None
     assert tables_without_policy() == []
     assert rows("SELECT count(*) FROM conversations_conversation WHERE stored_bytes IS NOT NULL") == [(0,)]
     assert [name for (name,) in rows("SELECT indexname FROM pg_indexes WHERE indexdef ~ 'hnsw'")] == ["passage_codes_1"]
-    with nobody():
+    with without_owner():
         caller = user_of_key(KEYS[commit], writes=False)
     assert caller is not None
     assert caller.username == "ada"

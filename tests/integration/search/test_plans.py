@@ -170,7 +170,7 @@ def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None
     conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
     vacuum()
     some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
-    statement = load_sql("search", "message_utterances")
+    statement = load_sql("search.adapters", "message_utterances")
     plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
     looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
     assert looked_up, plan

@@ -87,4 +87,4 @@ def test_given_shared_buffers_replace_the_computed_cache(tmp_path: Path) -> None
     configuration.write_configuration(tmp_path, tmp_path, {"shared_buffers": "64MB"})
 
     lines = (tmp_path / "convmemory.conf").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if "shared_buffers" in line] == ["shared_buffers = '64MB'"]
+    assert [line for line in lines if line.startswith("shared_buffers")] == ["shared_buffers = '64MB'"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from convmemory.core.web.middleware import StaticFilesMiddleware
-from convmemory.edge.crowds import is_answered_from_memory, waits_for_others
+from convmemory.http_limits.concurrency import is_answered_from_memory, waits_for_others
 
 
 def scope_of(method: str, path: str, *headers: tuple[bytes, bytes]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from search.ranking.in_time import BESIDE_DAYS, beside, earliness
-from search.ranking.times.reading import Anchor, Beside, Order, Period, Place, TimeReading, read_time
+from search.ranking.in_time import NEAR_EVENT_DAYS, earliness, near_event
+from search.ranking.times.reading import Anchor, NearEvent, Order, Period, Place, TimeReading, read_time
 from search.ranking.times.relative import Span, around, month_of, shifted, week_of
 
 WEDNESDAY = date(2026, 11, 18)
@@ -99,7 +99,7 @@ def test_event_without_distance_means_any_time_before_it() -> None:
     reading = read_time("what did the queue run on before we moved to Kafka", WEDNESDAY)
     assert reading is not None
     place = Place(7, date(2026, 2, 18), 0)
-    assert reading.at(place) == TimeReading("before we moved to Kafka", Beside(place, is_before=True))
+    assert reading.at(place) == TimeReading("before we moved to Kafka", NearEvent(place, is_before=True))
     assert not reading.rest
     assert reading.at(place).label == "before 18 February 2026"
 
@@ -171,8 +171,11 @@ def test_earliness_of_a_single_answer_is_zero() -> None:
 
 
 def test_the_right_side_of_an_event_counts_less_the_further_away() -> None:
-    event = Beside(Place(5, date(2026, 1, 1), 100 * DAY_S), is_before=True)
-    keys, seconds = np.array([1, 4, 5, 6, 9]), np.array([100 - BESIDE_DAYS, 100, 100, 100, 100 + BESIDE_DAYS]) * DAY_S
-    assert_allclose(beside(event, keys, seconds), [np.exp(-1), 1, 1, 0, 0], atol=1e-4)
-    after = Beside(event.place, is_before=False)
-    assert_allclose(beside(after, keys, seconds), [0, 0, 1, 1, np.exp(-1)], atol=1e-4)
+    event = NearEvent(Place(5, date(2026, 1, 1), 100 * DAY_S), is_before=True)
+    keys, seconds = (
+        np.array([1, 4, 5, 6, 9]),
+        np.array([100 - NEAR_EVENT_DAYS, 100, 100, 100, 100 + NEAR_EVENT_DAYS]) * DAY_S,
+    )
+    assert_allclose(near_event(event, keys, seconds), [np.exp(-1), 1, 1, 0, 0], atol=1e-4)
+    after = NearEvent(event.place, is_before=False)
+    assert_allclose(near_event(after, keys, seconds), [0, 0, 1, 1, np.exp(-1)], atol=1e-4)

@@ -9,7 +9,7 @@ from convmemory.conversations.importing.models import KeptUpload
 from convmemory.conversations.importing.runner import ImportReport
 from convmemory.conversations.importing.syncing import owners_of_uploads, reimport
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
         for owner in owners:
-            with beside(owner.pk):
+            with in_group_of(owner.pk):
                 reimport(owner=owner, on_report=self._print)
         if not owners:
             self.stdout.write("No upload is kept.")

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError
 from convmemory.documents import library
 from convmemory.documents.processing import process_document
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             owner = user_named(options["user"])
-            with beside(owner.pk):
+            with in_group_of(owner.pk):
                 failed = sum(not self._add(owner, path) for path in _files(options["paths"]))
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
-from convmemory.core.acting import beside
+from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
@@ -108,7 +108,7 @@ class Command(BaseCommand):
             raise CommandError("Say whose archive: --user NAME.")
         try:
             owner = user_named(options["user"])
-            with beside(owner.pk):
+            with in_group_of(owner.pk):
                 report = own.compare_on_own(
                     owner,
                     against=options["against"],
@@ -152,7 +152,7 @@ class Command(BaseCommand):
         try:
             questions = documents.read_questions(folder)[: options["limit"]]
             owner = documents.load_library(folder, questions, self._progress)
-            with beside(owner.pk):
+            with in_group_of(owner.pk):
                 found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
                 plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
         except ConvMemoryError as error:
@@ -189,7 +189,7 @@ class Command(BaseCommand):
         try:
             for haystack in haystacks:
                 owner = scratch_user(name, haystack)
-                with beside(owner.pk):
+                with in_group_of(owner.pk):
                     load_haystack(owner, haystack, self._progress)
                     yield owner, haystack
                 if not options["keep"]:

@@ -21,8 +21,8 @@ from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Rec
 from convmemory.core.web.callers import network_of
 from convmemory.core.web.fair_requests import FairRequests, Limits
 from convmemory.core.web.middleware import StaticFilesMiddleware
-from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.senders import caller_of, is_signed_in, is_user
+from convmemory.http_limits.refusals import Refusal, refuse
+from convmemory.http_limits.senders import caller_of, is_signed_in, is_user
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 # A hash takes a third of a second of a core, and there are as many places in `convmemory.sign_in.hashing`.
@@ -93,7 +93,7 @@ class UnderWay:
                 del self.by_name[name]
 
 
-class BoundedCrowds:
+class ConcurrencyLimit:
     """Runs the application with no more concurrent requests than this process can serve well.
 
     `knows_sender` looks up a request's key or session; it is called only if the request would otherwise share the
@@ -170,8 +170,8 @@ def _password_bound() -> Bound:
 class _Request:
     """One request: counted as being received until its body is complete, then as running."""
 
-    def __init__(self, crowds: BoundedCrowds, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
-        self._crowds, self._caller = crowds, caller
+    def __init__(self, limit: ConcurrencyLimit, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
+        self._limit, self._caller = limit, caller
         self._scope, self._receive, self._send = scope, receive, send
         self._held = ExitStack()
         self._is_whole = not has_body(scope)
@@ -180,11 +180,11 @@ class _Request:
     async def run(self) -> None:
         with self._held:
             if self._is_whole:
-                refusal = self._crowds.enter_running(self._held, self._caller, self._scope)
+                refusal = self._limit.enter_running(self._held, self._caller, self._scope)
             else:
-                refusal = self._crowds.enter_receiving(self._held, self._caller)
+                refusal = self._limit.enter_receiving(self._held, self._caller)
             if refusal is None:
-                await self._crowds.application(self._scope, self.receive, self.send)
+                await self._limit.application(self._scope, self.receive, self.send)
             else:
                 await refuse(self._scope, self._send, refusal)
 
@@ -197,7 +197,7 @@ class _Request:
             return message
         self._is_whole = True
         self._held.close()
-        refusal = self._crowds.enter_running(self._held, self._caller, self._scope)
+        refusal = self._limit.enter_running(self._held, self._caller, self._scope)
         if refusal is None:
             return message
         self._is_refused = True
@@ -221,7 +221,7 @@ HEALTH = "/health"
 
 
 def limited(application: Application) -> FairRequests:
-    """The application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
+    """Return the application with the limits of `REQUESTS_PER_USER` and the related settings."""
     limits = Limits(
         at_once=config.requests_per_user,
         beside_others=min(config.requests_per_user, config.requests_beside_others),

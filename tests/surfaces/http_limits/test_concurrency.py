@@ -14,7 +14,7 @@ from pytest_django import Settings
 from convmemory.accounts.keys import create_key
 from convmemory.core.web import callers
 from convmemory.core.web.asgi_types import Message, Receive, Scope, Send
-from convmemory.edge.crowds import RETRY_AFTER_S, SMALLEST_SHARE, BoundedCrowds
+from convmemory.http_limits.concurrency import RETRY_AFTER_S, SMALLEST_SHARE, ConcurrencyLimit
 from tests.factories import make_user
 from tests.support import asgi_server
 from tests.support.raw_http import connect, head, talk
@@ -83,7 +83,7 @@ class Site:
         self.running: list[str] = []
         self.disconnected = 0
         self.end = asyncio.Event()
-        self.limited = BoundedCrowds(self._answer, knows_sender=self._knows_sender)
+        self.limited = ConcurrencyLimit(self._answer, knows_sender=self._knows_sender)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.reading += 1

@@ -4,8 +4,8 @@ uvicorn closes a connection that is idle after a response, but waits without lim
 rest of a request's head. Here a head must arrive within `REQUEST_IDLE_S` seconds of its first byte and have at most
 `MAX_HEAD_BYTES`; at most `MAX_WAITING` connections may be waiting (the one that has waited longest is closed); and a
 client that stops reading its response is disconnected after `UNREAD_S` seconds. A stream is never ended for being slow.
-`manage.py up` starts uvicorn with `--http convmemory.edge.connections:GuardedConnection`; in front of another server a
-proxy has to do the same.
+`manage.py up` starts uvicorn with `--http convmemory.http_limits.connections:GuardedConnection`; in front of another
+server a proxy has to do the same.
 """
 
 import asyncio

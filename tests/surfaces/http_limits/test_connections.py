@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from convmemory.core.web.asgi_types import Receive, Scope, Send
-from convmemory.edge import connections
+from convmemory.http_limits import connections
 from tests.support import asgi_server
 from tests.support.asgi_thread import running_application
 from tests.support.raw_http import connect, head, talk

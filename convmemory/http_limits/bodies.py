@@ -16,8 +16,8 @@ from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.numbers import parse_number
 from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body, header
-from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
-from convmemory.edge.senders import is_signed_in
+from convmemory.http_limits.refusals import Refusal, end_refusal, start_refusal
+from convmemory.http_limits.senders import is_signed_in
 
 KB = 1024
 MB = 1024 * KB
@@ -57,7 +57,7 @@ def limit_of_strangers() -> Limit:
 
 
 def limit_of_users(path: str, method: str) -> Limit:
-    """The limit at this address for somebody who is signed in."""
+    """Return the limit at this address for a signed-in user."""
     if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
         return Limit(
             config.max_upload_mb * MB + FORM_OVERHEAD,
@@ -83,7 +83,7 @@ def limit_of_users(path: str, method: str) -> Limit:
     )
 
 
-class BoundedBodies:
+class BodyLimit:
     """Runs the application with bodies within the limits of size and pace."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.edge.connections import GuardedConnection
+from convmemory.http_limits.connections import GuardedConnection
 
 
 @pytest.fixture

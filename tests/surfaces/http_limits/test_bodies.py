@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
-from convmemory.edge import bodies, senders
+from convmemory.http_limits import bodies, senders
 from tests.factories import make_user
 from tests.support import asgi_server
 from tests.support.raw_http import RawAnswer, chunked, connect, head, talk

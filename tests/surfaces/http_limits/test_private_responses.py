@@ -12,7 +12,7 @@ from pytest_django import Settings
 from convmemory.accounts.keys import create_key
 from convmemory.api import api
 from convmemory.core.web.asgi_types import Receive, Scope, Send
-from convmemory.edge.refusals import PrivateAnswers
+from convmemory.http_limits.refusals import PrivateResponses
 from convmemory.tools.registry import tool_definitions
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -78,7 +78,7 @@ def test_failed_answer_has_private_headers() -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("a bug")
 
-    with running_application(PrivateAnswers(broken)) as address:
+    with running_application(PrivateResponses(broken)) as address:
         answer = httpx2.get(f"{address}/mcp", timeout=ANSWER_S, trust_env=False)
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"

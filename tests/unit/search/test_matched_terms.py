@@ -5,17 +5,17 @@ import pytest
 
 from search.retrieval.candidates import item_keys
 from search.retrieval.corpus import QueryWord
-from search.retrieval.word_scores import HeldWords, WordCounts
+from search.retrieval.word_scores import MatchedTerms, WordCounts
 
 WORDS = (QueryWord("bakes", "bake", False), QueryWord("the", "the", True), QueryWord("baking", "bake", False),
          QueryWord("rye", "rye", False))  # fmt: skip
 KEYS = item_keys([1, 1, 2], [0, 4, 7])
 
 
-def held() -> HeldWords:
+def held() -> MatchedTerms:
     """The first item contains both terms, the second "bake", the third "rye"."""
     matrix = np.array([[2, 1, 0], [1, 0, 3]], np.float32)
-    return HeldWords.of_terms(WordCounts.of_matrix(KEYS, np.ones(3, np.float32), matrix), ["bake", "rye"], WORDS)
+    return MatchedTerms.of_terms(WordCounts.of_matrix(KEYS, np.ones(3, np.float32), matrix), ["bake", "rye"], WORDS)
 
 
 def test_words_are_those_written_in_the_query() -> None:
@@ -36,4 +36,4 @@ def test_item_without_query_words_contains_none() -> None:
 
 
 def test_empty_held_words_give_no_words_per_item() -> None:
-    assert HeldWords().of_items(KEYS) == [set(), set(), set()]
+    assert MatchedTerms().of_items(KEYS) == [set(), set(), set()]

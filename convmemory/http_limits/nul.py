@@ -12,7 +12,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_asy
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from convmemory.edge.refusals import Refusal, refusal_response
+from convmemory.http_limits.refusals import Refusal, refusal_response
 
 NUL = "\x00"
 FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})

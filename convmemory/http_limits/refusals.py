@@ -88,7 +88,7 @@ NO_SNIFF = (b"x-content-type-options", b"nosniff")
 PROGRAM_PATHS = frozenset({"/health", "/ready", "/metrics"})
 
 
-class PrivateAnswers:
+class PrivateResponses:
     """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application."""
 
     def __init__(self, application: Application) -> None:
@@ -173,7 +173,7 @@ def _is_secure(scope: Scope) -> bool:
 HEALTH_PATHS = {"/health", "/ready", "/api/v1/health", "/api/v1/ready"}
 
 
-class AnsweredProbes:
+class HealthCheckHosts:
     """Lets health checks bypass ALLOWED_HOSTS."""
 
     def __init__(self, application: Application) -> None:

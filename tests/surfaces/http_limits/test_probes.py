@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from convmemory.edge.refusals import HEALTH_PATHS
+from convmemory.http_limits.refusals import HEALTH_PATHS
 from tests.support import asgi_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
