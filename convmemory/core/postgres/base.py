@@ -252,7 +252,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def send_owner(self, owner_id: int) -> None:
         """Set the owner of the session for one look-up; `set_owner` sends everything again afterwards."""
         self.connection.execute(_owner_statement(owner_id))
-        self._session = None
+        self._session = replace(self._session, settings=None) if self._session else None  # the role stays
 
     def _refuse_in_transaction(self) -> None:
         blocks: list[Any] = self.atomic_blocks
