@@ -1,9 +1,9 @@
 """Random arguments for a tool, made from its own JSON Schema; what a name means comes from the test that asks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 MOMENTS = (  # in order, also as texts
@@ -19,16 +19,16 @@ SMALL = 3  # where a schema sets no maximum
 Schema = Mapping[str, Any]
 
 
-def arguments_for(draw: st.DataObject, schema: Schema, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that the schema allows. `known` gives values, or strategies for them, by the argument's name.
+def arguments_for(random: Random, schema: Schema, known: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Arguments that the schema allows. `known` gives functions that draw a value, by the argument's name.
 
-    What is required is there, anything else in half of the draws; a range never ends before it begins.
+    Required arguments are always there, the others in half of the draws; a range never ends before it begins.
     """
     required = set(schema.get("required", ()))
     made = {
-        name: draw.draw(_known(known[name]) if name in known else _values(one))
+        name: known[name]() if name in known else _value(random, one)
         for name, one in schema["properties"].items()
-        if name in required or (name != "cursor" and draw.draw(st.booleans()))
+        if name in required or (name != "cursor" and random.random() < 0.5)
     }
     for name, needed in NEEDS.items():
         if name in made and needed not in made:
@@ -40,23 +40,21 @@ def arguments_for(draw: st.DataObject, schema: Schema, known: Mapping[str, Any])
     return made
 
 
-def _known(value: Any) -> st.SearchStrategy[Any]:
-    return value if isinstance(value, st.SearchStrategy) else st.just(value)
-
-
-def _values(schema: Schema) -> st.SearchStrategy[Any]:
+def _value(random: Random, schema: Schema) -> Any:
     if "enum" in schema:
-        return st.sampled_from(schema["enum"])
+        return random.choice(schema["enum"])
     if "anyOf" in schema:
-        return st.one_of(*map(_values, schema["anyOf"]))
-    kind = schema["type"]
-    if kind == "integer":
-        low = schema.get("minimum", 0)
-        high = schema.get("maximum", low + SMALL)
-        return st.one_of(st.just(high), st.integers(low, high))
-    if kind == "array":
-        return st.lists(_values(schema["items"]), min_size=schema.get("minItems", 0), max_size=SMALL, unique=True)
-    if schema.get("format") == "date-time":
-        return st.sampled_from(MOMENTS)
-    plain = {"boolean": st.booleans(), "number": st.floats(0, 1), "null": st.none(), "string": st.just("bread")}
-    return plain[kind]
+        return _value(random, random.choice(schema["anyOf"]))
+    match schema["type"]:
+        case "integer":
+            low = schema.get("minimum", 0)
+            high = schema.get("maximum", low + SMALL)
+            return random.choice([high, random.randint(low, high)])
+        case "array":
+            drawn = [_value(random, schema["items"]) for _ in range(SMALL)]
+            different = list(dict.fromkeys(drawn))
+            return different[: random.randint(schema.get("minItems", 0), len(different))]
+        case "string" if schema.get("format") == "date-time":
+            return random.choice(MOMENTS)
+        case plain:
+            return {"boolean": random.random() < 0.5, "number": random.random(), "null": None, "string": "bread"}[plain]

@@ -6,11 +6,11 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
 import mcp_types as types
-from hypothesis import strategies as st
 
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.tools.registry import run_tool, tool_definitions, tool_named
@@ -59,47 +59,48 @@ Answer = tuple[int, bytes]
 Surface = Callable[[Town, Ask], Answer]
 
 
-def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
-    world = draw.draw(st.sampled_from(town.worlds))
-    caller, victim = (draw.draw(st.sampled_from(world)) for _ in range(2))
-    tag = draw.draw(st.sampled_from(["", "", f" {victim.tag}", f' "{victim.tag}"']))
-    question = draw.draw(st.sampled_from(QUESTIONS)).format(draw.draw(st.sampled_from(TOPICS)))
+def draw_ask(town: Town, random: Random, surfaces: Iterable[str]) -> Ask:
+    world = random.choice(town.worlds)
+    caller, victim = random.choice(world), random.choice(world)
+    tag = random.choice(["", "", f" {victim.tag}", f' "{victim.tag}"'])
+    question = random.choice(QUESTIONS).format(random.choice(TOPICS))
     ask = Ask(
         caller=caller,
         victim=victim,
         question=question + tag,
-        conversation=draw.draw(st.sampled_from(victim.conversations)),
-        message=draw.draw(st.sampled_from(victim.messages)),
-        turn=draw.draw(st.integers(0, 3)),
-        agent=draw.draw(st.sampled_from(["", f"agent-{victim.tag}"])),
-        agent_id=draw.draw(st.sampled_from(victim.agents)),
-        summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
-        reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
-        asked="/conversations/{}/questions/{}/edit".format(*draw.draw(st.sampled_from(victim.asked))),
-        import_id=draw.draw(st.sampled_from(victim.imports)),
-        archive=draw.draw(st.sampled_from(victim.archives)),
+        conversation=random.choice(victim.conversations),
+        message=random.choice(victim.messages),
+        turn=random.randint(0, 3),
+        agent=random.choice(["", f"agent-{victim.tag}"]),
+        agent_id=random.choice(victim.agents),
+        summary="/conversations/{}/summaries/{}".format(*random.choice(victim.summaries)),
+        reply="/conversations/{}/replies/{}".format(*random.choice(victim.replies)),
+        asked="/conversations/{}/questions/{}/edit".format(*random.choice(victim.asked)),
+        import_id=random.choice(victim.imports),
+        archive=random.choice(victim.archives),
         key_id=victim.key_id,
-        document=draw.draw(st.sampled_from(victim.documents)),
-        mode=draw.draw(st.sampled_from(["hybrid", "semantic", "full_text"])),
+        document=random.choice(victim.documents),
+        mode=random.choice(["hybrid", "semantic", "full_text"]),
     )
     for tool in sorted({TOOL_OF[name] for name in surfaces if name in TOOL_OF}):
-        ask.arguments[tool] = _draw_arguments(draw, ask, tool)
+        ask.arguments[tool] = _draw_arguments(random, ask, tool)
     return ask
 
 
-def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
+def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
     """Return arguments that the tool's schema allows; at times with the cursor that the victim got for the question."""
-    known = {
-        "query": ask.question,
-        "conversation_id": ask.conversation,
-        "document_id": ask.document,
-        "agent": ask.agent,
-        "project": st.sampled_from(["", ask.caller.secret, ask.victim.tag]),
-        "alive_message_ids": st.lists(st.sampled_from(ask.victim.messages), max_size=3, unique=True),
+    messages = ask.victim.messages
+    known: dict[str, Callable[[], Any]] = {
+        "query": lambda: ask.question,
+        "conversation_id": lambda: ask.conversation,
+        "document_id": lambda: ask.document,
+        "agent": lambda: ask.agent,
+        "project": lambda: random.choice(["", ask.caller.secret, ask.victim.tag]),
+        "alive_message_ids": lambda: random.sample(messages, random.randint(0, min(3, len(messages)))),
     }
     schema = tool_named(tool).input_schema
-    arguments = arguments_for(draw, schema, known)
-    if "cursor" in schema["properties"] and draw.draw(st.integers(0, 3)) == 0:
+    arguments = arguments_for(random, schema, known)
+    if "cursor" in schema["properties"] and random.random() < 0.25:
         for name in {"limit", "max_tokens"} & set(schema["properties"]):  # so that there is a next page
             arguments[name] = schema["properties"][name]["minimum"]
         if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):

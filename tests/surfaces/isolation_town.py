@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.keys import create_key, row_of_key
-from convmemory.chat.agents import create_agent
+from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.importing.models import Import
@@ -56,6 +56,7 @@ class Person:
     tag: str
     secret: str
     key: str
+    key_id: int
     program: Client
     browser: Client
     conversations: list[int] = field(default_factory=list)
@@ -67,10 +68,6 @@ class Person:
     imports: list[int] = field(default_factory=list)
     documents: list[int] = field(default_factory=list)
     archives: list[int] = field(default_factory=list)
-
-    @property
-    def key_id(self) -> int:
-        return row_of_key(owner=self.user, key=self.key).pk
 
     @property
     def source_id(self) -> str:
@@ -100,7 +97,8 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     user = make_user()
     key, browser = create_key(owner=user), Client()
     browser.force_login(user)
-    person = Person(user, tag, secret, key, Client(headers={"Authorization": f"Bearer {key}"}), browser)
+    key_id = row_of_key(owner=user, key=key).pk
+    person = Person(user, tag, secret, key, key_id, Client(headers={"Authorization": f"Bearer {key}"}), browser)
     with in_group_of(user.pk):
         _fill(draw, person, f"{tag} {secret}")
     return person
@@ -129,10 +127,12 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
 
 
 def _add_document(draw: random.Random, person: Person, words: str) -> None:
-    """A document, indexed and attached to the first conversation."""
+    """A document, indexed and attached to the first conversation and to all agents."""
     said = "\n\n".join(f"## {words} {topic}\n\n{_pair(draw, words)[1] * 3}" for topic in draw.sample(TOPICS, 3))
     document = indexed(upload(person.user, said, f"{words}.md"))
     attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
+    for agent_id in person.agents:
+        attach_to_agent(owner=person.user, agent_id=agent_id, document_ids=[document.pk])
     person.documents.append(document.pk)
 
 
