@@ -42,7 +42,7 @@ class MemoryStatsOut(Schema):
 class RecallIn(FilterSchema):
     """What to recall; nothing is given unasked."""
 
-    query: str = Field(description="2 to 500 characters, as you would ask a person")
+    query: str = Field(description="2 to 10,000 characters, as you would ask a person")
     top_k: int | None = Field(None, description="1 to 50; RECALL_TOP_K where it is left out")
     threshold: float | None = Field(
         None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"

@@ -34,7 +34,7 @@ WHEN = 'any takes words such as "last month" as plain words, not as a time'
 def search_conversations(
     request: HttpRequest,
     chosen: Query[FilterSchema],
-    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
     limit: QueryEx[int, P(description="1 to 50")] = 20,
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
@@ -63,7 +63,7 @@ def _own_id(request: HttpRequest, source: str, source_id: str) -> int:
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
 def search_in_documents(
     request: HttpRequest,
-    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
     limit: QueryEx[int, P(description="1 to 50")] = 20,
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     document_id: QueryEx[int | None, P(description="only this document")] = None,
@@ -85,7 +85,7 @@ def search_in_documents(
 def search_everything(
     request: HttpRequest,
     chosen: Query[FilterSchema],
-    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
     kind: QueryEx[str, P(description="turn, section, or both, separated by commas")] = "turn,section",
     limit: QueryEx[int, P(description="1 to 50")] = 20,
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",

@@ -19,7 +19,8 @@ from convmemory.conversations.pages.views import whole_number
 from convmemory.conversations.reading import get_conversation, questions_of
 from convmemory.core.errors import InvalidInput
 from search.pages.groups import turn_url
-from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SCOPES, TURNS_ALONE, Hit, SearchQuery, search
+from search.query import MIN_QUERY_CHARS, is_too_short
+from search.searching import MAX_LIMIT, SCOPES, TURNS_ALONE, Hit, SearchQuery, search
 
 QUESTIONS_SHOWN = 300
 
@@ -49,7 +50,7 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
     """Return the turns whose messages contain the words."""
-    if len(words) < MIN_QUERY_CHARS:
+    if is_too_short(words):
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     box = SearchBox(q=words, mode="full_text", scope=SCOPES)
     try:

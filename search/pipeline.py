@@ -13,10 +13,17 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
 from search.options import SearchOptions
-from search.query import SearchQuery
+from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
 from search.ranking.exchanges import passages_of_best, with_late_features
-from search.ranking.in_time import date_features, has_begun, in_order_of_time, place_of_best, read_moments
+from search.ranking.in_time import (
+    date_features,
+    has_begun,
+    in_order_of_time,
+    items_written_in,
+    place_of_best,
+    read_moments,
+)
 from search.ranking.rankers import (
     BlendedRanker,
     LinearRanker,
@@ -47,6 +54,7 @@ from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
+from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
 from search.retrieval.word_scores import MatchedTerms
 
@@ -104,14 +112,17 @@ class RankedItems:
     word_weights: Mapping[str, float] = field(default_factory=dict)
     held: MatchedTerms = field(default_factory=MatchedTerms)
     relevance: Relevance = field(default_factory=Relevance)
+    is_listing: bool = False
 
     def is_answered(self, bar: float) -> bool | None:
         """Return whether any result answers with at least the probability `bar`; None if that is unknown.
 
-        An item that contains a quoted phrase, or all words of the query, counts as an answer.
+        An item that contains a quoted phrase, or all words of the query, counts as an answer, as do those of a listing.
         """
         if not len(self.order):
             return False
+        if self.is_listing:
+            return True
         if self.relevance.answerable is None:
             return None
         if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.has_every_word):
@@ -207,11 +218,48 @@ PIPELINE = Pipeline()
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
     """Rank all items that any retriever found.
 
-    If no item contains a quoted phrase, the words of the phrase are searched for instead, with a note. A further note
+    A long text is searched for by its rarest words. A question of a time alone lists what was written then. If no item
+    contains a quoted phrase, the words of the phrase are searched for instead, with a note. A further note
     names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner has:
     it doubles if the query has operators.
     """
-    query = _in_time(owner_id, query, pipeline)
+    query, shortening = _shortened(owner_id, query)
+    if (listed := _listed_by_time(owner_id, query)) is not None:
+        return listed
+    return _with_notes(_rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline), *shortening)
+
+
+def _shortened(owner_id: int, query: SearchQuery) -> tuple[SearchQuery, list[str]]:
+    """Return the query with the rarest words of a long text, and a note that says so."""
+    text = query.parsed.text
+    if len(text) <= SEARCHED_CHARS:
+        return query, []
+    words = rarest_words(owner_id, text, query.filters)
+    note = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
+    said = note % {"count": len(words.split()), "all": len(text.split())}
+    return replace(query, reading=replace(query.parsed, text=words), is_timeless=True), [said]
+
+
+def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
+    """Return the turns of the days that a query names if it names nothing else, the newest first; otherwise None."""
+    reading = query.time
+    days = reading.days_alone(query.parsed.text) if reading else None
+    if reading is None or days is None:
+        return None
+    kinds = query.filters.kinds or frozenset({"conversation"})
+    of_kinds = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
+    prepared = prepare_query(owner_id=owner_id, query=of_kinds).looked_up()
+    keys, seconds = items_written_in(prepared, days)
+    if not len(keys):
+        return None
+    said = gettext("Everything from %(time)s, the newest first.") % {"time": reading.label}
+    return RankedItems(
+        replace(prepared, notes=(said,)), FeatureTable(keys), np.zeros(len(keys), np.float32),
+        np.lexsort((-keys, -seconds)), is_listing=True,
+    )  # fmt: skip
+
+
+def _rank_items(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
     ranked = _retrieve_and_rank(owner_id, query, pipeline)
     text = query.parsed
     if text.phrases and not len(ranked.order):

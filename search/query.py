@@ -1,5 +1,6 @@
 """A checked search query: text, mode, scope, filters, page size."""
 
+import unicodedata
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, get_args
@@ -16,7 +17,9 @@ Mode = Literal["hybrid", "semantic", "full_text"]
 MODES: tuple[str, ...] = get_args(Mode)
 SCOPES = ("user", "assistant", "thinking", "tool")
 DEFAULT_SCOPE = frozenset({"user", "assistant"})
-MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
+MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 10_000, 50
+# Of a longer query, such as a pasted stack trace, the rarest words are searched for, in this many characters.
+SEARCHED_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class SearchQuery:
     found_time: TimeReading | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.text.strip()) >= self.min_chars or len(self.text) > MAX_QUERY_CHARS:
+        if is_too_short(self.text, self.min_chars) or len(self.text) > MAX_QUERY_CHARS:
             raise InvalidInput(
-                f"A query has {self.min_chars} to {MAX_QUERY_CHARS} characters; this one has {len(self.text)}."
+                f"A query has {self.min_chars} to {MAX_QUERY_CHARS:,} characters; this one has {len(self.text):,}."
             )
         if not 1 <= self.limit <= MAX_LIMIT:
             raise InvalidInput(f"limit={self.limit} is out of range: use 1 to {MAX_LIMIT}.")
@@ -81,6 +84,12 @@ class SearchQuery:
             "by_distance": self.by_distance,
             "is_timeless": self.is_timeless,
         }
+
+
+def is_too_short(text: str, least: int = MIN_QUERY_CHARS) -> bool:
+    """Return whether a query has fewer than `least` characters; one CJK character or emoji is a word and suffices."""
+    plain = text.strip()
+    return len(plain) < least and not (plain and unicodedata.category(plain[0]) in ("Lo", "So"))
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:

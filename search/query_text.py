@@ -1,4 +1,7 @@
-"""Parses the text of the search box: plain words, "quoted phrases" and -excluded words. Pure."""
+"""Parses the text of the search box: plain words, "quoted phrases" and -excluded words. Pure.
+
+A pasted command is full of hyphens: a hyphen excludes a word only where a person evidently means it (ADR 81).
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +11,13 @@ _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
 _LETTER = re.compile(r"\w")
 # An option of a quoted command, `git add -A` or `tail -20`, or a negative number. As exclusions these failed five of
 # 471 queries about coding runs (ADR 7).
-_OPTION = re.compile(r"[A-Za-z]|\d+")
+_OPTION = re.compile(r"[A-Za-z]\d*|\d+")
+# Options of more letters that often end a command: `ls -la`, `docker run -it`, `ps -aux`.
+_BUNDLES = frozenset(("am", "aux", "it", "la", "lah", "nlp", "rf", "vv", "xf", "xvf", "xzf", "xzvf", "zxvf"))
+# The signs of a pasted command, path or log: a long option, a pipe, an assignment, a flag that itself has a hyphen.
+_PASTED = re.compile(r"(?:^|\s)(?:--\w|-\w+-\w|[|&;]+\s|\w+=\S|\.{0,2}/\w)")
+# A longer query, or one of several lines, is pasted: its quotes and hyphens are text.
+TYPED_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +41,10 @@ def _as_excluded(text: str) -> str:
 def parse_query(text: str) -> QueryText:
     """Parse a query. Phrases are part of the text too; a query of exclusions alone is taken as plain words.
 
-    A single letter or a number after a hyphen excludes nothing: nearly all turns contain the letter.
+    An unquoted word is excluded only at the end of a query; an option of a pasted command is a word.
     """
+    if len(text) > TYPED_CHARS or "\n" in text.strip():
+        return QueryText(" ".join(text.split()))
     phrases: list[str] = []
     excluded: list[str] = []
 
@@ -43,13 +54,27 @@ def parse_query(text: str) -> QueryText:
         (excluded if match[1] else phrases).append(match[2])
         return " " if match[1] else match[2]
 
-    def take_word(match: re.Match[str]) -> str:
-        if _OPTION.fullmatch(match[1].rstrip("./:@#-")):
-            return match[0]
-        excluded.append(match[1])
-        return " "
-
-    plain = " ".join(_EXCLUDED.sub(take_word, _PHRASE.sub(take_phrase, text)).split())
+    plain = _PHRASE.sub(take_phrase, text).strip()
+    if not _PASTED.search(text.strip()):
+        plain, own = _without_excluded(plain)
+        excluded += own
+    plain = " ".join(plain.split())
     if not _LETTER.search(plain):
         return QueryText(text)
     return QueryText(plain, tuple(phrases), tuple(excluded))
+
+
+def _without_excluded(text: str) -> tuple[str, list[str]]:
+    """Return the text without its excluded words, and these; none if plain words follow or one is an option."""
+    words = text.split()
+    places = [place for place, word in enumerate(words) if _EXCLUDED.fullmatch(word)]
+    named = [words[place].removeprefix("-") for place in places]
+    at_the_end = places == list(range(len(words) - len(places), len(words)))
+    if not at_the_end or any(_is_option(word) for word in named):
+        return text, []
+    return " ".join(words[: len(words) - len(places)]), named
+
+
+def _is_option(word: str) -> bool:
+    plain = word.rstrip("./:@#-")
+    return bool(_OPTION.fullmatch(plain)) or plain in _BUNDLES

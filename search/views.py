@@ -39,9 +39,9 @@ from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
+from search.query import MIN_QUERY_CHARS, is_too_short
 from search.searching import (
     MAX_LIMIT,
-    MIN_QUERY_CHARS,
     ONLY_NEAREST,
     TURNS_ALONE,
     MixedResults,
@@ -107,7 +107,7 @@ def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
         filters = _filters(box)
         if not box.q:
             return 200, _list(request, filters, cursor)
-        if len(box.q) < MIN_QUERY_CHARS:
+        if is_too_short(box.q):
             return 200, {"too_short": MIN_QUERY_CHARS}
         query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
         return 200, _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor)

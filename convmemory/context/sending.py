@@ -30,7 +30,7 @@ from convmemory.core.text import one_line
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from memory.context import RecalledMessage, build_memory_context
 from memory.recall import recall
-from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
+from search.query import SEARCHED_CHARS, is_too_short
 from summaries.ordering import completed_summaries
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ class LeftOutRecall:
 
     def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
         """Return fenced passages of the messages `sending`, in at most `max_tokens` tokens; "" if nothing is found."""
-        query = one_line(question, MAX_QUERY_CHARS)
-        if len(query) < MIN_QUERY_CHARS:
+        query = one_line(question, SEARCHED_CHARS)
+        if is_too_short(query):
             return ""
         gone_messages = Message.objects.filter(owner_id=self.owner.pk, pk__in=left_out)
         newest = gone_messages.aggregate(position=Max("position"))["position"] or 0

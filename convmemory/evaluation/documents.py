@@ -30,7 +30,7 @@ from convmemory.evaluation.running import PREFIX, OnProgress
 from search.adapters.documents import KIND
 from search.indexing.active import index_source
 from search.models import Source
-from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.query import SEARCHED_CHARS, SearchQuery
 from search.ranking.rankers import scale
 from search.results.matching import stems_of
 from search.searching import search_documents
@@ -120,7 +120,7 @@ def measure_search(
     items: list[list[Found]] = []
     passages: list[list[Found]] = []
     for number, question in enumerate(questions, 1):
-        query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], limit=max(CUTOFFS), mode=mode)
+        query = SearchQuery(text=question.text[:SEARCHED_CHARS], limit=max(CUTOFFS), mode=mode)
         hits = search_documents(caller=owner, query=query).sections
         items.append([(names[hit.document_id], hit.start, hit.end) for hit in hits])
         passages.append([(names[hit.document_id], hit.passage_start, hit.passage_end) for hit in hits])

@@ -18,7 +18,7 @@ from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from search.adapters.conversations import KIND, index_conversation
 from search.models import Source
 from search.pipeline import PIPELINE, Pipeline, rank_items
-from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.query import SEARCHED_CHARS, SearchQuery
 from search.retrieval.candidates import ItemKeys, Scores, item_keys
 from search.searching import TURNS_ALONE
 
@@ -112,7 +112,7 @@ def observe_haystack(
 
 def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
     """Return the search query for a question: among turns, on the day on which it is asked."""
-    text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
+    text, filters = question.text[:SEARCHED_CHARS], Filters(kinds=TURNS_ALONE)
     return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
 
 

@@ -19,7 +19,7 @@ from convmemory.evaluation.running import OnProgress, Stored
 from search.adapters.conversations import KIND
 from search.models import Item
 from search.pipeline import rank_items
-from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.query import SEARCHED_CHARS, SearchQuery
 from search.retrieval.candidates import Scores
 from search.searching import TURNS_ALONE
 
@@ -123,7 +123,7 @@ def _turns_by_source(owner: User) -> dict[int, Turns]:
 
 
 def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Asked:
-    query = SearchQuery(text=plan.question.text[:MAX_QUERY_CHARS], mode=mode, filters=plan.filters)
+    query = SearchQuery(text=plan.question.text[:SEARCHED_CHARS], mode=mode, filters=plan.filters)
     ranked = rank_items(owner_id=owner.pk, query=query)
     found, first = ranked.relevance.evidence, ranked.order[:FIRST_HITS]
     gold = stored.gold(plan.question) if plan.is_answered else ranked.table.keys[:0]

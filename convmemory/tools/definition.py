@@ -22,7 +22,7 @@ Caller = AbstractBaseUser | AnonymousUser | None
 """The caller from the authenticated context; None and anonymous callers have no archive."""
 
 Text = Annotated[str, AfterValidator(storable)]
-Question = Annotated[str, Field(min_length=2, max_length=500), AfterValidator(storable)]
+Question = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(storable)]
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
 Optional = SkipJsonSchema[None]
 """The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""

@@ -200,6 +200,20 @@ def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
     return Place(int(keys[0]), EPOCH + timedelta(days=int(moments.days()[0])), int(moments.seconds[0]))
 
 
+def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:
+    """Return the keys (sorted) and the seconds since 1970 of all items that pass the filters and lie in these days.
+
+    Two queries.
+    """
+    (columns,) = send_moments_query(query.owner_id).rows()
+    keys, seconds = _unpacked(columns)
+    distinct, places = np.unique(Moments(seconds).days(), return_inverse=True)
+    inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)
+    wanted = inside[places] & query.eligibility.admitted(keys)
+    order = np.argsort(keys[wanted])
+    return keys[wanted][order], seconds[wanted][order]
+
+
 # --- begun ----------------------------------------------------------------------------------------
 # Checks whether an owner has content from the days that a query names.
 

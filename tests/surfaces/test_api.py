@@ -240,7 +240,7 @@ def test_search_sees_only_the_callers_turns(api: Api, owner: User) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [{"query": "x"}, {"query": "x" * 10_000}, {}, {"query": "egg", "limit": 0}, {"query": "egg", "limit": 51},
+    [{"query": "x"}, {"query": "x" * 10_001}, {}, {"query": "egg", "limit": 0}, {"query": "egg", "limit": 51},
      {"query": "egg", "mode": "magic"}, {"query": "egg", "scope": "dreams"}, {"query": "egg", "cursor": "!"},
      {"query": "egg", "after": "yesterday"}, {"query": "egg", "after": "2026-02-01", "before": "2026-01-01"}],
 )  # fmt: skip

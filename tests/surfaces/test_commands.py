@@ -50,7 +50,7 @@ def test_two_users_with_the_same_texts_see_only_their_own(mode: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--query", "x", "--user", "ada"], "2 to 500 characters"),
+        (["--query", "x", "--user", "ada"], "2 to 10,000 characters"),
         (["--query", "Peru", "--user", "nobody"], "create_api_key nobody --create"),
         (["--query", "Peru", "--user", "ada", "--limit", "0"], "1 to 50"),
         (["--query", "Peru", "--user", "ada", "--scope", "dreams"], "no scope"),

@@ -101,7 +101,7 @@ def test_mcp_errors_name_the_wrong_argument(session: Session, bread: Conversatio
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
 
     calls: list[tuple[str, dict[str, Any], str]] = [
-        ("ConversationSearch", {"query": "x" * 501}, "500 characters"),
+        ("ConversationSearch", {"query": "x" * 10_001}, "10000 characters"),
         ("ConversationSearch", {"query": "egg", "limit": 0}, "limit"),
         ("ConversationSearch", {"query": "egg", "limit": 10_000}, "limit"),
         ("read_conversation", {"conversation_id": bread.pk, "max_tokens": 0}, "max_tokens"),

@@ -96,7 +96,7 @@ def test_programs_and_the_administration_get_english(client: Client, owner: User
     refused = client.get("/api/v1/conversations/search?query=a", **GERMAN)  # type: ignore[arg-type]
     assert refused.status_code == 422
     assert "Content-Language" not in refused.headers
-    assert "A query has 2 to 500 characters" in refused.content.decode()
+    assert "A query has 2 to 10,000 characters" in refused.content.decode()
 
 
 @pytest.mark.parametrize("language", ["de", "ja", "he"])

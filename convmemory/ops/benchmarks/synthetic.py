@@ -29,7 +29,7 @@ from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
 from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
-from search.query import MAX_QUERY_CHARS
+from search.query import SEARCHED_CHARS
 from search.sources import Kind
 from search.vectors.blocks import pack_codes
 from search.vectors.passages import KINDS
@@ -74,7 +74,7 @@ class TextMaker:
         """
         rare = self.random.choices(self.words[500:], k=words // 4)
         asked = " ".join([*rare, *self.text(words - len(rare))[:-1].split()])
-        return asked[:MAX_QUERY_CHARS].strip()
+        return asked[:SEARCHED_CHARS].strip()
 
 
 def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:

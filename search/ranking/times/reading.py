@@ -224,6 +224,16 @@ class TimeReading:
     meaning: Meaning
     rest: str = ""
 
+    def days_alone(self, text: str) -> Days | None:
+        """Return the days that `text` names if it asks for nothing else: "what did we discuss last week"."""
+        days = self.meaning
+        if not isinstance(days, (Span, Period)) or _OPEN_ENDED.search(text):
+            return None
+        before, _, after = " ".join(text.split()).partition(self.words)
+        if set(_WORDS.findall(f"{before} {after}".lower().replace("\u2019", "'"))) - ASKING_WORDS:
+            return None
+        return replace(days, year=days.likely, likely=None) if isinstance(days, Period) and days.likely else days
+
     @property
     def label(self) -> str:
         """Return the meaning for display: "October 2026", "the latest first"; "" for an event that was not found."""
@@ -306,6 +316,16 @@ def _order(text: str) -> TimeReading | None:
 
 
 _LETTER = re.compile(r"\w")
+_WORDS = re.compile(r"[\w']+")
+_OPEN_ENDED = re.compile(r"\b(?:since|until|till|by|before|after)\b", re.IGNORECASE)
+_ASKING = """
+a about all an any anything asked been chat chats chatted conversation conversations did discuss discussed discussing
+discussion discussions do doing done during everything find for from go had happened happen have i in is it list me my
+of on our over said say session sessions show something stuff talk talked talking talks the there thing things to topic
+topics turns us was we went were what what's which work worked working you your
+"""
+ASKING_WORDS = frozenset(_ASKING.split())
+"""Words that ask for anything at all. A question of these and a time asks for the time alone."""
 _BEFORE = frozenset({"before", "prior to"})
 _EVENT = (
     r"(?P<event>(?:(?i:the|our|my|your|his|her|their|we|i|you|he|she|they|it) (?!(?i:next|following)\b)|[A-Z])"

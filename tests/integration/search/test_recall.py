@@ -162,7 +162,7 @@ def test_scope_threshold_and_top_k_bound_the_messages() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"top_k": 0}, {"top_k": 10_000}, {"threshold": -0.1}, {"threshold": 1.5}, {"query": "x" * 501}, {"query": " "},
+    [{"top_k": 0}, {"top_k": 10_000}, {"threshold": -0.1}, {"threshold": 1.5}, {"query": "x" * 10_001}, {"query": " "},
      {"scope": ["dreams"]}],
 )  # fmt: skip
 def test_bad_arguments_are_explained(arguments: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Finding turns: modes, scopes, filters, pages of results, and the caller's own data only."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
@@ -9,6 +10,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import Settings
 
 from convmemory.conversations.filters import Filters
@@ -200,12 +202,53 @@ def test_strange_queries_are_only_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"text": "x"}, {"text": "x" * 501}, {"text": "  y "}, {"text": "egg", "limit": 0}, {"text": "egg", "limit": 51},
+    [{"text": "x"}, {"text": "x" * 10_001}, {"text": "  y "}, {"text": "egg", "limit": 0}, {"text": "egg", "limit": 51},
      {"text": "egg", "mode": "magic"}, {"text": "egg", "scope": frozenset({"dreams"})}],
 )  # fmt: skip
 def test_bad_queries_are_refused(values: Any) -> None:
     with pytest.raises(InvalidInput):
         SearchQuery(**values)
+
+
+@pytest.mark.parametrize(("text", "answer"), [("猫", "猫は窓のそばで眠る。"), ("🪴", "Water the 🪴 on Sundays.")])
+def test_one_character_that_is_a_word_is_a_query(text: str, answer: str) -> None:
+    owner = make_user()
+    found = indexed(owner, exchange(("who needs what?", answer)))
+    indexed(owner, exchange(*KITCHEN))
+    assert find(owner, text).hits[0].conversation_id == found.pk
+
+
+def test_a_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
+    owner = make_user()
+    indexed(
+        owner, exchange(*[("what calls this line?", f"File line {number} in module, in call.") for number in range(9)])
+    )
+    found = indexed(
+        owner, exchange(("why does the import fail?", "LedgerMismatch comes from settle_batch in ledger.py."))
+    )
+    frame = '  File "/srv/shop/module.py", line 14, in call\n    return self.call(line)\n'
+    trace = "Traceback (most recent call last):\n" + frame * 12 + "LedgerMismatch: settle_batch has no open day"
+    assert 900 < len(trace) < 1_100
+    results = find(owner, trace)
+    assert results.hits[0].conversation_id == found.pk
+    assert "rarest words" in results.notes[0]
+
+
+def test_a_question_of_a_time_alone_lists_what_was_said_then_newest_first() -> None:
+    owner, now = make_user(), timezone.now()
+    last_week = now - timedelta(days=now.isoweekday() + 2)
+    made = []
+    for days in (2, 0, 30, 1):
+        said = exchange((f"question {days}?", "An answer."))
+        at = last_week - timedelta(days=days)
+        made.append(indexed(owner, [replace(message, created_at=at) for message in said]))
+    results = find(owner, "What did we discuss last week?", limit=2)
+    following = find(owner, "What did we discuss last week?", limit=2, cursor=results.next_cursor or "")
+    listed = [hit.conversation_id for hit in (*results.hits, *following.hits)]
+    assert listed == [made[1].pk, made[3].pk, made[0].pk]
+    assert results.answered is True
+    assert results.total == 3
+    assert "the newest first" in results.notes[0]
 
 
 def test_dates_the_wrong_way_round_are_refused() -> None:

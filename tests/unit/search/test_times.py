@@ -179,3 +179,19 @@ def test_the_right_side_of_an_event_counts_less_the_further_away() -> None:
     assert_allclose(near_event(event, keys, seconds), [np.exp(-1), 1, 1, 0, 0], atol=1e-4)
     after = NearEvent(event.place, is_before=False)
     assert_allclose(near_event(after, keys, seconds), [0, 0, 1, 1, np.exp(-1)], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("What did we discuss last week?", "9 to 15 November 2026"),
+        ("in September 2026", "September 2026"),
+        ("what happened in May", "May 2026"),
+        ("what did we say about the deploy last week", ""),
+        ("anything since October", ""),
+    ],
+)
+def test_a_question_of_a_time_alone_names_its_days(text: str, label: str) -> None:
+    reading = read_time(text, WEDNESDAY)
+    days = reading.days_alone(text) if reading else None
+    assert (days.label if isinstance(days, Span | Period) else "") == label
