@@ -63,10 +63,11 @@ def recall(
 ) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    `threshold` is the least cosine similarity; if no vectors can be compared, it is not applied and a note says so. If
-    the probability of an answer is below `min_relevance`, the result is empty, and a note says so. Positions bound the
-    messages of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is
-    plain text. `alive_message_ids` are messages that the model already sees: other messages take their places.
+    If the probability of an answer is below `min_relevance`, the result is empty, and a note says so. `threshold` is
+    the least cosine similarity of a message: by default none where the probability is known, elsewhere
+    RECALL_THRESHOLD. If no vectors can be compared, it is not applied and a note says so. Positions bound the messages
+    of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is plain
+    text. `alive_message_ids` are messages that the model already sees: other messages take their places.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -85,7 +86,10 @@ def recall(
     answered = ranked.turns.is_answered(limits.min_relevance)
     if answered is False and ranked.candidates:
         return Recall(query, notes=(*ranked.turns.query.notes, NOTHING_ANSWERS), answered=False)
-    return replace(choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold), answered=answered)
+    return replace(
+        choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(ranked.turns)),
+        answered=answered,
+    )
 
 
 def rank_messages(
@@ -107,20 +111,26 @@ def rank_messages(
 @dataclass(frozen=True, slots=True)
 class _Limits:
     top_k: int
-    threshold: float
+    threshold: float | None
     min_relevance: float
+
+    def threshold_of(self, ranked: RankedItems) -> float:
+        """Return the caller's threshold; by default 0 where relevance is known, since it says more than a cosine."""
+        if self.threshold is not None:
+            return self.threshold
+        return config.recall_threshold if ranked.relevance.answerable is None else 0.0
 
 
 def _limits(top_k: int | None, threshold: float | None, min_relevance: float | None) -> _Limits:
     """The caller's limits, by default those of the settings. Raises: InvalidInput."""
     limits = _Limits(
         config.recall_top_k if top_k is None else top_k,
-        config.recall_threshold if threshold is None else threshold,
+        threshold,
         config.recall_min_relevance if min_relevance is None else min_relevance,
     )
     if not 1 <= limits.top_k <= MAX_TOP_K:
         raise InvalidInput(f"top_k={limits.top_k} is out of range: use 1 to {MAX_TOP_K}.")
-    if not 0 <= limits.threshold <= 1:
+    if limits.threshold is not None and not 0 <= limits.threshold <= 1:
         raise InvalidInput(f"threshold={limits.threshold} is out of range: it is a cosine similarity from 0 to 1.")
     if not 0 <= limits.min_relevance <= 1:
         raise InvalidInput(f"min_relevance={limits.min_relevance} is out of range: it is a probability from 0 to 1.")
@@ -206,12 +216,15 @@ def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
 
 
 def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[RecalledMessage]:
-    openings = load_openings(owner_id=owner_id, message_ids=[message.message_id for message in messages])
+    message_ids = [message.message_id for message in messages]
+    openings = load_openings(owner_id=owner_id, message_ids=message_ids)
+    earlier = load_earlier_openings(owner_id=owner_id, message_ids=message_ids)
     return [
         replace(
             message,
             question_opening=openings.get((message.message_id, "user")),
             answer_opening=openings.get((message.message_id, "assistant")),
+            earlier=earlier.get(message.message_id, ()),
         )
         for message in messages
     ]
@@ -244,6 +257,26 @@ def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[Openi
             message_id, part_index, start, end = cast("list[int]", place)
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
             found[recalled_id, role] = Opening(passage, speaker_of(role, name), position)
+    return found
+
+
+def load_earlier_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
+    """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
+    if not message_ids:
+        return {}
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "messages": list(message_ids),
+        "question": Passage.Kind.USER,
+        "answer": Passage.Kind.ASSISTANT,
+    }
+    found: dict[int, tuple[Opening, ...]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "earlier_openings"), parameters)
+        for recalled_id, message_id, part_index, start, end, text, role, name, position in cursor.fetchall():
+            passage = RecalledPassage(message_id, part_index, start, end, text or "")
+            opening = Opening(passage, speaker_of(cast("Role", role), name), position)
+            found[recalled_id] = (*found.get(recalled_id, ()), opening)
     return found
 
 
@@ -289,7 +322,7 @@ def alive_passages(messages: Sequence[RecalledMessage], alive: InContext) -> fro
     openings = [
         (message.conversation_id, opening.position, opening.passage)
         for message in messages
-        for opening in (message.question_opening, message.answer_opening)
+        for opening in (message.question_opening, message.answer_opening, *message.earlier)
         if opening
     ]
     passages = [(m.conversation_id, m.position, passage) for m in messages for passage in m.passages]

@@ -293,7 +293,9 @@ class Config:
     )
     max_recall_tokens = whole(2000, 1, 20_000, "budget of a recalled context, up to 20,000")
     recall_top_k = whole(5, 1, 50, "number of messages that a recall returns, 1 to 50")
-    recall_threshold = number(0.4, 0, 1, "minimum cosine similarity of these messages, 0 to 1")
+    recall_threshold = number(
+        0.4, 0, 1, "minimum cosine similarity of these messages, 0 to 1, with a model whose relevance is not calibrated"
+    )
     recall_min_relevance = number(
         0.25,
         0,

@@ -8,9 +8,10 @@ from memory.context import NOTHING_ANSWERS, Chunk, MemoryContext, Outcome, Part,
 from search.pages.snippets import without_markup
 
 PieceState = Literal["brought", "alive", "missing"]
+ANY_SIDE: Mapping[Part, str] = {"target": "Found", "further": "Found", "earlier": "The turn before"}
 LABELS: Mapping[bool, Mapping[Part, str]] = {  # keyed by whether the found message is the question
-    True: {"target": "Found", "other opening": "Its answer", "own opening": "Its opening"},
-    False: {"target": "Found", "other opening": "Its question", "own opening": "Its opening"},
+    True: {"other opening": "Its answer", "own opening": "Its opening", **ANY_SIDE},
+    False: {"other opening": "Its question", "own opening": "Its opening", **ANY_SIDE},
 }
 
 
@@ -93,7 +94,7 @@ def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> Recal
 
 def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView:
     texts: dict[Hashable, str] = {passage.key: passage.text for passage in message.passages}
-    for opening in (message.question_opening, message.answer_opening):
+    for opening in (message.question_opening, message.answer_opening, *message.earlier):
         if opening:
             texts.setdefault(opening.passage.key, opening.passage.text)
     labels = LABELS[message.role == "user"]
@@ -104,8 +105,9 @@ def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView
 
 
 def _piece(label: str, chunk: Chunk, text: str, outcome: Outcome) -> PieceView | None:
-    if chunk in outcome.brought:
-        return PieceView(label, text, "brought", tokens=chunk.tokens)
+    for bought in outcome.brought:
+        if bought.key == chunk.key:
+            return PieceView(label, text[: bought.chars], "brought", tokens=bought.tokens)
     if chunk in outcome.alive:
         return PieceView(label, text, "alive", "came back above already, costs nothing")
     left = {missing.chunk.key: missing.tokens_left for missing in outcome.missing}

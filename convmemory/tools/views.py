@@ -75,6 +75,7 @@ SAID = (
     gettext_noop("Its answer"),
     gettext_noop("Its question"),
     gettext_noop("Its opening"),
+    gettext_noop("The turn before"),
     gettext_noop("came back above already, costs nothing"),
 )
 """The texts of `recall_view`, which does not translate: the template looks up their translations."""

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.tools.registry import run_tool
 from search.searching import SearchQuery, search
 from tests.retrieval.conftest import Archive
 from tests.support.groups import GROUPS, spread_database
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
+MOST_EMPTY = 1  # recalls of the 60 questions
 MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
 FILES = sorted(Path(__file__).parent.glob("questions_*.jsonl"))
 
@@ -88,3 +91,20 @@ def test_out_of_vocabulary_words_find_nothing(samples: Archive, settings: Any, m
 def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
     with acting_for(archive.owner.pk):
         return search(caller=archive.owner, query=SearchQuery(text=text, mode=mode, limit=1)).answered is False
+
+
+@pytest.mark.django_db
+def test_recall_brings_the_right_turn_as_often_as_search_has_it_in_its_first_five(
+    archive: Archive, settings: Settings
+) -> None:
+    settings.RECALL_MIN_RELEVANCE = 0.25  # the default
+    recalled, searched, empty = 0, 0, []
+    for question in questions()[::2]:
+        found = run_tool("conversation_recall", {"query": question["query"]}, archive.owner)["results"]
+        turns = {(archive.names[one["conversation_id"]], one["turn_number"]) for one in found}
+        recalled += any((question["conversation"], turn) in turns for turn in question["turns"])
+        searched += 0 < rank_of(question, archive) <= 5
+        if not turns:
+            empty.append(question["query"])
+    assert recalled >= searched
+    assert len(empty) <= MOST_EMPTY, empty

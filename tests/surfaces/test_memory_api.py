@@ -146,7 +146,7 @@ def test_recall_brings_only_the_callers_messages(api: Api, owner: User) -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [("embed", {}), ("embed", {"message_ids": []}), ("embed", {"message_ids": ["x"]}), ("embed", {"message_ids": 5}),
-     ("recall", {}), ("recall", {"query": "x" * 501}), ("recall", {"query": ""}),
+     ("recall", {}), ("recall", {"query": "x" * 10_001}), ("recall", {"query": ""}),
      ("recall", {"query": "egg", "top_k": 0}), ("recall", {"query": "egg", "top_k": 10_000}),
      ("recall", {"query": "egg", "threshold": 7}), ("recall", {"query": "egg", "scope": ["dreams"]}),
      ("recall", {"query": "egg", "before_position": -1})],

@@ -57,7 +57,7 @@ def test_a_call_without_a_body_has_no_arguments(client: Client) -> None:
     [
         ("magic", {}, 404, "no tool 'magic'"),
         ("ConversationSearch", {}, 422, "query"),
-        ("ConversationSearch", {"query": "x" * 501}, 422, "500"),
+        ("ConversationSearch", {"query": "x" * 10_001}, 422, "10000"),
         ("ConversationSearch", {"query": "egg", "limit": 10_000}, 422, "limit"),
         ("read_conversation", {"conversation_id": 0}, 404, "no conversation 0"),
         ("list_conversations", ["x"], 422, "dictionary"),

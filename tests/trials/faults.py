@@ -52,7 +52,10 @@ with acting.schema_owner():
     call_command("migrate", "documents", "0001_documents", verbosity=0)
     call_command("migrate", "conversations", "0001_initial", verbosity=0)
 """
-APPLIED = ("conversations.0002_stored_bytes", "documents.0002_stored_bytes")  # in this order
+APPLIED = (
+    "conversations.0011_stored_bytes",
+    "documents.0002_stored_bytes",
+)  # in this order, by the names that are noted first
 PASS_TIME = """
 UPDATE conversations_import SET lease_until = now()
     WHERE state = 'running' AND lease_until < %(struck)s::timestamptz + interval '60 s';
@@ -277,6 +280,7 @@ class Trial:
                 if number:
                     return
             self.pass_time()
+        say(f"  not settled after {ROUNDS} rounds of {ATTENTION_S} s: what follows may only be unfinished")
 
     def _all_settled(self, doing: dict[str, Activity]) -> bool:
         return all(activity.is_settled() for activity in doing.values())

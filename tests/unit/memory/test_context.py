@@ -110,6 +110,49 @@ def test_a_budget_smaller_than_the_target_leaves_it_out_and_says_why() -> None:
     assert build_memory_context([recalled(3, "Short.")], 1).text == ""
 
 
+@pytest.mark.parametrize("budget", [160, 240, 300])
+def test_a_small_budget_brings_target_question_and_opening(budget: int) -> None:
+    """The example of the paper: what a score means was explained in the fifth sentence of an answer."""
+    message = recalled(30, "A loss is subtracted. It is 0.05 a turn.", "Scores are never negative.", title="Brightness")
+    question, answer = message.question_opening, message.answer_opening
+    assert question
+    assert answer
+    asked = replace(question, passage=passage(question.position, 0, "How does brightness scoring work?"))
+    began = replace(answer, passage=passage(answer.position, 0, "Brightness scoring uses magnitude voting."))
+    found = build_memory_context([replace(message, question_opening=asked, answer_opening=began)], budget)
+    for text in ("A loss is subtracted.", "How does brightness scoring work?", "Brightness scoring uses magnitude"):
+        assert text in found.text
+    assert found.tokens <= budget
+
+
+def test_fence_and_notice_leave_room_in_a_budget_of_120() -> None:
+    assert "Water them at dawn." in build_memory_context([recalled(3, "Water them at dawn.")], 120).text
+
+
+def test_a_long_passage_is_cut_at_a_sentence() -> None:
+    sentences = [f"Step {number} takes a while and then it is done." for number in range(40)]
+    found = build_memory_context([recalled(3, " ".join(sentences), partners=False)], 200)
+    (line,) = [line for line in found.text.splitlines() if line.startswith("Assistant: ")]
+    assert line.endswith("it is done. …")
+    assert 3 < line.count("Step") < 40
+
+
+def test_the_turn_before_comes_with_what_is_left() -> None:
+    message = recalled(3, "Water them at dawn.")
+    before = (
+        Opening(passage(7020, 0, "Which herbs?"), "User", 7020),
+        Opening(passage(7021, 0, "Mint."), "Assistant", 7021),
+    )
+    message = replace(message, earlier=before)
+    lines = build_memory_context([message]).text.splitlines()
+    assert lines.index("User: Which herbs?") < lines.index("Assistant: Mint.") < lines.index("User: Question 3?")
+    assert '"Garden" (2026-05-03) /conversations/7?turn=2' in lines
+    assert (
+        "herbs" not in build_memory_context([message], 150).text
+        or "Question 3?" in build_memory_context([message], 150).text
+    )
+
+
 @pytest.mark.parametrize("budget", [0, -5])
 def test_budget_of_zero_or_less_is_refused(budget: int) -> None:
     with pytest.raises(InvalidInput, match="max_tokens"):
