@@ -6,9 +6,11 @@ contain the words, in the order of the conversation; otherwise all questions, ma
 
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
@@ -16,11 +18,11 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.views import whole_number
-from convmemory.conversations.reading import get_conversation, questions_of
+from convmemory.conversations.reading import FoundText, find_in_conversation, get_conversation, questions_of
 from convmemory.core.errors import InvalidInput
 from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
-from search.searching import MAX_LIMIT, SCOPES, TURNS_ALONE, Hit, SearchQuery, search
+from search.searching import MAX_LIMIT, TURNS_ALONE, Hit, SearchQuery, search
 
 QUESTIONS_SHOWN = 300
 
@@ -52,15 +54,18 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
     """Return the turns whose messages contain the words."""
     if is_too_short(words):
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
-    box = SearchBox(q=words, mode="full_text", scope=SCOPES)
-    try:
-        hits = _hits(request, conversation_id, box)
-    except InvalidInput as error:
-        return {"rows": [], "error": str(error)}
+    found = find_in_conversation(owner=request.user, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
     rows = [
-        OutlineRow(hit.turn_number, hit.passage or hit.user_question, turn_url(hit, box), is_hit=True) for hit in hits
+        OutlineRow(one.turn_number, one.excerpt, _address(conversation_id, one, words), is_hit=True) for one in found
     ]
     return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
+
+
+def _address(conversation_id: int, found: FoundText, words: str) -> str:
+    """Return the URL of the turn with the found words marked."""
+    place = {"turn": found.turn_number, "m": found.message_id, "part": found.part_index}
+    parameters = {**place, "from": found.start, "to": found.end, **SearchBox(q=words).parameters}
+    return f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters)}#turn-{found.turn_number}"
 
 
 def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:

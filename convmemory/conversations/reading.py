@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.messages.drafts import words_query
-from convmemory.conversations.messages.parts import Part, Role, part_from_json
+from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
@@ -24,6 +24,8 @@ from convmemory.core.text import one_line, storable
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
+FIND_CHARS, EXCERPT_BEFORE, EXCERPT_AFTER = 500, 30, 90
+_LIKE_SIGN = re.compile(r"([\\%_])")
 _UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
 
 
@@ -216,6 +218,58 @@ def questions_of(
         rows = cursor.fetchall()
     following = rows[limit][0] if len(rows) > limit else None
     return [Question(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """Where a turn contains some words: a span of one part of a message, and the text around it."""
+
+    turn_number: int
+    message_id: int
+    part_index: int
+    start: int
+    end: int
+    excerpt: str
+
+
+def find_in_conversation(*, owner: AbstractBaseUser, conversation_id: int, words: str, limit: int) -> list[FoundText]:
+    """Return the turns that contain all of the words in one message, in reading order, each once.
+
+    Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Two
+    queries. Raises: NotFound.
+    """
+    found = get_conversation(owner=owner, conversation_id=conversation_id)
+    words = words[:FIND_CHARS].lower()
+    wanted = words.split()
+    parameters = {
+        "owner": owner.pk,
+        "conversation": found.pk,
+        "patterns": ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted],
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "messages_with_words"), parameters)
+        message_ids = [row[0] for row in cursor.fetchall()]
+    rows = with_home_turns(Message.objects.filter(owner_id=owner.pk, pk__in=message_ids)).order_by("position")
+    by_turn: dict[int, FoundText] = {}
+    for row in rows:
+        by_turn.setdefault(home_turn_of(row), _text_found(row, words, wanted))
+    return list(by_turn.values())
+
+
+def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
+    """Return where the words stand in a row: as they are written if possible, otherwise the first of them."""
+    texts = [part_text(part) for part in row.typed_parts]
+    for sought in (whole, *wanted):
+        for index, text in enumerate(texts):
+            if (start := text.lower().find(sought)) >= 0:
+                end = start + len(sought)
+                excerpt = text[max(0, start - EXCERPT_BEFORE) : end + EXCERPT_AFTER]
+                return FoundText(home_turn_of(row), row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
+    # In a parameter of a call, behind the characters that are shown of it.
+    index = next((i for i, part in enumerate(row.typed_parts) if isinstance(part, ToolCallPart)), 0)
+    text = texts[index] if texts else ""
+    return FoundText(home_turn_of(row), row.pk, index, 0, max(len(text), 1), one_line(text, QUESTION_CHARS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -90,15 +91,24 @@ def test_the_outline_lists_questions_and_marks_those_that_were_found(owner: User
     assert 'aria-current="true"' in panel
 
 
-def test_words_are_found_in_the_conversation_alone(owner: User, page: Page) -> None:
-    conversation = make_conversation(owner, exchange(("the oven?", "Hot as cinnabar."), ("more?", "No.")))
+def test_words_are_found_in_the_conversation_alone_before_it_is_indexed(owner: User, page: Page) -> None:
+    call = MessageDraft("assistant", (ToolCallPart("c", "Bash", {"command": "grep -r 50%_vermilion ."}),))
+    result = MessageDraft("tool", (ToolResultPart("c", "./palette.py: Ochre, then UMBER"),))
+    conversation = make_conversation(
+        owner, [*exchange(("the oven?", "Hot as cinnabar."), ("more?", "Let me look.")), call, result]
+    )
     elsewhere = make_conversation(owner, exchange(("cinnabar?", "Red.")))
-    for each in (conversation, elsewhere):
-        index_conversation(conversation_id=each.pk)
     path = f"/conversations/{conversation.pk}/outline"
     found = page(f"{path}?find=cinnabar")
     assert "1 turn with “cinnabar”" in found
     assert f"/conversations/{elsewhere.pk}" not in found
+    assert "1 turn with" in page(f"{path}?find=umber+ochre")
+    assert "1 turn with" in page(f"{path}?find=50%25_verm")
+    assert "does not stand here" in page(f"{path}?find=50_verm")
+    assert "does not stand here" in page(f"{path}?find=tool_call")
+    (address,) = re.findall(r'href="(/conversations/[^"]+m=[^"]+)"', page(f"{path}?find=umber"))
+    opened = page(address.replace("&amp;", "&"))
+    assert '<details class="part fold call step" data-part="0" open>' in opened
     assert "does not stand here" in page(f"{path}?find=obsidian")
     assert "at least 2 characters" in page(f"{path}?find=x")
     page(f"/conversations/{make_conversation(make_user()).pk}/outline", status=404)
