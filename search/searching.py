@@ -5,6 +5,7 @@ and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), a
 reorders the best of them (`ranking/reranking.py`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -142,7 +143,7 @@ class SectionHit:
     """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
 
     `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
-    start, its end and its marks.
+    start, its end, its marks and its headings.
     """
 
     document_id: int
@@ -162,7 +163,7 @@ class SectionHit:
     matched: tuple[str, ...]
     url: str
     created_at: datetime
-    further: tuple[tuple[str, int, int, Marks], ...] = ()
+    further: tuple[tuple[str, int, int, Marks, tuple[str, ...]], ...] = ()
 
     @property
     def marked_url(self) -> str:
@@ -228,9 +229,9 @@ def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResul
 def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
     """Return the same sections with their other passages, in the order of the sections."""
     return [
-        replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, further=())
+        replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, heading_path=path, further=())
         for hit in hits
-        for text, start, end, marks in hit.further
+        for text, start, end, marks, path in hit.further
     ]
 
 
@@ -319,7 +320,7 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         document_id=hit.conversation_id,
         title=hit.conversation_title,
         section=hit.turn_number,
-        heading_path=tuple(section.path),
+        heading_path=_headings(section, hit.passage_start, hit.marks),
         page=section.page,
         start=section.start,
         end=section.end,
@@ -334,7 +335,19 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         url=hit.url,
         created_at=hit.created_at,
         further=tuple(
-            (passage.text, section.start + passage.start, section.start + passage.end, passage.marks)
+            (
+                passage.text,
+                section.start + passage.start,
+                section.start + passage.end,
+                passage.marks,
+                _headings(section, passage.start, passage.marks),
+            )
             for passage in hit.further
         ),
     )
+
+
+def _headings(section: Section, start: int, marks: Marks) -> tuple[str, ...]:
+    """Return the headings above most of the marked words of a passage that begins at `start`; above it without any."""
+    paths = Counter(section.path_at(start + place) for place, _ in marks)
+    return paths.most_common(1)[0][0] if paths else section.path_at(start)

@@ -21,7 +21,8 @@ TITLE_CHARS = 300
 MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
 DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
-_WORD = re.compile(r"\w")
+DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
+_WORD, _LETTER = re.compile(r"\w"), re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     except Exception as error:  # the boundary of foreign libraries: any error for a file is a reason to refuse it
         yield _as_json(Heading(failure="broken", error=f"{DAMAGED} ({type(error).__name__})"))
         return
-    title = " ".join(storable(converted.title).split()) or storable(file.stem) or "Document"
+    first_heading = sections[0].path[:1] if format in ("docx", "pptx") else ()
+    named = (_named(title) for title in (converted.title, *first_heading, file.stem))
+    title = next(filter(None, named), file.stem or "Document")
     heading = Heading(
         format=format,
         title=(masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS],
@@ -77,7 +80,13 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     )
     yield _as_json(heading)
     for section in file.watched(hidden.sections):
-        yield {"path": section.path, "page": section.page, "start": section.start, "text": section.text}
+        yield {name: getattr(section, name) for name in SectionDraft.__dataclass_fields__}
+
+
+def _named(title: str) -> str:
+    """Return a title on one line; "" if it says nothing, such as "12", or is a library's default."""
+    plain = " ".join(storable(title).split())
+    return plain if _LETTER.search(plain) and plain not in DEFAULT_TITLES else ""
 
 
 def _storable(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -98,7 +107,8 @@ def read_heading(line: str) -> Heading:
 def read_section(line: str) -> SectionDraft:
     """Parse another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     found = json.loads(line)
-    return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])
+    headings = tuple((int(at), tuple(path)) for at, path in found["headings"])
+    return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"], headings)
 
 
 # --- parse child ----------------------------------------------------------------------------------
@@ -146,7 +156,8 @@ class KeysHidden:
         hidden = [
             replace(
                 section,
-                path=tuple(masked_keys(heading)[0] for heading in section.path),
+                path=_masked(section.path),
+                headings=tuple((at, _masked(path)) for at, path in section.headings),
                 text=text[section.start - begin : section.end - begin],
             )
             for section in sections
@@ -160,6 +171,10 @@ class KeysHidden:
             return []
         what = "One key, token or password is" if self.count == 1 else f"{self.count} keys, tokens or passwords are"
         return [f"{what} hidden in the text; the file itself still holds what it held."]
+
+
+def _masked(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(masked_keys(heading)[0] for heading in path)
 
 
 def masked_keys(text: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 from convmemory.documents.storage import document_storage
+from convmemory.documents.structure import path_at
 
 
 class Document(models.Model):
@@ -105,6 +106,9 @@ class Section(models.Model):
     page = models.PositiveIntegerField(null=True, blank=True)
     start = models.PositiveIntegerField()
     text = models.TextField()
+    headings = models.JSONField(
+        default=list, db_default=[], blank=True, help_text="Of sections joined to it: where each begins, and its path."
+    )
 
     class Meta:
         constraints = [
@@ -119,6 +123,10 @@ class Section(models.Model):
     @property
     def end(self) -> int:
         return self.start + len(self.text)
+
+    def path_at(self, offset: int) -> tuple[str, ...]:
+        """Return the headings down to the one above a character of its text."""
+        return path_at(tuple(self.path), self.headings, offset)
 
     @property
     def heading(self) -> str:

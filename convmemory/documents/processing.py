@@ -212,12 +212,12 @@ def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:
     sections_moved.send(Document, document=document, moved=moved)
     document.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
     for number, row in kept.items():
-        row.number, row.start = number, drafts[number].start
-    Section.objects.bulk_update(kept.values(), ["number", "start"], BATCH)
+        row.number, row.start, row.headings = number, drafts[number].start, drafts[number].headings
+    Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
     new = (
         Section(
             owner_id=document.owner_id, document=document, number=number, path=list(draft.path), page=draft.page,
-            start=draft.start, text=draft.text,
+            start=draft.start, text=draft.text, headings=draft.headings,
         )
         for number, draft in enumerate(drafts)
         if number not in kept

@@ -6,8 +6,8 @@ on each page. A section longer than `SECTION_CHARS` is split into parts of about
 joined to the next.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 # Sections of 1,500 characters had a recall of .936 at 5, chunks of 400 tokens that overlap by half .938 (ADR 32).
 SECTION_CHARS = 1_750  # at most about 400 tokens
@@ -32,12 +32,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SectionDraft:
-    """A section before it is stored. `path` lists the headings down to its own, `start` counts characters."""
+    """A section before it is stored. `path` lists the headings down to its own, `start` counts characters.
+
+    `headings` are those of small sections that were joined to it: where each begins in the text, and its path.
+    """
 
     path: tuple[str, ...]
     page: int | None
     start: int
     text: str
+    headings: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     @property
     def end(self) -> int:
@@ -53,6 +57,11 @@ class _Open:
     start: int
     blocks: list[str]
     length: int = 0
+    headings: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+
+    @property
+    def path_at_end(self) -> tuple[str, ...]:
+        return self.headings[-1][1] if self.headings else self.path
 
     def add(self, text: str) -> None:
         self.blocks.append(text)
@@ -96,10 +105,12 @@ def _merge_tiny(sections: Iterable[_Open]) -> Iterator[_Open]:
     held: _Open | None = None
     for section in sections:
         if held is not None and _joins(held, section):
+            if section.path[: len(held.path)] == held.path and not held.headings:
+                held.path = section.path
+            elif section.path != held.path_at_end:
+                held.headings.append((held.length, section.path))
             for text in section.blocks:
                 held.add(text)
-            if section.path[: len(held.path)] == held.path:
-                held.path = section.path
         else:
             if held is not None:
                 yield held
@@ -123,8 +134,16 @@ def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
     while start < len(text):
         rest = len(text) - start
         end = len(text) if rest <= max_chars else _place_to_cut(text, start, -(-rest // max(2, count)), max_chars)
-        yield SectionDraft(section.path, section.page, section.start + start, text[start:end])
+        path = path_at(section.path, section.headings, start)
+        headings = tuple((at - start, below) for at, below in section.headings if start < at < end)
+        yield SectionDraft(path, section.page, section.start + start, text[start:end], headings)
         start, count = end, count - 1
+
+
+def path_at(path: tuple[str, ...], headings: Iterable[tuple[int, Sequence[str]]], offset: int) -> tuple[str, ...]:
+    """Return the path of the heading above a character of a section, which begins below `path`."""
+    above = [below for at, below in headings if at <= offset]
+    return tuple(above[-1]) if above else path
 
 
 def _place_to_cut(text: str, start: int, target: int, max_chars: int) -> int:

@@ -153,11 +153,14 @@ def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
 
 def outline_of(document: Document) -> list[OutlineEntry]:
     """Return the headings in order, repeated ones once; for a document without headings its pages. One query."""
-    rows = document.sections.order_by("number").values_list("number", "path", "page")[:OUTLINE_SECTIONS]
+    rows = document.sections.order_by("number").values_list("number", "path", "page", "headings")[:OUTLINE_SECTIONS]
     entries: list[OutlineEntry] = []
     above: list[str] = []
     last_page = None
-    for number, path, page in rows:
+    paths = (
+        (number, path, page) for number, own, page, inner in rows for path in (own, *(below for _, below in inner))
+    )
+    for number, path, page in paths:
         shared = next((at for at, (old, new) in enumerate(zip(above, path, strict=False)) if old != new), None)
         first_new = min(len(above), len(path)) if shared is None else shared
         entries += [OutlineEntry(title, depth, number, page) for depth, title in enumerate(path[first_new:], first_new)]

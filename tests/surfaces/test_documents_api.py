@@ -15,6 +15,7 @@ from convmemory.accounts import async_authentication
 from convmemory.accounts.keys import create_key
 from convmemory.documents import api, processing
 from convmemory.documents.models import Document
+from convmemory.documents.viewing import outline_of
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.models import Source
@@ -153,6 +154,20 @@ def test_a_long_page_is_full_where_sections_have_one_passage_each(client: Client
     assert len({hit["document_id"] for hit in page["results"]}) == 20
     following = find(client, query="which beans grow in the sun?", limit=20, cursor=page["next_cursor"])
     assert len({hit["document_id"] for hit in page["results"] + following["results"]}) == 30
+
+
+def test_a_hit_names_the_heading_above_its_passage(client: Client, owner: User) -> None:
+    answers = {
+        "How often do I water ferns?": "Every second day, at dawn.",
+        "Do ferns need sun?": "Only filtered light.",
+    }
+    text = "# Ferns\n\n" + "\n\n".join(f"## {question}\n\n{answer}" for question, answer in answers.items())
+    document = indexed(upload(owner, text, "ferns.md"))
+    assert document.section_count == 1
+    for question, answer in answers.items():
+        (hit, *_) = find(client, query=answer)["results"]
+        assert hit["heading_path"] == ["Ferns", question], hit
+    assert [entry.title for entry in outline_of(document)] == ["Ferns", *answers]
 
 
 def test_only_attached_documents_are_searched_for_a_conversation(client: Client, owner: User) -> None:

@@ -71,6 +71,21 @@ def test_word_has_headings_and_tables(tmp_path: Path) -> None:
     assert sections[1].text == "Prices\n\nSeed | Euro\nBean | 2\n\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "title"),
+    [
+        ("a.docx", docx_of(("Heading 1", "Guide to ferns"), ("Normal", LONG)), "Guide to ferns"),
+        ("a.docx", docx_of(("Normal", LONG)), "a"),
+        ("a.pptx", pptx_of(("Soil", "Loam is best.")), "Soil"),
+        ("notes.md", "# 12\n\nText.", "notes"),
+        ("2024.md", "# 12\n\nText.", "2024"),
+    ],
+)
+def test_a_title_says_something(tmp_path: Path, name: str, content: bytes | str, title: str) -> None:
+    heading, _ = convert(tmp_path, content, name)
+    assert heading.title == title
+
+
 def test_slides_are_pages(tmp_path: Path) -> None:
     heading, sections = convert(tmp_path, pptx_of(("Soil", "Loam is best."), ("Sun", "Six hours.")), "show.pptx")
     assert (heading.format, heading.pages) == ("pptx", 2)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.documents.structure import SECTION_CHARS, Block, cut_sections
+from convmemory.documents.structure import SECTION_CHARS, Block, cut_sections, path_at
 
 SENTENCE = "The quick brown fox jumps over the lazy dog and runs away into the dark wood. "
 BLOCKS = st.lists(
@@ -43,6 +43,21 @@ def test_heading_without_text_joins_the_next_section() -> None:
     (section,) = cut_sections(blocks)
     assert section.path == ("Guide", "Soil")
     assert section.text.startswith("Guide\nSoil\n")
+
+
+def test_joined_sections_keep_their_headings() -> None:
+    answers = ["Water at dawn. " * 4, "Never feed ferns. " * 4, "Cut in March. " * 5]
+    blocks = [Block("FAQ\n", level=1)]
+    for number, answer in enumerate(answers):
+        blocks += [Block(f"Question {number}?\n", level=2), Block(answer)]
+    sections = cut_sections(blocks)
+    assert len(sections) < len(answers)
+    for number, answer in enumerate(answers):
+        (home,) = [section for section in sections if answer in section.text]
+        offset = home.text.index(answer)
+        assert path_at(home.path, home.headings, offset) == ("FAQ", f"Question {number}?")
+    parts = cut_sections(blocks, max_chars=40)
+    assert parts[-1].path == ("FAQ", "Question 2?")
 
 
 def test_a_page_begins_a_section() -> None:
