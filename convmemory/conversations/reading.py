@@ -1,7 +1,7 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -17,6 +17,7 @@ from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, pa
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
@@ -24,6 +25,18 @@ from convmemory.core.text import one_line, storable
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
+MESSAGE_KEYS = ("error", "message", "msg", "detail", "stderr", "exception", "reason")
+MESSAGE_CHARS = 400
+SIMILAR_WORDS, SIMILAR_LOOKED_AT = 6, 500
+_PLAIN_WORD = re.compile(r"[^\W\d_]{3,}")
+_VARYING = (
+    (re.compile(r"(?:[\"'`])[^\"'`\n]{1,80}(?:[\"'`])"), "<name>"),
+    (re.compile(r"(?<![\w.])(?:[a-z]:)?[./\\~]*[\w.@-]*[/\\][^\s:,;()]*"), "<path>"),
+    (re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}\b"), "<id>"),
+    (re.compile(r"\d+"), "<number>"),
+)
+"""What differs between two reports of the same error, and what stands for it."""
+_MARK = re.compile("|".join({mark for _, mark in _VARYING}))
 FIND_CHARS, EXCERPT_BEFORE, EXCERPT_AFTER = 500, 30, 90
 _LIKE_SIGN = re.compile(r"([\\%_])")
 _UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
@@ -320,3 +333,48 @@ def search_events(
         # The owner is a lexeme of the index, so that a search reads no entries of other owners.
         rows = rows.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611 - no foreign text in it
     return list(rows.defer("words").order_by("pk")[:limit])
+
+
+def get_event(*, owner: AbstractBaseUser, event_id: int) -> Event:
+    """Return an entry of the caller's event logs. Raises: NotFound."""
+    found = Event.objects.filter(owner_id=owner.pk, pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
+    if found is None:
+        raise NotFound(f"There is no event {event_id}.")
+    return found
+
+
+def similar_events(*, owner: AbstractBaseUser, event_id: int, limit: int = 50) -> list[Event]:
+    """Return entries that report the same as an entry of the caller, in any conversation, newest first, without it.
+
+    Messages are the same if they differ in paths, numbers, ids and quoted names alone. Raises: NotFound.
+    """
+    event = get_event(owner=owner, event_id=event_id)
+    wanted = normalised(message_of(event.payload))
+    words = sorted(set(_PLAIN_WORD.findall(_MARK.sub(" ", wanted))), key=len, reverse=True)
+    query = words_query(" ".join(words[:SIMILAR_WORDS]))
+    if not query:
+        return []
+    statement = load_sql("convmemory.conversations", "matching_events")
+    rows = Event.objects.filter(owner_id=owner.pk, pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611
+    candidates = rows.exclude(pk=event.pk).defer("words").order_by("-pk")[:SIMILAR_LOOKED_AT]
+    return [one for one in candidates if normalised(message_of(one.payload)) == wanted][:limit]
+
+
+def message_of(payload: Any) -> str:
+    """Return the message of an entry: the first text under a key that names one, otherwise all of its texts."""
+    if isinstance(payload, Mapping):
+        for key in MESSAGE_KEYS:
+            if found := payload.get(key):
+                return message_of(found)
+        return " ".join(filter(None, map(message_of, payload.values())))
+    if isinstance(payload, list):
+        return " ".join(filter(None, map(message_of, payload)))
+    return payload if isinstance(payload, str) else ""
+
+
+def normalised(message: str) -> str:
+    """Return a message without what differs between two reports of the same: paths, ids, numbers, quoted names."""
+    text = message[:MESSAGE_CHARS].lower()
+    for pattern, mark in _VARYING:
+        text = pattern.sub(mark, text)
+    return " ".join(text.split())

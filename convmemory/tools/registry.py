@@ -7,6 +7,7 @@ from typing import Any
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
+from convmemory.tools.events import SEARCH_EVENTS
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
@@ -18,6 +19,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     READ_CONVERSATION,
     LIST_CONVERSATIONS,
     DOCUMENT_SEARCH,
+    SEARCH_EVENTS,
 )
 # Chat fills this argument with the messages that its model already sees.
 ALIVE = "alive_message_ids"

@@ -21,7 +21,7 @@ YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
 UNKNOWN = ("There is no conversation", "There is no document")
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
-    "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
+    "GET events by words", "GET index status", "GET memory stats", "POST memory embed",
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
@@ -52,6 +52,7 @@ class Ask:
     key_id: int
     document: int
     mode: str
+    event: int
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -81,6 +82,7 @@ def draw_ask(town: Town, random: Random, surfaces: Iterable[str]) -> Ask:
         key_id=victim.key_id,
         document=random.choice(victim.documents),
         mode=random.choice(["hybrid", "semantic", "full_text"]),
+        event=random.choice(victim.events),
     )
     for tool in sorted({TOOL_OF[name] for name in surfaces if name in TOOL_OF}):
         ask.arguments[tool] = _draw_arguments(random, ask, tool)
@@ -96,6 +98,10 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
         "document_id": lambda: ask.document,
         "agent": lambda: ask.agent,
         "project": lambda: random.choice(["", ask.caller.secret, ask.victim.tag]),
+        "similar_to": lambda: random.choice(ask.victim.events),
+        "words": lambda: random.choice(["", ask.victim.tag, "exit code"]),
+        "level": lambda: random.choice(["", "ERROR"]),
+        "after_id": lambda: random.choice([0, ask.victim.events[0]]),
         "alive_message_ids": lambda: random.sample(messages, random.randint(0, min(3, len(messages)))),
     }
     schema = tool_named(tool).input_schema
@@ -271,6 +277,7 @@ ROUTES: dict[str, Surface] = {
     "page hidden keys": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/keys"),
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
     "GET events by words": lambda _, ask: _api(ask, "GET", "/events", query=ask.question),
+    "page similar events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", similar=ask.event),
     "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),

@@ -18,7 +18,9 @@ from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.importing.models import Import
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.messages.drafts import EventDraft
+from convmemory.conversations.messages.event_log import add_events
+from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.acting import in_group_of
 from convmemory.documents.library import attach
 from convmemory.documents.storage import document_storage
@@ -68,6 +70,7 @@ class Person:
     imports: list[int] = field(default_factory=list)
     documents: list[int] = field(default_factory=list)
     archives: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
 
     @property
     def source_id(self) -> str:
@@ -116,6 +119,7 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
         add_tag(owner=user, conversation_ids=[made.pk], name=words)
         person.conversations.append(made.pk)
         _talk(person, made, words)
+        _log(person, made, words)
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
     row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
     person.imports.append(row.pk)
@@ -162,6 +166,17 @@ def _talk(person: Person, conversation: Conversation, words: str) -> None:
     )  # fmt: skip
     person.replies.append((conversation.pk, reply.pk))
     person.asked.append((conversation.pk, question.pk))
+
+
+def _log(person: Person, conversation: Conversation, words: str) -> None:
+    """Store two errors that differ in a number alone."""
+    failed = [
+        EventDraft(line, "tool:error", level="ERROR", turn_number=0, payload={"error": f"{words}: exit code {line}"})
+        for line in (1, 2)
+    ]
+    add_events(conversation, failed)
+    rows = Event.objects.filter(owner=person.user, conversation=conversation)
+    person.events += rows.values_list("pk", flat=True)
 
 
 def _pair(draw: random.Random, words: str) -> tuple[str, str]:

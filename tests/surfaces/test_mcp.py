@@ -16,6 +16,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from convmemory.accounts.keys import create_key
+from convmemory.conversations.messages.drafts import EventDraft
+from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import tool_definitions
 from search.adapters.conversations import index_conversation
@@ -48,6 +50,7 @@ def bread(owner: User) -> Conversation:
     made = make_conversation(owner, exchange(BREAD), title="Bread")
     index_conversation(conversation_id=made.pk)
     indexed(upload(owner, " ".join(BREAD), "bread.txt"))
+    add_events(made, [EventDraft(1, "tool:post", payload={"output": "sourdough"})])
     return made
 
 

@@ -1,5 +1,6 @@
 """The conversation page: windows around a turn, partials, actions, and foreign conversations not found."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
@@ -15,6 +16,8 @@ from convmemory.conversations.messages.drafts import ConversationDraft, EventDra
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.pages.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
+from convmemory.core.errors import NotFound
+from convmemory.tools.registry import run_tool
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -409,6 +412,31 @@ def test_a_passage_far_below_its_turn_s_beginning_is_on_the_page(owner: User, pa
     assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES
 
 
+def test_the_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., str]) -> None:
+    messages = [
+        "cannot open /srv/a/orders.db after 3 retries",
+        "cannot open /home/ada/tmp/orders.db after 12 retries",
+        "cannot close /srv/a/orders.db after 3 retries",
+    ]
+    numbers = []
+    for place, message in enumerate(messages):
+        event = EventDraft(line_number=1, type="tool:error", level="ERROR", turn_number=0, payload={"error": message})
+        pairs = exchange((f"what {place}?", "that"))
+        draft = ConversationDraft(pairs, source="amplifier", source_id=f"s{place}", events=[event])
+        numbers.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+    address = f"/conversations/{numbers[0]}/events"
+    link = re.findall(r'href="([?]similar=\d+)"', page(address))[0]
+    similar = page(f"{address}{link}")
+    assert f'href="/conversations/{numbers[1]}?turn=0#turn-0"' in similar
+    assert "12 retries" in similar
+    assert "cannot close" not in similar
+    event_id = int(link.rpartition("=")[2])
+    (found,) = run_tool("search_events", {"similar_to": event_id}, owner)["results"]
+    assert (found["conversation_id"], found["turn_number"]) == (numbers[1], 0)
+    with pytest.raises(NotFound):
+        run_tool("search_events", {"similar_to": event_id}, make_user())
+
+
 def test_the_event_log_is_searched_and_goes_on_by_a_link(owner: User, page: Callable[..., str]) -> None:
     day = datetime(2026, 3, 1, 9, tzinfo=UTC)
     events = [
@@ -432,6 +460,7 @@ def test_the_event_log_is_searched_and_goes_on_by_a_link(owner: User, page: Call
     found = page(f"{address}?q=badger+number7&level=error&turn=0&type=tool:post&tool=bash&after=2026-03-01T09:00")
     assert found.count("<li class=") == 1
     assert "No event of this conversation is like that" in page(f"{address}?q=otter")
+    assert "{&quot;output&quot;: &quot;badger number7 " in found
     for wrong in ("after=yesterday", "turn=x", "q=%3F"):
         assert 'role="alert"' in page(f"{address}?{wrong}", status=422)
     page(f"/conversations/{make_conversation(make_user()).pk}/events", status=404)

@@ -9,6 +9,8 @@ from django.test import Client
 from jsonschema import validate
 
 from convmemory.accounts.keys import create_key
+from convmemory.conversations.messages.drafts import EventDraft
+from convmemory.conversations.messages.event_log import add_events
 from convmemory.tools.registry import tool_definitions
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -39,6 +41,7 @@ def test_every_tool_answers_as_its_schema_says(client: Client, owner: User) -> N
     conversation = make_conversation(owner, exchange(BREAD))
     index_conversation(conversation_id=conversation.pk)
     indexed(upload(owner, " ".join(BREAD), "bread.txt"))
+    add_events(conversation, [EventDraft(1, "tool:post", payload={"output": "sourdough"})])
     arguments = {"query": "sourdough starter", "conversation_id": conversation.pk}
     for tool in client.get("/api/v1/tools").json()["tools"]:
         wanted = {name: arguments[name] for name in tool["input_schema"].get("required", [])}

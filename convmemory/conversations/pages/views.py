@@ -307,6 +307,10 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
     context: dict[str, Any] = {"conversation": found, "given": given, "rows": [], "next": ""}
+    if (event_id := whole_number(request, "similar", MAX_BIGINT)) is not None:
+        similar = reading.similar_events(owner=request.user, event_id=event_id, limit=EVENTS_PER_PAGE)
+        context |= {"rows": similar, "similar": event_id, "is_filtered": True}
+        return render(request, "conversations/events.html", context)
     try:
         rows = reading.search_events(
             owner=request.user,

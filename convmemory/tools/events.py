@@ -1,0 +1,84 @@
+"""The tool that searches the event logs of agents: errors, tool calls, and the same error in other sessions."""
+
+import json
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from convmemory.conversations.models import Event
+from convmemory.conversations.reading import EventFilters, search_events, similar_events
+from convmemory.core.text import cut
+from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner
+
+PAYLOAD_CHARS = 600
+
+
+class SearchEventsInput(ToolInput):
+    words: Annotated[Text, Field(description="all of them, in any field")] = ""
+    level: Annotated[Text, Field(description="ERROR")] = ""
+    conversation_id: Annotated[int | Optional, Field(description="only this one")] = None
+    similar_to: Annotated[int | Optional, Field(description="an event's id: the same anywhere")] = None
+    after_id: Annotated[int, Field(ge=0, description="next_after_id")] = 0
+    limit: Annotated[int, Field(ge=1, le=100, description="events a page")] = 20
+
+
+class FoundEvent(BaseModel):
+    id: int
+    conversation_id: int
+    turn_number: int | Optional = None
+    type: str
+    payload: str
+    url: str
+
+
+class SearchEventsOutput(ToolOutput):
+    results: list[FoundEvent]
+    next_after_id: int | Optional = None
+    note: str | Optional = None
+
+
+def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOutput:
+    """Return entries of the caller's event logs. Raises: InvalidInput, NotFound for what is not the caller's."""
+    owner = archive_owner(caller)
+    if owner is None:
+        return SearchEventsOutput(results=[], note="Nobody is signed in: there is nothing to search.")
+    if arguments.similar_to is not None:
+        rows = similar_events(owner=owner, event_id=arguments.similar_to, limit=arguments.limit)
+        note = None if rows else "No other event reports the same."
+        return SearchEventsOutput(results=[_found(row) for row in rows], note=note)
+    found = search_events(
+        owner=owner,
+        conversation_id=arguments.conversation_id,
+        filters=EventFilters(words=arguments.words, level=arguments.level),
+        after_id=arguments.after_id,
+        limit=arguments.limit,
+    )
+    return SearchEventsOutput(
+        results=[_found(row) for row in found],
+        next_after_id=found[-1].pk if len(found) == arguments.limit else None,
+        note=None if found else "No event is like that. Event logs come with the sessions of some agents only.",
+    )
+
+
+def _found(event: Event) -> FoundEvent:
+    turn = "" if event.turn_number is None else f"?turn={event.turn_number}"
+    return FoundEvent(
+        id=event.pk,
+        conversation_id=event.conversation_id,
+        turn_number=event.turn_number,
+        type=event.type,
+        payload=cut(json.dumps(event.payload, ensure_ascii=False), PAYLOAD_CHARS),
+        url=f"/conversations/{event.conversation_id}{turn}",
+    )
+
+
+SEARCH_EVENTS = Tool(
+    name="search_events",
+    description=(
+        "Find entries of agents' event logs. Use it to see whether an error occurred before, and where; not for what "
+        "was said. Example: level='ERROR', words='deadlock'."
+    ),
+    input_model=SearchEventsInput,
+    output_model=SearchEventsOutput,
+    function=find_events,
+)
