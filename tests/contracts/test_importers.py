@@ -44,8 +44,11 @@ def name_of_format(path: Path) -> str:
     return path.relative_to(FIXTURES).parts[0]
 
 
-def keys_of(path: Path) -> dict[str, list[str]]:
-    """The keys of all messages by conversation, as the importer of the file's format finds them."""
+def keys_of(path: Path, *, former: bool = False) -> dict[str, list[str]]:
+    """The keys of all messages by conversation, as the importer of the file's format finds them.
+
+    With `former`, also by the ids that the conversation had in imports of earlier states of the file.
+    """
     found: dict[str, list[str]] = {}
     for item in Walk().over([path]):
         if item.importer is None:
@@ -56,6 +59,8 @@ def keys_of(path: Path) -> dict[str, list[str]]:
                 assert draft.source_id
                 assert draft.source
                 keys = found.setdefault(draft.source_id, [])
+                if former:
+                    found.update((name, keys) for name in draft.former_ids if name not in found)
                 for message in draft.messages:
                     assert message.source_key
                     assert [part_from_json(part_to_json(part)) for part in message.parts]
@@ -98,11 +103,13 @@ def test_reading_twice_finds_the_same_names(original: Path) -> None:
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_truncated_file_yields_its_beginning_or_a_reason(original: Path, tenth: int, tmp_path: Path) -> None:
     data = original.read_bytes()
-    whole = keys_of(copied(original, tmp_path, data))
+    whole = keys_of(copied(original, tmp_path, data), former=True)
     beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
     if original.suffix == ".jsonl":
         for name, keys in beginning.items():
             # What was queued may be sent further on, and then has the key of that message.
+            if not keys:
+                continue  # a header alone is not stored
             sent, of_whole = ([key for key in some if not key.startswith("queue:")] for some in (keys, whole[name]))
             assert sent == of_whole[: len(sent)]
 

@@ -20,6 +20,7 @@ from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_messa
 from convmemory.conversations.importers.lines import JsonObject, has_too_many_values, read_objects, too_many_values
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import TITLE_CHARS, ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPart, spoken_text
 from convmemory.core.text import cut, json_storable, one_line
 
@@ -161,10 +162,13 @@ class AmplifierImporter:
                 return
         given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
         bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
-        yield ConversationDraft(
+        given_id = text_of(metadata.get("session_id"))
+        is_named = bool(given_id or _SESSION_NAME.fullmatch(source.path.name) or not opening)
+        draft = ConversationDraft(
             messages=itertools.chain(opening, messages),
             source=self.name,
-            source_id=_session_id(source.path, metadata, opening),
+            source_id=key_of(given_id or source.path.name, max_chars=290),
+            has_weak_id=not given_id and not is_global_id(source.path.name),
             title=text_of(metadata.get("name")) or _title(opening),
             agent=bundle or text_of(metadata.get("agent_name")) or "amplifier",
             project=text_of(metadata.get("working_dir")) or _project_slug(source),
@@ -172,6 +176,7 @@ class AmplifierImporter:
             parent_source_id=_parent_id(source.path, metadata),
             events=read_events(source.path, report) if has_events else (),
         )
+        yield draft if is_named else named_by_opening(draft, former_ids=[_former_id(source.path, opening)])
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
@@ -258,13 +263,8 @@ def _project_slug(source: Source) -> str:
     return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
 
 
-def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:
-    """Return the session's id from the metadata or the folder's name; else the name with a hash of its
-    first message.
-    """
-    given = text_of(metadata.get("session_id"))
-    if given or _SESSION_NAME.fullmatch(folder.name) or not opening:
-        return key_of(given or folder.name, max_chars=290)
+def _former_id(folder: Path, opening: list[MessageDraft]) -> str:
+    """Return the id that earlier versions gave to a session without one: the folder's name with a hash."""
     first = opening[0]
     return key_of(f"{folder.name}:{short_hash(repr((first.role, first.parts)))}", max_chars=290)
 

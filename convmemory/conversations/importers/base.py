@@ -22,6 +22,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 HEAD_BYTES = 64 * 1024
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
+_COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
 SQLITE_START = b"SQLite format 3\0"
 
 
@@ -60,6 +61,13 @@ class Source:
     @cached_property
     def is_folder(self) -> bool:
         return self.path.is_dir()
+
+    @cached_property
+    def plain_name(self) -> str:
+        """The file's name in lower case, without the number that a browser adds: `user.json` for `User (2).json`."""
+        name = self.path.name.lower()[:MAX_CHARS]
+        stem, dot, ending = name.rpartition(".")
+        return _COPY_NUMBER.sub("", stem) + dot + ending
 
     @cached_property
     def written_at(self) -> datetime | None:

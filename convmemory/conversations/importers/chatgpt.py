@@ -26,6 +26,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
@@ -46,7 +47,8 @@ COMPANIONS = frozenset(
     }
 )
 _MAPPING = re.compile(rb'"mapping"\s*:\s*[{n]')
-_COMPANION_KEYS = re.compile(rb'"(?:current_node|create_time|author|parent|moderation_results|conversation_id)"\s*:')
+# An author is in every message; only ChatGPT writes the others with a `mapping`, even an empty one.
+_READABLE = re.compile(rb'"(?:author|content_type|current_node|moderation_results|default_model_slug|gizmo_id)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,14 @@ class ChatGPTImporter:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        if _MAPPING.search(source.head) and _COMPANION_KEYS.search(source.head):
+        if _MAPPING.search(source.head) and _READABLE.search(source.head):
             return 92
-        is_companion = source.path.name.lower() in COMPANIONS or source.path.parent.name == CANVASES
-        return 30 if is_companion and source.path.suffix == ".json" and source.head.strip() else None
+        return 30 if _is_companion(source) and source.path.suffix == ".json" and source.head.strip() else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         found = False
+        used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("conversations", "items", "chats")):
             value = mapping_of(element.value)
             if source.path.parent.name == CANVASES and (canvas := _canvas(value, element.raw, source)):
@@ -79,13 +81,20 @@ class ChatGPTImporter:
                 if "mapping" in value or "current_node" in value or "conversation_id" in value:
                     report.skip(f"conversation {element.number}", "the export holds no messages of it")
                     found = True
-                elif source.path.name.lower() == "group_chats.json" and "chats" not in value:
+                elif source.plain_name == "group_chats.json" and "chats" not in value:
                     report.unknown("group chat")
+                elif not _is_companion(source):
+                    report.skip(f"element {element.number}", "no conversation of ChatGPT")
                 continue
             found = True
-            yield _conversation(value, source, report)
-        if not found:
+            yield told_apart(_conversation(value, source, report), used)
+        if not found and _is_companion(source):
             report.note("a part of a ChatGPT export that holds no conversation")
+
+
+def _is_companion(source: Source) -> bool:
+    """Return whether the file, by its name, accompanies the conversations of an export."""
+    return source.plain_name in COMPANIONS or source.path.parent.name == CANVASES
 
 
 def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> ConversationDraft | None:
@@ -94,12 +103,16 @@ def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> Conversatio
     if not text.strip():
         return None
     name = text_of(value.get("title")) or text_of(value.get("name")) or source.path.stem
+    # The export names the file after the document.
+    own_id = text_of(value.get("id")) or (source.path.stem if is_global_id(source.path.stem) else "")
     part = AttachmentPart(name=name[:300], text=without_payloads(text))
     message = MessageDraft("system", (part,), source_key="canvas", injected=True, raw=raw)
     return ConversationDraft(
         messages=[message],
         source="chatgpt",
-        source_id=key_of(f"canvas:{text_of(value.get('id')) or source.path.stem}", max_chars=290),
+        source_id=key_of(f"canvas:{own_id or short_hash(name + text)}", max_chars=290),
+        former_ids=() if own_id else (key_of(f"canvas:{source.path.stem}", max_chars=290),),
+        has_weak_id=not is_global_id(own_id),
         title=f"Canvas: {name}",
         agent=AGENT,
         created_at=time_of(value.get("created_at")) or time_of(value.get("create_time")),
@@ -109,7 +122,7 @@ def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> Conversatio
 def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:
     mapping = mapping_of(value["mapping"])
     model = text_of(value.get("default_model_slug"))
-    source_id = _source_id(value, mapping, source)
+    source_id = key_of(text_of(value.get("conversation_id")) or text_of(value.get("id")), max_chars=290)
     nodes: list[Node[Mapping[str, Any]]] = [
         Node(str(key), text_of(node.get("parent")), {**node, "id": key})
         for key, node in mapping.items()
@@ -123,15 +136,17 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     def read(node: Mapping[str, Any]) -> Iterator[MessageDraft]:
         return node_drafts(node, model=model, unknown=report.unknown)
 
-    return ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id),
+    draft = ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a conversation"),
         source="chatgpt",
         source_id=source_id,
+        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")),
         agent=AGENT,
         created_at=time_of(value.get("create_time")),
         archived=value.get("is_archived") is True,
     )
+    return draft if source_id else named_by_opening(draft, former_ids=[_former_id(value, mapping, source)])
 
 
 def _written_at(node: Node[Mapping[str, Any]]) -> float:
@@ -139,10 +154,8 @@ def _written_at(node: Node[Mapping[str, Any]]) -> float:
     return written.timestamp() if written else 0.0
 
 
-def _source_id(value: Mapping[str, Any], mapping: Mapping[str, Any], source: Source) -> str:
-    given = text_of(value.get("conversation_id")) or text_of(value.get("id"))
-    if given:
-        return key_of(given, max_chars=290)
+def _former_id(value: Mapping[str, Any], mapping: Mapping[str, Any], source: Source) -> str:
+    """Return the id that earlier versions gave to a conversation without one."""
     opening = json.dumps([value.get("create_time"), value.get("title"), next(iter(mapping), "")], default=str)
     return key_of(f"{source.path.stem}:{short_hash(opening)}", max_chars=290)
 

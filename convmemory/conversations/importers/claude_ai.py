@@ -18,14 +18,16 @@ from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.threads import Node, read_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude"
 NO_PARENT = "00000000-0000-4000-8000-000000000000"  # the parent of a first message
 COMPANIONS = frozenset({"users.json", "user.json", "login_history.json"})
-_CONVERSATIONS = re.compile(rb'"chat_messages"\s*:')
-_PROJECTS = re.compile(rb'"(?:prompt_template|docs)"\s*:')
+_CONVERSATIONS = re.compile(rb'"chat_messages"\s*:\s*\[')
+_READABLE = re.compile(rb'"(?:sender|uuid|account)"\s*:')
+_PROJECTS = re.compile(rb'"(?:prompt_template|is_private|is_starter_project)"\s*:')
 _MEMORIES = re.compile(rb'"(?:conversations_memory|project_memories)"\s*:')
 _PASSED_OVER = frozenset({"token_budget"})
 
@@ -42,22 +44,25 @@ class ClaudeAIImporter:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        if _CONVERSATIONS.search(source.head):
+        if _CONVERSATIONS.search(source.head) and _READABLE.search(source.head):
             return 92
         if _MEMORIES.search(source.head) or (_PROJECTS.search(source.head) and b'"uuid"' in source.head):
             return 85
-        return 25 if source.path.name.lower() in COMPANIONS and source.head.strip() else None
+        return 25 if source.plain_name in COMPANIONS and source.head.strip() else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         found = False
+        used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("conversations", "projects")):
             value = mapping_of(element.value)
             draft = _draft(value, source, report)
             found = found or draft is not None
             if draft is not None:
-                yield draft
-        if not found:
+                yield told_apart(draft, used)
+            elif source.plain_name not in COMPANIONS:
+                report.skip(f"element {element.number}", "neither a conversation nor a project of Claude.ai")
+        if not found and source.plain_name in COMPANIONS:
             report.note("a part of a Claude.ai export that holds no conversation")
 
 
@@ -72,7 +77,7 @@ def _draft(value: Mapping[str, Any], source: Source, report: FileReport) -> Conv
 
 
 def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:
-    source_id = _id(value, source)
+    source_id = _id(value)
     model = text_of(value.get("model"))
     nodes = list(_nodes(value["chat_messages"], report, source_id))
 
@@ -80,14 +85,16 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         return _message(message, model, report)
 
     current = text_of(value.get("current_leaf_message_uuid"))
-    return ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id),
+    draft = ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a conversation"),
         source="claude-ai",
         source_id=source_id,
         title=text_of(value.get("name")),
         agent=AGENT,
         created_at=time_of(value.get("created_at")),
+        has_weak_id=not is_global_id(source_id),
     )
+    return draft if source_id else named_by_opening(draft, former_ids=[_former_id(value, source)])
 
 
 def _nodes(messages: Iterable[object], report: FileReport, place: str) -> Iterator[Node[Mapping[str, Any]]]:
@@ -126,6 +133,8 @@ def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
     """Return the blocks of the content, with the separate text if they contain none."""
     blocks = value.get("content")
     parts: list[Part] = []
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
     for block in blocks if isinstance(blocks, list) else []:
         if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
             parts.extend(_block(block, report))
@@ -171,10 +180,13 @@ def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
     docs = value.get("docs")
     messages = [_note(key, [TextPart(text)], value) for key, text in texts if text.strip()]
     messages += [_document(doc) for doc in map(mapping_of, docs if isinstance(docs, list) else []) if doc]
+    own_id = _id(value) or short_hash(repr((value.get("created_at"), name)))
     return ConversationDraft(
         messages=messages,
         source="claude-ai",
-        source_id=key_of(f"project:{_id(value, source)}", max_chars=290),
+        source_id=key_of(f"project:{own_id}", max_chars=290),
+        has_weak_id=not is_global_id(own_id),
+        former_ids=(key_of(f"project:{_former_id(value, source)}", max_chars=290),),
         title=f"Project: {name}" if name else "Project",
         agent=AGENT,
         created_at=time_of(value.get("created_at")),
@@ -214,10 +226,13 @@ def _note(key: str, parts: list[Part], value: Mapping[str, Any]) -> MessageDraft
     )
 
 
-def _id(value: Mapping[str, Any], source: Source) -> str:
-    given = text_of(value.get("uuid")) or text_of(value.get("conversation_id"))
-    name = given or f"{source.path.stem}:{short_hash(repr((value.get('created_at'), value.get('name'))))}"
-    return key_of(name, max_chars=280)
+def _id(value: Mapping[str, Any]) -> str:
+    return key_of(text_of(value.get("uuid")) or text_of(value.get("conversation_id")), max_chars=280)
+
+
+def _former_id(value: Mapping[str, Any], source: Source) -> str:
+    """Return the id that earlier versions gave to a conversation or project without one."""
+    return key_of(f"{source.path.stem}:{short_hash(repr((value.get('created_at'), value.get('name'))))}", max_chars=280)
 
 
 def _dumped(value: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """Sessions of Claude Code: `~/.claude/projects/<folder>/<session>.jsonl` and their subagents' files.
 
-A session is named by its file, a message by its uuid. Subagents, in files of their own or inline as sidechains, become
-conversations linked to the session.
+A session is named by its id, which is also its file's name, a message by its uuid. Subagents, in files of their own or
+inline as sidechains, become conversations linked to the session.
 
 Source: the transcripts themselves, versions 1.0 to 2.1; there is no published schema.
 """
@@ -23,12 +23,14 @@ from convmemory.conversations.importers.claude_scan import (
     Scan,
     queued_command,
     scan_file,
+    session_id_of,
     sidechains,
 )
 from convmemory.conversations.importers.content import content_parts, kept_as_text
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 
@@ -36,7 +38,7 @@ AGENT = "claude-code"
 MAX_SOURCE_ID_CHARS = 290  # the column has 300
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_MARKS = frozenset({"uuid", "sessionId", "leafUuid", "parentUuid", "snapshot", "messageId"})
+_MARKS = frozenset({"uuid", "sessionId", "session_id", "leafUuid", "parentUuid", "snapshot", "messageId"})
 _HEAD_MARKS = re.compile(rb'"(?:parentUuid|sessionId)"\s*:')
 
 
@@ -52,15 +54,19 @@ class ClaudeCodeImporter:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        best = 0
+        best, is_foreign = 0, False
         for item in source.head_objects:
             kind, value = text_of(item.value.get("type")), item.value
             if not _MARKS & value.keys():
                 continue
-            if kind in MESSAGE_TYPES and isinstance(value.get("message"), dict):
-                return 95
+            if kind in MESSAGE_TYPES:
+                if "content" in mapping_of(value.get("message")):
+                    return 95
+                is_foreign = True  # programs that descend from it keep their messages otherwise
             if kind in OTHER_TYPES:
                 best = 80
+        if is_foreign:
+            return None
         if source.is_one_long_line and b'"type"' in source.head and _HEAD_MARKS.search(source.head):
             best = 60
         return best or None
@@ -73,13 +79,15 @@ class ClaudeCodeImporter:
         report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
         own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
+        # Earlier versions named a renamed session by its file, too.
+        former_id = own_id if subagent else _bounded(f"{path.stem}:{scan.session_id}" if scan.session_id else path.stem)
         chains = sidechains(scan)
         plan = scan.queue.plan()
         if scan.messages or plan:
             lines = read_objects(path, until=scan.end)
             main = lines if subagent else (item for item in lines if item.value.get("isSidechain") is not True)
             reader = MessageReader(report, plan, superseded=scan.rewinds.superseded(), queued_at=scan.queued_at)
-            yield ConversationDraft(
+            draft = ConversationDraft(
                 messages=reader.read(main),
                 source=self.name,
                 source_id=own_id,
@@ -89,9 +97,14 @@ class ClaudeCodeImporter:
                 created_at=scan.created_at,
                 parent_source_id=parent_id,
                 is_fork=scan.is_fork,
+                has_weak_id=not is_global_id(own_id),
+                former_ids=(former_id,) if former_id != own_id else (),
             )
+            draft = draft if own_id else named_by_opening(draft)
+            own_id = draft.source_id
+            yield draft
         for chain in chains:
-            yield ConversationDraft(
+            draft = ConversationDraft(
                 messages=MessageReader(report).read(read_objects_at(path, chain.places, until=scan.end)),
                 source=self.name,
                 source_id=_bounded(f"{own_id}:{chain.name}"),
@@ -100,16 +113,17 @@ class ClaudeCodeImporter:
                 project=scan.cwd,
                 created_at=chain.created_at,
                 parent_source_id=own_id,
+                has_weak_id=not is_global_id(own_id),
+                former_ids=(_bounded(f"{former_id}:{chain.name}"),) if former_id != own_id else (),
             )
+            yield draft if own_id else named_by_opening(draft)
         if not scan.messages and not chains and not plan:
             report.note("a session without any message")
 
 
 def _session_id(path: Path, session_id: str) -> str:
-    """Return the file's name; followed by the session's id if the name is not itself such an id."""
-    if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
-        return _bounded(path.stem)
-    return _bounded(f"{path.stem}:{session_id}")
+    """Return the session's id: the file's name if that is one, else the id in the file; "" without either."""
+    return _bounded(path.stem if _UUID.fullmatch(path.stem) else session_id)
 
 
 def _subagent_id(path: Path, parent_id: str) -> str:
@@ -129,13 +143,14 @@ def _named_session(folder: Path, scan: Scan) -> str:
     """Return the session id in the parent's file, which is next to the folder `<session>/`."""
     if _UUID.fullmatch(folder.name):
         return ""
+    found = ""
     try:
         for item in read_objects(folder.with_name(f"{folder.name}.jsonl")):
-            if text_of(item.value.get("sessionId")) and text_of(item.value.get("type")) in KNOWN_TYPES:
-                return text_of(item.value["sessionId"])
+            if text_of(item.value.get("type")) in KNOWN_TYPES:
+                found = session_id_of(item.value) or found
     except InvalidInput:
         return scan.session_id
-    return ""
+    return found
 
 
 def _bounded(source_id: str) -> str:

@@ -30,6 +30,7 @@ OTHER_TYPES = frozenset(
         *("summary", "file-history-snapshot", "queue-operation", "custom-title", "ai-title", "agent-name"),
         *("last-prompt", "mode", "permission-mode", "pr-link", "frame-link", "worktree-state", "relocated"),
         *("bridge-session", "started", "result", "progress", "attachment", "system"),
+        "continued-in",  # names the session in which this one goes on
     }
 )
 KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
@@ -93,7 +94,9 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
         if kind not in KNOWN_TYPES:
             report.unknown(kind or "(no type)")
             continue
-        scan.session_id = scan.session_id or text_of(item.value.get("sessionId"))
+        # A resumed session begins with lines of the earlier one; a subagent's first line has its parent's id.
+        if not (subagent and scan.session_id):
+            scan.session_id = session_id_of(item.value) or scan.session_id
         scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
         # A background session begins with a copy of the session from which it was forked.
         scan.is_fork = scan.is_fork or item.value.get("sessionKind") == "bg"
@@ -103,6 +106,11 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
         else:
             _scan_line(scan, item, kind)
     return scan
+
+
+def session_id_of(value: Mapping[str, Any]) -> str:
+    """Return the session's id, as transcripts or as streams of `claude -p` spell it."""
+    return text_of(value.get("sessionId")) or text_of(value.get("session_id"))
 
 
 def sidechains(scan: Scan) -> list[Sidechain]:

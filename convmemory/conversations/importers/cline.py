@@ -6,6 +6,7 @@ removed; tool results that came as text become results again.
 Source: cline/cline `src/core/storage/disk.ts`, RooCodeInc/Roo-Code `src/core/task-persistence`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from convmemory.conversations.importers.json_arrays import dumped, load_json, ob
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import ConvMemoryError
 
@@ -28,6 +30,7 @@ MAX_BYTES = 256 * 1024**2
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _WRAPPERS = ("task", "feedback", "answer", "user_message", "user_input")
 _RESULT = "] Result:"
+_TASK_ID = re.compile(r"\d{13}")  # of its start, in milliseconds
 _HARNESS = ("<environment_details>", "[ERROR] You did not use a tool", "[TASK RESUMPTION]", "<explicit_instructions")
 
 
@@ -42,8 +45,9 @@ class ClineImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         if source.is_folder:
-            return 92 if (source.path / HISTORY).is_file() else None
-        if source.path.name == HISTORY:
+            path = source.path / HISTORY
+            return self.sniff(Source(path)) if path.is_file() else None
+        if source.path.name == HISTORY and b'"role"' in source.head and b'"content"' in source.head:
             return 92
         named = source.path.name.endswith(SESSION_ENDING) and b'"messages"' in source.head
         return 85 if named else None
@@ -60,10 +64,12 @@ class ClineImporter:
         task = path.name.removesuffix(SESSION_ENDING) if path.name.endswith(SESSION_ENDING) else path.parent.name
         about = _about(path, task)
         agent = _agent(path)
-        yield ConversationDraft(
+        is_given = is_global_id(task) or _TASK_ID.match(task) is not None
+        draft = ConversationDraft(
             messages=_messages(messages, report),
             source=agent,
             source_id=key_of(task, max_chars=290),
+            has_weak_id=not is_given,
             title=text_of(about.get("task")),
             agent=agent,
             project=text_of(about.get("workspace")) or text_of(about.get("cwdOnTaskInitialization")),
@@ -71,6 +77,9 @@ class ClineImporter:
             created_at=time_of(about.get("ts")) or time_of(task),
             parent_source_id=key_of(text_of(about.get("parentTaskId")), max_chars=290),
         )
+        # A folder without any number is one that a person made.
+        is_named = is_given or any(map(str.isdecimal, task))
+        yield draft if is_named else named_by_opening(draft, former_ids=[draft.source_id])
 
 
 def _agent(path: Path) -> str:

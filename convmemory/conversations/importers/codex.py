@@ -30,6 +30,7 @@ from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import named_by_opening
 from convmemory.conversations.messages.parts import AttachmentPart, Part, Role, TextPart, ThinkingPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 
@@ -78,7 +79,7 @@ class CodexImporter:
             return
         parent = find_thread(page.path, scan.parent_id) if scan.parent_id else None
         scan.inherited = turn_ids(parent) if parent else frozenset()
-        yield ConversationDraft(
+        draft = ConversationDraft(
             messages=_messages(pages, scan, report),
             source=self.name,
             source_id=key_of(page.thread_id, max_chars=MAX_ID_CHARS),
@@ -88,6 +89,7 @@ class CodexImporter:
             created_at=scan.created_at if len(pages) == 1 else None,
             parent_source_id=key_of(scan.parent_id, max_chars=MAX_ID_CHARS),
         )
+        yield named_by_opening(draft, former_ids=[draft.source_id]) if page.is_nameless else draft
 
 
 def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) -> Iterator[MessageDraft]:

@@ -36,6 +36,7 @@ class Page:
     base_rollout: str = ""
     base_until: int | None = None
     counts_until: int | None = None
+    is_nameless: bool = False  # neither the file nor its name has an id
 
     @property
     def name(self) -> str:
@@ -46,7 +47,8 @@ def thread_of(path: Path) -> Page:
     """Return the page for a file, from its name and its first record. Raises: InvalidInput."""
     meta = _first_meta(path)
     named = _NAME.search(path.name)
-    own = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else _nameless(path))
+    given = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else "")
+    own = given or _nameless(path)
     thread, rollout = (named[1], named[2] or named[1]) if named else (own, own)
     base = mapping_of(meta.get("history_base"))
     is_continuation = bool(named and named[2])
@@ -58,6 +60,7 @@ def thread_of(path: Path) -> Page:
         is_paginated=meta.get("history_mode") == "paginated",
         base_rollout=text_of(base.get("thread_id")),
         base_until=end if type(end) is int and end >= 0 else None,
+        is_nameless=not given,
     )
 
 

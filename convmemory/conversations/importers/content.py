@@ -83,12 +83,12 @@ class OnRefused(Protocol):
 
 def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRefused) -> MessageDraft:
     """Return `message_draft` for importers: a refused message becomes a system message with its whole
-    content as text.
+    content as text. An object without a content is no message: it becomes one without parts.
     """
     try:
         return message_draft(value, unknown=unknown)
     except InvalidInput as error:
-        parts = kept_as_text(value) if value.keys() - MESSAGE_KEYS else []
+        parts = kept_as_text(value) if isinstance(value.get("content"), (str, list, tuple)) else []
         refused(str(error), kept=bool(parts))
         return MessageDraft(role="system", parts=tuple(parts), created_at=first_time(value))
 

@@ -26,6 +26,7 @@ from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
@@ -80,15 +81,18 @@ class CopilotCliImporter:
         start = mapping_of(first.value.get("data")) if first.value.get("type") == "session.start" else {}
         context = mapping_of(start.get("context"))
         report.written_by(text_of(start.get("copilotVersion")), self.checked)
-        yield ConversationDraft(
+        own_id = key_of(text_of(start.get("sessionId")), max_chars=290)
+        draft = ConversationDraft(
             messages=_messages(chain([first], events), taken_back, report),
             source=self.name,
-            source_id=key_of(text_of(start.get("sessionId")) or source.path.parent.name, max_chars=290),
+            source_id=own_id,
+            has_weak_id=not is_global_id(own_id),
             title=_summary(source.path.parent),
             agent=self.name,
             project=text_of(context.get("gitRoot")) or text_of(context.get("cwd")),
             created_at=time_of(start.get("startTime")) or time_of(first.value.get("timestamp")),
         )
+        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.parent.name, max_chars=290)])
 
 
 def _taken_back(path: Path) -> set[str]:

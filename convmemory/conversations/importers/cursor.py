@@ -6,7 +6,7 @@ Source: the transcripts themselves, Cursor 2; there is no published schema.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 
 TRANSCRIPTS, SUBAGENTS = "agent-transcripts", "subagents"
 
@@ -57,14 +58,21 @@ class CursorImporter:
             yield from database_chats(source, report)
             return
         lines = read_objects(path, on_issue=report.line_issue)
-        yield ConversationDraft(
+        # A transcript has no id; its file is named by the chat's id until a person renames it.
+        own_id = path.stem if is_global_id(path.stem) else ""
+        draft = ConversationDraft(
             messages=_messages(lines, report),
             source=self.name,
-            source_id=key_of(path.stem, max_chars=290),
+            source_id=own_id,
+            has_weak_id=True,
             agent=self.name,
             project=_project(path),
             parent_source_id=key_of(path.parent.parent.name, max_chars=290) if path.parent.name == SUBAGENTS else "",
         )
+        opening = named_by_opening(draft, former_ids=[key_of(path.stem, max_chars=290)])
+        if own_id:
+            draft = replace(opening, source_id=own_id, former_ids=(opening.source_id, *opening.former_ids))
+        yield draft if own_id else opening
 
 
 def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageDraft]:

@@ -72,12 +72,20 @@ _ZIP_START = b"PK\x03\x04"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A source with its importer, or without one and with the reason. An archive must be unpacked first."""
+    """A source with the importers that claim it, the likeliest first, or without one and with the reason.
+
+    An archive must be unpacked first; `is_archive` is also true of a compressed file and of one in UTF-16 or UTF-32.
+    """
 
     source: Source
-    importer: Importer | None = None
+    importers: tuple[Importer, ...] = ()
     reason: str = ""
     is_archive: bool = False
+
+    @property
+    def importer(self) -> Importer | None:
+        """The importer that claims the source most clearly."""
+        return next(iter(self.importers), None)
 
 
 def require_format(format: str) -> None:
@@ -129,12 +137,12 @@ class Walk:
         for importer in self._tried:
             entries = importer.reads.folder_entries
             if entries and path.name in entries and _score(importer, folder := Source(path.parent, label)):
-                yield Found(folder, importer)
+                yield Found(folder, (importer,))
                 return
         source = Source(path, label)
         # The user names the format, so that a file which no importer recognises can still be read.
         if self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries):
-            yield Found(source, self._tried[0])
+            yield Found(source, (self._tried[0],))
             return
         with source.database.kept_open():
             yield self._found(source)
@@ -151,7 +159,7 @@ class Walk:
         whole = Source(path, label)
         importer = _best([importer for importer in self._tried if importer.reads.folders], whole)
         if importer is not None:
-            yield Found(whole, importer)
+            yield Found(whole, (importer,))
             if importer.reads.folder_entries is None:
                 return
             passed_over = importer.reads.folder_entries
@@ -208,7 +216,8 @@ class Walk:
             shown = [importer for importer in self._tried if _reads_kind(importer, source)]
             scores = [(score, importer) for importer in shown if (score := importer.sniff(source))]
             if scores:
-                return Found(source, max(scores, key=lambda scored: scored[0])[1])
+                scores.sort(key=lambda scored: -scored[0])
+                return Found(source, tuple(importer for _, importer in scores))
             if source.head.startswith(_ZIP_START):
                 return Found(source, is_archive=True)
             return Found(source, reason=why_refused(source, [importer.name for importer in self._tried]))

@@ -24,6 +24,7 @@ from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 MAX_PATH_CHARS = 4096
@@ -69,16 +70,19 @@ class GeminiCliImporter:
             report.note("a session without any message")
             return
         header = session.header
-        yield ConversationDraft(
+        own_id = key_of(text_of(header.get("sessionId")), max_chars=290)
+        draft = ConversationDraft(
             messages=session.messages(),
             source=self.name,
-            source_id=key_of(text_of(header.get("sessionId")) or source.path.stem, max_chars=290),
+            source_id=own_id,
+            has_weak_id=not is_global_id(own_id),
             title=text_of(header.get("summary")),
             agent=self.name,
             project=_project_root(source),
             created_at=time_of(header.get("startTime")) or time_of(header.get("start_time")),
             parent_source_id=source.path.parent.name if header.get("kind") == "subagent" else "",
         )
+        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.stem, max_chars=290)])
 
 
 @dataclass(slots=True)

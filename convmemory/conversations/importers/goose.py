@@ -4,7 +4,7 @@ Source: block/goose `crates/goose/src/session/session_manager.rs`, schema versio
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 _HEADER_KEYS = frozenset({"working_dir", "message_count", "accumulated_total_tokens", "total_tokens"})
@@ -86,14 +87,18 @@ def _file(source: Source, report: FileReport) -> ConversationDraft:
     is_header = first is not None and "role" not in first.value
     header = first.value if first is not None and is_header else {}
     rest = lines if first is None or is_header else chain([first], lines)
-    return ConversationDraft(
+    own_id = key_of(text_of(header.get("id")) or text_of(header.get("session_id")), max_chars=290)
+    draft = ConversationDraft(
         messages=_lines(rest, report),
         source="goose",
-        source_id=key_of(source.path.stem, max_chars=290),
+        source_id=own_id,
+        has_weak_id=True,
         title=text_of(header.get("description")),
         agent="goose",
         project=text_of(header.get("working_dir")),
     )
+    former = key_of(source.path.stem, max_chars=290)
+    return replace(draft, former_ids=(former,)) if own_id else named_by_opening(draft, former_ids=[former])
 
 
 def _lines(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageDraft]:

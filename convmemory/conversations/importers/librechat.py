@@ -16,6 +16,7 @@ from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.threads import Node, read_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
@@ -51,6 +52,7 @@ class LibreChatImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
+        used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("history", "conversations")):
             value = mapping_of(element.value)
             listed = next(
@@ -59,27 +61,30 @@ class LibreChatImporter:
             if listed is None:
                 report.skip(f"conversation {element.number}", "it holds no messages")
                 continue
-            yield _conversation(value, list(_nodes(listed)), source, report)
+            yield told_apart(_conversation(value, list(_nodes(listed)), source, report), used)
 
 
 def _conversation(value: Message, nodes: list[Node[Message]], source: Source, report: FileReport) -> ConversationDraft:
     options = mapping_of(value.get("options"))
     model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
-    source_id = _id(value, nodes, source)
+    source_id = key_of(text_of(value.get("conversationId")) or text_of(value.get("id")), max_chars=290)
 
     def read(message: Message) -> Iterator[MessageDraft]:
         return _message(message, model, report)
 
     times = (time_of(node.value.get("createdAt")) for node in nodes)
-    return ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, place=source_id),
+    draft = ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, place=source_id or "a conversation"),
         source="librechat",
         source_id=source_id,
+        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")) or text_of(value.get("name")),
         agent="librechat",
         created_at=time_of(value.get("createdAt")) or next((time for time in times if time), None),
         archived=value.get("isArchived") is True,
     )
+    former = f"{source.path.stem}:{short_hash(nodes[0].id if nodes else '')}"
+    return draft if source_id else named_by_opening(draft, former_ids=[key_of(former, max_chars=290)])
 
 
 def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
@@ -153,9 +158,3 @@ def _files(files: object) -> Iterator[AttachmentPart]:
             media_type=text_of(file.get("type"))[:100],
             size_bytes=size if type(size) is int and size > 0 else 0,
         )
-
-
-def _id(value: Message, nodes: list[Node[Message]], source: Source) -> str:
-    given = text_of(value.get("conversationId")) or text_of(value.get("id"))
-    first = nodes[0].id if nodes else ""
-    return key_of(given or f"{source.path.stem}:{short_hash(first)}", max_chars=290)

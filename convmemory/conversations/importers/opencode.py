@@ -27,6 +27,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import named_by_opening
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import ConvMemoryError
 
@@ -63,7 +64,7 @@ class OpenCodeImporter:
         value = mapping_of(load_json(source.path))
         messages = list(objects_in(value.get("messages"), "message", report))
         entries = [(mapping_of(item.get("info")), objects_in(item.get("parts"), "part", report)) for item in messages]
-        yield _draft(mapping_of(value.get("info")), _numbered(entries, report), fallback=source.path.stem)
+        yield _draft(mapping_of(value.get("info")), _numbered(entries, report), former=source.path.stem)
 
 
 _Entry = tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]
@@ -78,13 +79,14 @@ def _numbered(entries: list[_Entry], report: FileReport) -> Iterator[MessageDraf
         yield from stored_messages(info, parts, key=key, report=report)
 
 
-def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, fallback: str) -> ConversationDraft:
+def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, former: str) -> ConversationDraft:
     time = mapping_of(info.get("time"))
     parent = info.get("parentID")
-    return ConversationDraft(
+    own_id = key_of(text_of(info.get("id")), max_chars=290)
+    draft = ConversationDraft(
         messages=messages,
         source="opencode",
-        source_id=key_of(text_of(info.get("id")) or fallback, max_chars=290),
+        source_id=own_id,
         title=text_of(info.get("title")),
         agent="opencode",
         project=text_of(info.get("directory")),
@@ -92,6 +94,7 @@ def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, fallbac
         parent_source_id=key_of(text_of(parent), max_chars=290) if is_child(parent) else "",
         archived=time_of(time.get("archived")) is not None,
     )
+    return draft if own_id else named_by_opening(draft, former_ids=[key_of(former, max_chars=290)])
 
 
 def _tree(folder: Path, report: FileReport) -> Iterator[ConversationDraft]:
@@ -103,7 +106,7 @@ def _tree(folder: Path, report: FileReport) -> Iterator[ConversationDraft]:
         messages = [message for path in paths if (message := _read(path, folder, report))]
         messages.sort(key=_made)
         entries = [(message, _read_all(parts.get(_id(message), []), folder, report)) for message in messages]
-        yield _draft(info, _numbered(entries, report), fallback="session")
+        yield _draft(info, _numbered(entries, report), former="session")
 
 
 def _id(value: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart
 from convmemory.core.errors import InvalidInput
 
@@ -53,6 +54,7 @@ class OpenWebUIImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
+        used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("chats", "data")):
             value = mapping_of(element.value)
             chat = mapping_of(value.get("chat")) or value
@@ -61,27 +63,31 @@ class OpenWebUIImporter:
             if not nodes:
                 report.skip(f"chat {element.number}", "it holds no messages")
                 continue
-            yield _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
+            draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
+            yield told_apart(draft, used)
 
 
 def _conversation(
     value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
 ) -> ConversationDraft:
     given = text_of(value.get("id")) or text_of(chat.get("id"))
-    source_id = key_of(given or f"{source.path.stem}:{short_hash(nodes[0].id)}", max_chars=290)
+    source_id = key_of(given, max_chars=290)
 
     def read(message: Message) -> Iterator[MessageDraft]:
         return _message(message, report)
 
-    return ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id),
+    draft = ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a chat"),
         source="open-webui",
         source_id=source_id,
+        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")) or text_of(chat.get("title")),
         agent="open-webui",
         created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
         archived=value.get("archived") is True,
     )
+    former = key_of(f"{source.path.stem}:{short_hash(nodes[0].id)}", max_chars=290)
+    return draft if source_id else named_by_opening(draft, former_ids=[former])
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:

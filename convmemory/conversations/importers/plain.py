@@ -1,7 +1,7 @@
 """Messages in OpenAI or Anthropic format, as JSON or as JSON lines.
 
 A list of messages, a list of conversations `{"messages": [...]}`, one such object, or either as JSON lines. A
-conversation is named by its own id, else by the file's name and its first messages.
+conversation is named by its own id, else by its first messages. An object that is no message is reported, not stored.
 """
 
 import itertools
@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, kept_message
+from convmemory.conversations.importers.content import MESSAGE_KEYS, ROLES_BY_NAME, first_time, kept_message
 from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values, unreadable
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, value_without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -28,6 +29,8 @@ _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
 _OTHER_PROGRAMS = re.compile(
     rb'"(?:sessionId|parentUuid|mapping|chat_messages|parentMessageId|childrenIds|projectHash)"\s*:'
 )
+_TEXT_FIELD = re.compile(r'"(?:text|content|value|answer|markdown)": "[^"]')
+MAX_SEARCHED_CHARS = 100_000
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
 _Entry = tuple[str, Mapping[str, Any], bytes]
 """Place of a message, the message, its source bytes."""
@@ -64,28 +67,27 @@ class PlainImporter:
 
 
 class _Names:
-    """Gives each conversation of a file an id that stays the same when the file is imported again."""
+    """Gives each conversation of a file an id that does not depend on the file."""
 
     def __init__(self, source: Source) -> None:
         self.stem = source.path.stem
-        self._used: Counter[str] = Counter()
+        self._used: dict[str, str] = {}
+        self._former: Counter[str] = Counter()
 
-    def conversation(self, value: Mapping[str, Any], opening: Iterable[object]) -> str:
-        """Return the conversation's id: its own if that is long enough to be unique, else with the file's name.
-
-        Without an id, it is the file's name with a hash of the first messages.
-        """
+    def named(self, draft: ConversationDraft, value: Mapping[str, Any], opening: Iterable[object]) -> ConversationDraft:
+        """Return the draft with the id in `value` if that is long enough to be unique, else with its beginning's."""
         given = next((text for text in map(_id_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
         if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
-            return self._unique(given)
-        if given:
-            return self._unique(f"{self.stem}:{given}")
-        return self._unique(f"{self.stem}:{short_hash(_dumped(list(opening)))}")
-
-    def _unique(self, name: str) -> str:
-        self._used[name] += 1
-        count = self._used[name]
-        return key_of(name if count == 1 else f"{name}:{count}", max_chars=290)
+            name = key_of(given, max_chars=MAX_ID_CHARS)
+            draft = replace(draft, source_id=name, has_weak_id=not is_global_id(given))
+        else:
+            # Earlier versions named it by its file.
+            former = f"{self.stem}:{given or short_hash(_dumped(list(opening)))}"
+            self._former[former] += 1
+            count = self._former[former]
+            name = key_of(former if count == 1 else f"{former}:{count}", max_chars=MAX_ID_CHARS)
+            draft = named_by_opening(draft, scope=given, former_ids=(name,))
+        return told_apart(draft, self._used)
 
 
 def _id_of(value: object) -> str:
@@ -103,6 +105,12 @@ def _dumped(value: object) -> str:
 def _is_message(value: Mapping[str, Any]) -> bool:
     role = value.get("role")
     return isinstance(role, str) and role.lower() in ROLES_BY_NAME and not value.keys().isdisjoint(_CONTENT_KEYS)
+
+
+def _unread_texts(value: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a message without readable content that contain text."""
+    others = ((key, item) for key, item in value.items() if key not in MESSAGE_KEYS and isinstance(item, (list, dict)))
+    return [key[:40] for key, item in others if _TEXT_FIELD.search(_dumped(item)[:MAX_SEARCHED_CHARS])][:5]
 
 
 def _is_conversation(value: Mapping[str, Any]) -> bool:
@@ -206,16 +214,16 @@ def _conversation(
             break
     if not opening:
         return
-    yield ConversationDraft(
+    draft = ConversationDraft(
         messages=_messages(itertools.chain(opening, entries), report, raw),
         source="plain",
-        source_id=names.conversation(value, [item for _, item, _ in opening]),
         title=text_of(value.get("title")) or text_of(value.get("name")),
         agent=text_of(value.get("agent")),
         project=text_of(value.get("project")),
         created_at=first_time(value) or first_time(opening[0][1]),
         archived=value.get("archived") is True,
     )
+    yield names.named(draft, value, [item for _, item, _ in opening])
 
 
 def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
@@ -223,6 +231,8 @@ def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iter
     for number, (place, value, line) in enumerate(entries, 1):
         draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
         if not draft.parts:
+            if unread := _unread_texts(value):
+                report.skip(place, f"the text of the message is in fields that are not known: {', '.join(unread)}")
             continue
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")
         key = key if key and key not in used else f"message:{number}"

@@ -25,6 +25,7 @@ from convmemory.conversations.importers.json_arrays import dumped, load_json, ob
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.core.errors import TooLarge
 
 _SILENT = frozenset(
@@ -67,15 +68,19 @@ class VSCodeCopilotImporter:
         if not requests:
             report.note("a chat without any message")
             return
-        yield ConversationDraft(
+        own_id = key_of(text_of(session.get("sessionId")), max_chars=290)
+        draft = ConversationDraft(
             messages=_messages(requests, report),
             source=self.name,
-            source_id=key_of(text_of(session.get("sessionId")) or path.stem, max_chars=290),
+            source_id=own_id,
+            has_weak_id=not is_global_id(own_id),
             title=text_of(session.get("customTitle")) or text_of(session.get("computedTitle")),
             agent=self.name,
             project=_folder(path),
             created_at=time_of(session.get("creationDate")),
         )
+        # "Chat: Export Chat…" writes no id, and proposes the same name for every file.
+        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(path.stem, max_chars=290)])
 
 
 def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:

@@ -13,7 +13,7 @@ from typing import IO, Any
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, transaction
 
-from convmemory.conversations.importers.base import Checked, FileReport, Source, project_of
+from convmemory.conversations.importers.base import Checked, FileReport, Importer, Source, project_of
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
@@ -21,6 +21,7 @@ from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.ingest import without_copies
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, StorageFull
 from convmemory.core.files.decoding import DecodedBytes, decoding
@@ -37,6 +38,7 @@ DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 # Read before the transaction begins, so that no lock is held while a file is parsed.
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
+MAX_HELD = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
 
 
 @dataclass(slots=True)
@@ -210,41 +212,129 @@ def _sources(
 
 
 def _import_file(run: _Run, found: Found, file: FileReport) -> None:
-    if found.importer is None:
+    """Import the source with the first of its importers that can read it; `file` is the last report of the run."""
+    if not found.importers:
         _failed(file, found.reason)
         return
-    file.format = found.importer.name
-    drafts = found.importer.parse(found.source, file)
-    while True:
-        try:
-            draft = next(drafts, None)
-        except (ConvMemoryError, OSError) as error:
-            _failed(file, str(error))
+    declined: list[FileReport] = []
+    for importer in found.importers:
+        attempt = FileReport(path=file.path, format=importer.name)
+        read_before = run.report.messages_read
+        run.report.files[-1] = attempt
+        if _Reading(run, found.source, importer, attempt).is_read():
             return
-        if draft is None:
-            _warn_of_unknown_types(found.importer.checked, file)
-            return
-        dated = replace(draft, written_at=found.source.written_at)
-        _import_conversation(run, dated, file)
-        if run.report.is_cut_short:
-            return
+        declined.append(attempt)
+        run.report.messages_read = read_before
+    # The likeliest format's report says most about the file.
+    first = run.report.files[-1] = declined[0]
+    if not first.errors:
+        _failed(first, f"looks like {found.importers[0].checked.program}'s format, but nothing in it could be read")
 
 
-def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
+@dataclass(slots=True)
+class _Ready:
+    """A conversation whose first messages are read. `is_whole` says that there are no others."""
+
+    draft: ConversationDraft
+    first: list[MessageDraft]
+    rest: Iterator[MessageDraft]
+    is_whole: bool
+
+    @property
+    def has_words(self) -> bool:
+        """True if a person or a model says something in it, or if that is not known yet."""
+        return not self.is_whole or self.draft.events != () or any(map(_has_words, self.first))
+
+
+def _has_words(message: MessageDraft) -> bool:
+    documents = any(isinstance(part, AttachmentPart) and part.text for part in message.parts)
+    said = any(isinstance(part, (TextPart, AttachmentPart)) for part in message.parts)
+    return documents or (message.role in ("user", "assistant") and said)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One importer's attempt at one source.
+
+    Until a conversation with words of a person or a model is found, conversations are held back: an importer that finds
+    none, while there are entries that it cannot read, has declined, and nothing of its attempt is stored.
+    """
+
+    run: _Run
+    source: Source
+    importer: Importer
+    file: FileReport
+    held: list[_Ready] = field(default_factory=list)
+    has_claimed: bool = False
+
+    def is_read(self) -> bool:
+        """Import the source's conversations; False if the importer declined."""
+        drafts = self.importer.parse(self.source, self.file)
+        while not self.run.report.is_cut_short:
+            try:
+                draft = next(drafts, None)
+            except (ConvMemoryError, OSError) as error:
+                _failed(self.file, str(error))
+                break
+            if draft is None:
+                break
+            ready = _prepared(self.run, replace(draft, written_at=self.source.written_at), self.file)
+            if ready is not None:
+                self.held.append(ready)
+                self.has_claimed = self.has_claimed or ready.has_words or self._holds_much()
+            if self.has_claimed:
+                self._store_held()
+        if not self.has_claimed and self._has_declined():
+            return False
+        self._store_held()
+        _warn_of_unknown_types(self.importer.checked, self.file)
+        return True
+
+    def _holds_much(self) -> bool:
+        weight = sum(message.weight for ready in self.held for message in ready.first)
+        return len(self.held) >= MAX_HELD or weight > READ_AHEAD_BYTES
+
+    def _has_declined(self) -> bool:
+        """Return whether entries remain unread. A note explains why a source holds no conversation."""
+        if self.held:
+            return bool(self.file.unknown_types)
+        return bool(self.file.unknown_types or self.file.skipped or self.file.errors or not self.file.notes)
+
+    def _store_held(self) -> None:
+        for ready in self.held:
+            if not self.run.report.is_cut_short:
+                _store(self.run, ready, self.file)
+        self.held.clear()
+
+
+def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready | None:
+    """Return the conversation with its first messages read; None if it has nothing to store."""
     try:
         if _has_fuller_copy(run, draft):
             file.note(f"{draft.source_id}: is here already, with its answers")
-            return
+            return None
         if draft.is_fork:
             draft = without_copies(owner=run.owner, draft=draft)
         messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():
             file.note(f"{draft.source_id}: no message to store")
-            return
-        whole = replace(draft, messages=chain(first, messages), project=project_of(draft.project))
+            return None
+        following = next(messages, None)
+        rest = messages if following is None else chain([following], messages)
+        return _Ready(replace(draft, project=project_of(draft.project)), first, rest, is_whole=following is None)
+    except DatabaseUnavailable:
+        raise  # not this conversation's fault: the whole import is retried
+    except (ConvMemoryError, DataError, OSError) as error:
+        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        return None
+
+
+def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
+    draft = replace(ready.draft, messages=chain(ready.first, ready.rest))
+    try:
         with transaction.atomic():
-            result = ingest.sync_conversation(owner=run.owner, draft=whole)
+            result = ingest.sync_conversation(owner=run.owner, draft=draft)
             run.on_stored(file, result)
     except StorageFull as error:
         run.report.is_cut_short = True

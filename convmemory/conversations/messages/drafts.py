@@ -116,6 +116,8 @@ class ConversationDraft:
     messages and from `archived`. `written_at` is the time of the source's last change, which dates a conversation
     without any date. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
     this draft is not. `is_fork` says that the conversation may begin with a copy of another one of its source.
+    `has_weak_id` says that another conversation may have the same id: a stored one is this one only if their messages
+    agree. `former_ids` are ids that this conversation had in earlier imports; the same holds for them.
     """
 
     messages: Iterable[MessageDraft]
@@ -133,6 +135,8 @@ class ConversationDraft:
     events: Iterable[EventDraft] = ()
     unless_source: str = ""
     is_fork: bool = False
+    has_weak_id: bool = False
+    former_ids: tuple[str, ...] = ()
 
 
 # --- event words ----------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ Every function takes the owner and works in one transaction, under a lock on the
 than the owner's quota raises StorageFull. Replies in progress are in `responses.py`.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -13,21 +14,24 @@ from typing import Any, Literal
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
-from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.messages.event_log import add_events
+from convmemory.conversations.messages.identity import is_place, longer_ids
 from convmemory.conversations.messages.message_store import (
     Merged,
+    is_stored_as,
     merge_messages,
     merge_rows,
     replace_turn,
     source_key_of,
 )
 from convmemory.conversations.messages.numbering import announce, announce_turns, count_turns, finish_change
+from convmemory.conversations.messages.parts import Part, ThinkingPart, part_from_json, part_text
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.conversations.models import Conversation, Message
@@ -131,7 +135,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
     if not draft.source_id:
         raise InvalidInput("A conversation that can be imported again needs a source id.")
     with transaction.atomic():
-        conversation, created = _locked_or_new(owner, draft)
+        stored, draft = stored_conversation(owner=owner, draft=draft)
+        conversation, created = stored or _new_conversation(owner, draft), stored is None
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
         merged = merge_rows(conversation, draft.messages)
@@ -196,14 +201,6 @@ def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
     return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)
 
 
-def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
-    known = Conversation.objects.select_for_update().filter(
-        owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
-    )
-    conversation = known.first()
-    return (conversation, False) if conversation else (_new_conversation(owner, draft), True)
-
-
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     """Create the row; the caller announces it."""
     now = timezone.now()
@@ -244,6 +241,97 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> boo
     if changed:
         conversation.save(update_fields=changed)
     return bool(changed)
+
+
+# --- same conversation ----------------------------------------------------------------------------
+# Finds the stored conversation that an imported one continues.
+#
+# An id of the producer decides. Where another conversation may have the id, the messages decide: those of one
+# conversation must begin with those of the other, or the imported one is stored as another one, under a longer id.
+
+
+MAX_COMPARED = 1_000  # messages of each
+MAX_ALIKE = 20  # conversations with one first message
+MAX_COMPARED_BYTES = 16 * 1024**2
+_HIDDEN = re.compile(r"\[hidden [\w-]{1,40} \d{1,9}\]")
+
+
+def stored_conversation(
+    *, owner: AbstractBaseUser, draft: ConversationDraft
+) -> tuple[Conversation | None, ConversationDraft]:
+    """Return the stored conversation that the draft continues, locked, and the draft with the id to store it under."""
+    rows = Conversation.objects.select_for_update().filter(owner_id=owner.pk, source=draft.source)
+
+    def named(name: str) -> Conversation | None:
+        return rows.filter(source_id=storable(name)[:300]).first()
+
+    stored = named(draft.source_id)
+    former = [found for found in map(named, draft.former_ids) if found] if draft.has_weak_id or not stored else []
+    messages = iter(draft.messages)
+    if stored is None and not former and draft.has_weak_id and draft.former_ids:
+        first = next(messages, None)
+        draft = replace(draft, messages=messages if first is None else chain([first], messages))
+        former = _beginning_with(rows, first) if first else []
+        messages = iter(draft.messages)
+    if not former and (stored is None or not draft.has_weak_id):
+        return stored, replace(draft, messages=messages)
+    beginning = next(in_batches(messages, count=MAX_COMPARED, size=MAX_COMPARED_BYTES), [])
+    draft = replace(draft, messages=chain(beginning, messages))
+    if stored and _agrees(stored, beginning):
+        return stored, draft
+    for found in former:
+        if _agrees(found, beginning):
+            if stored is None:
+                found.source_id = storable(draft.source_id)[:300]
+                found.save(update_fields=["source_id"])
+            return found, draft
+    if stored is None:
+        return None, draft
+    name = draft.source_id
+    for name in longer_ids(draft.source_id, beginning):
+        other = named(name)
+        if other is None or _agrees(other, beginning):
+            return other, replace(draft, source_id=name)
+    raise InvalidInput(f"More conversations begin like this one than can be told apart: {name}.")
+
+
+def _beginning_with(rows: "QuerySet[Conversation]", first: MessageDraft) -> list[Conversation]:
+    """Return some conversations that begin with this message, if its key depends on its text or is the producer's."""
+    if is_place(first.source_key):
+        return []
+    begun = Message.objects.filter(position=0, source_key=source_key_of(first), conversation=OuterRef("pk"))
+    return list(rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE])
+
+
+def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
+    """Return whether one of the two conversations begins with the other, for all that people, models and tools said.
+
+    If that is nothing for one of them, all messages count. What was added here, and not by an import, has no key.
+    """
+    fields = ("pk", "role", "content_hash")
+    rows = list(stored.messages.exclude(source_key="").order_by("position").values_list(*fields)[:MAX_COMPARED])
+    spoken = [row for row in rows if row[1] != "system"]
+    drafts = [draft for draft in beginning if draft.role != "system"]
+    pairs = list(zip(spoken, drafts, strict=False)) or list(zip(rows, beginning, strict=False))
+    differing = {pk: draft for (pk, _, digest), draft in pairs if not is_stored_as(bytes(digest), draft)}
+    last = spoken[-1][0] if spoken else 0
+    found = stored.messages.filter(pk__in=differing).values_list("pk", "role", "parts")
+    return all(
+        role == differing[pk].role and _says_the_same(parts, differing[pk], may_grow=pk == last)
+        for pk, role, parts in found
+    )
+
+
+def _says_the_same(parts: list[dict[str, Any]], draft: MessageDraft, *, may_grow: bool) -> bool:
+    """Return whether a stored message is the draft as another version read it, or as it was while it was written."""
+    before, now = (_compared(each) for each in ([*map(part_from_json, parts)], draft.parts))
+    return before == now or (may_grow and now.startswith(before))
+
+
+def _compared(parts: Iterable[Part]) -> str:
+    """Return what is said, without thinking and keys, which versions of an importer read differently."""
+    texts = (part_text(part) for part in parts if not isinstance(part, ThinkingPart))
+    return _HIDDEN.sub("", hidden_keys.text_without_keys("\n".join(texts))).strip()
 
 
 # --- superseding ----------------------------------------------------------------------------------

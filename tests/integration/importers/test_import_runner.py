@@ -99,7 +99,7 @@ def test_children_are_linked_also_when_they_come_first() -> None:
     assert Conversation.objects.get().parent is None
     import_paths(owner=owner, paths=[folder, FIXTURES / "amplifier"])
     parents = dict(Conversation.objects.exclude(parent=None).values_list("source_id", "parent__source_id"))
-    sidechain = "sidechain:5e5e5e5e-0000-4000-8000-000000000001"
+    sidechain = "5e5e5e5e-0000-4000-8000-000000000001"
     assert parents == {
         f"{SESSION}:agent-b1c2d3": SESSION,
         f"{AMPLIFIER}-1a2b3c4d5e6f7081_soil-expert": AMPLIFIER,
@@ -171,7 +171,7 @@ def test_a_conversation_that_fails_is_reported_and_the_rest_goes_on(
     report = import_paths(owner=make_user(), paths=[FIXTURES / "claude-code" / "sidechain.jsonl"])
     (file,) = report.files
     assert file.conversations == 2
-    assert file.errors == [f"sidechain:5e5e5e5e-0000-4000-8000-000000000001:x-1: {error}"]
+    assert file.errors == [f"5e5e5e5e-0000-4000-8000-000000000001:x-1: {error}"]
     assert report.recognised == 1
 
 

@@ -177,18 +177,16 @@ def test_transcript_missing_or_corrupt(copied: Path) -> None:
     assert read(importer, folder, report) == []
 
 
-def test_a_folder_without_an_id_is_named_with_its_opening(tmp_path: Path) -> None:
+def test_session_without_an_id_is_named_by_its_opening_and_not_by_its_folder(tmp_path: Path) -> None:
     names = set()
-    for number, text in enumerate(("one", "two")):
-        folder = tmp_path / str(number) / "session"
-        write_lines(
-            folder / "transcript.jsonl", [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}]
-        )
-        names.add(read_session(folder).draft.source_id)
-        write_lines(folder / "transcript.jsonl", [{"role": "user", "content": text}])
-        names.add(read_session(folder).draft.source_id)
+    for name, text in (("session", "one"), ("session", "two"), ("copy", "two")):
+        transcript = tmp_path / text / name / "transcript.jsonl"
+        write_lines(transcript, [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}])
+        answered = read_session(transcript.parent).draft
+        write_lines(transcript, [{"role": "user", "content": text}])
+        assert read_session(transcript.parent).draft.source_id in answered.former_ids
+        names.add(answered.source_id)
     assert len(names) == 2
-    assert all(name.startswith("session:") for name in names)
 
 
 def test_users_that_are_tools_and_messages_that_cannot_be_read(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_a_growing_file_keeps_its_keys(tmp_path: Path) -> None:
 
 def test_inline_sidechains_become_linked_children() -> None:
     main, beds, pumps = read(importer, FOLDER / "sidechain.jsonl")
-    assert main.draft.source_id == "sidechain:5e5e5e5e-0000-4000-8000-000000000001"
+    assert main.draft.source_id == "5e5e5e5e-0000-4000-8000-000000000001"
     assert main.prompts == ["Survey the beds and the pumps."]
     assert main.keys == ["m-1", "m-2", "m-3", "m-4"]
     for child, prompt, keys in (
@@ -246,11 +246,17 @@ def test_older_subagent_file_is_linked_to_its_session(tmp_path: Path) -> None:
     assert found.draft.source_id == f"{SESSION}:agent-9"
 
 
-def test_a_session_that_is_not_named_by_an_id_gets_its_session_id_too(tmp_path: Path) -> None:
+def test_renamed_session_is_named_by_the_id_in_its_lines(tmp_path: Path) -> None:
     parent = write_lines(tmp_path / "full.jsonl", [user_line("u", "hi", sessionId="abc")])
     child = write_lines(tmp_path / "full" / "subagents" / "agent-1.jsonl", [user_line("c", "hi", sessionId="agent-1")])
-    assert read(importer, parent)[0].draft.source_id == "full:abc"
-    assert read(importer, child)[0].draft.parent_source_id == "full:abc"
+    assert read(importer, parent)[0].draft.source_id == "abc"
+    assert read(importer, parent)[0].draft.former_ids == ("full:abc",)
+    assert read(importer, child)[0].draft.parent_source_id == "abc"
+    resumed = [user_line("u0", "hi", sessionId="old"), user_line("u", "again", sessionId="abc")]
+    assert read(importer, write_lines(tmp_path / "copy.jsonl", resumed))[0].draft.source_id == "abc"
+    streamed = {**user_line("u", "hi"), "session_id": "xyz"}
+    del streamed["sessionId"]
+    assert read(importer, write_lines(tmp_path / "ci.jsonl", [streamed]))[0].draft.source_id == "xyz"
 
 
 def test_title_prefers_custom_then_generated_then_summary(tmp_path: Path) -> None:

@@ -77,11 +77,27 @@ def test_names_of_conversations(tmp_path: Path) -> None:
 
     assert names("a.jsonl", {"id": "conv-0001-abc", "messages": DIALOGUE}) == ["conv-0001-abc"]
     assert names("a.jsonl", {"conversation_id": "conv-0001-abc", "messages": DIALOGUE}) == ["conv-0001-abc"]
-    assert names("a.jsonl", {"id": 1, "messages": DIALOGUE}) == ["a:1"]
-    assert names("b.jsonl", {"id": "7", "messages": DIALOGUE}) == ["b:7"]
-    first, second = names("a.jsonl", {"messages": DIALOGUE}), names("a.jsonl", {"messages": [DIALOGUE[0]]})
-    assert first == second  # it grew
-    assert names("a.jsonl", {"messages": [{"role": "user", "content": "other"}]}) != first
+    short = [*names("a.jsonl", {"id": 1, "messages": DIALOGUE}), *names("b.jsonl", {"id": "7", "messages": DIALOGUE})]
+    assert len({*short, "1", "7"}) == 4
+    first = names("a.jsonl", {"messages": DIALOGUE})
+    assert names("b.jsonl", {"messages": [*DIALOGUE, {"role": "user", "content": "and then?"}]}) == first
+    for entry in ({"content": "other"}, {"id": "m1"}, {"created_at": "2026-02-03T10:00:00Z"}):
+        assert names("a.jsonl", {"messages": [DIALOGUE[0], {**DIALOGUE[1], **entry}]}) != first
+
+
+def test_former_ids_of_conversations_without_one(tmp_path: Path) -> None:
+    (answered,) = read(importer, write_lines(tmp_path / "a.jsonl", [{"messages": DIALOGUE}]))
+    (asked,) = read(importer, write_lines(tmp_path / "a.jsonl", [{"messages": DIALOGUE[:1]}]))
+    assert answered.draft.former_ids == (asked.draft.source_id, *asked.draft.former_ids)
+    assert [name.partition(":")[0] for name in asked.draft.former_ids] == ["a"]
+
+
+def test_conversations_of_one_file_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    chats = [{"messages": [*DIALOGUE, {"role": "user", "content": text}]} for text in ("one", "two", "one")]
+    one, two, twin = (item.draft for item in read(importer, write_lines(tmp_path / "a.jsonl", chats)))
+    assert two.source_id.startswith(f"{one.source_id}:")
+    assert one.source_id in two.former_ids
+    assert twin.source_id == f"{one.source_id}:2"
 
 
 def test_bad_messages_are_skipped_with_their_place(tmp_path: Path) -> None:

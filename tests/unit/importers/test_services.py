@@ -96,7 +96,7 @@ def test_chatgpt_a_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
     report = FileReport(path="")
     (found,) = read(ChatGPTImporter(), write(tmp_path / "one.json", {"title": "x", "mapping": mapping}), report)
     assert found.prompts == ["Hi"]
-    assert found.draft.source_id.startswith("one:")
+    assert [name.partition(":")[0] for name in found.draft.former_ids] == ["one"]
     assert report.unknown_types == {"text": 1, "role narrator": 1}
 
 
