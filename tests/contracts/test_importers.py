@@ -93,6 +93,13 @@ def test_the_importer_of_its_format_takes_a_fixture(original: Path) -> None:
     assert found.importer.sniff(Source(found.source.path))
 
 
+def test_no_importer_claims_the_fixture_of_another_more_clearly(original: Path) -> None:
+    source = Source(original)
+    scores = {name: importer.sniff(source) or 0 for name, importer in IMPORTERS.items()}
+    own = scores.pop(name_of_format(original))
+    assert not original.is_file() or not own or own > max(scores.values())
+
+
 def test_reading_twice_finds_the_same_names(original: Path) -> None:
     first = keys_of(original)
     assert keys_of(original) == first

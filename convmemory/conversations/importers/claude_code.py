@@ -118,6 +118,8 @@ class ClaudeCodeImporter:
             )
             yield draft if own_id else named_by_opening(draft)
         if not scan.messages and not chains and not plan:
+            if scan.without_content:
+                report.skip("messages", f"{scan.without_content} lines of messages have no content")
             report.note("a session without any message")
 
 

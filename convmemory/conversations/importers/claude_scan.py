@@ -68,6 +68,7 @@ class Scan:
     version: str = ""
     created_at: datetime | None = None
     messages: int = 0
+    without_content: int = 0  # lines of messages that have none
     first_prompt: str = ""
     custom_title: str = ""
     ai_title: str = ""
@@ -164,6 +165,7 @@ def _scan_message(scan: Scan, item: JsonObject, kind: str) -> None:
     if uuid and hash(uuid) in scan.uuids:
         return
     if mapping_of(item.value.get("message")).get("content") is None:
+        scan.without_content += 1
         return
     if uuid:
         scan.uuids.add(hash(uuid))

@@ -5,6 +5,7 @@ The project's folder is not in the file; `.project_root` next to the chats names
 Source: google-gemini/gemini-cli `chatRecordingService.ts`, `utils/paths.ts`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +39,8 @@ _ROLES: dict[str, Role] = {
     "error": "system",
     "warning": "system",
 }
+# A message, or the times of a session that may have none.
+_READABLE = re.compile(rb'"type"\s*:\s*"(?:user|gemini|info|error|warning)"|"(?:startTime|lastUpdated)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class GeminiCliImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         head = source.head
-        if b'"projectHash"' in head and b'"sessionId"' in head:
+        if b'"projectHash"' in head and b'"sessionId"' in head and _READABLE.search(head):
             return 90
         return 60 if b'"history"' in head and b'"parts"' in head and b'"role"' in head else None
 

@@ -165,7 +165,8 @@ def _document(value: Any, names: _Names, report: FileReport) -> Iterator[Convers
             yield from _listed(item, names, report, place=f"item {number}, " if len(items) > 1 else "", raw=b"")
         else:
             loose.append((f"message {number}", item, b""))
-    yield from _conversation({}, iter(loose), names, report)
+    if loose:
+        yield from _conversation({}, iter(loose), names, report)
 
 
 def _lines(source: Source, names: _Names, report: FileReport) -> Iterator[ConversationDraft]:
@@ -213,6 +214,7 @@ def _conversation(
         if entry[1].get("role") in ("user", "human"):
             break
     if not opening:
+        report.note("a conversation without any message")
         return
     draft = ConversationDraft(
         messages=_messages(itertools.chain(opening, entries), report, raw),

@@ -55,7 +55,7 @@ class VSCodeCopilotImporter:
         if head.lstrip().startswith(b"{") and any(mark in head[:200] for mark in _BYTES_OF_KIND) and b'"v"' in head:
             return 90
         known = b'"responderUsername"' in head or b'"requesterUsername"' in head or b'"creationDate"' in head
-        return 85 if b'"requests"' in head and known else None
+        return 85 if b'"requests"' in head and b'"message"' in head and known else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""

@@ -266,6 +266,7 @@ class _Reading:
     file: FileReport
     held: list[_Ready] = field(default_factory=list)
     has_claimed: bool = False
+    empty: int = 0  # conversations without a message, each with a note
 
     def is_read(self) -> bool:
         """Import the source's conversations; False if the importer declined."""
@@ -278,8 +279,14 @@ class _Reading:
                 break
             if draft is None:
                 break
+            if _has_fuller_copy(self.run, draft):
+                self.file.note(f"{draft.source_id}: is here already, with its answers")
+                self.has_claimed = True
+                continue
             ready = _prepared(self.run, replace(draft, written_at=self.source.written_at), self.file)
-            if ready is not None:
+            if ready is None:
+                self.empty += 1
+            else:
                 self.held.append(ready)
                 self.has_claimed = self.has_claimed or ready.has_words or self._holds_much()
             if self.has_claimed:
@@ -295,10 +302,12 @@ class _Reading:
         return len(self.held) >= MAX_HELD or weight > READ_AHEAD_BYTES
 
     def _has_declined(self) -> bool:
-        """Return whether entries remain unread. A note explains why a source holds no conversation."""
+        """Return whether entries remain unread. An importer's note explains why a source holds no conversation."""
         if self.held:
             return bool(self.file.unknown_types)
-        return bool(self.file.unknown_types or self.file.skipped or self.file.errors or not self.file.notes)
+        return bool(
+            self.file.unknown_types or self.file.skipped or self.file.errors or len(self.file.notes) <= self.empty
+        )
 
     def _store_held(self) -> None:
         for ready in self.held:
@@ -310,9 +319,6 @@ class _Reading:
 def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready | None:
     """Return the conversation with its first messages read; None if it has nothing to store."""
     try:
-        if _has_fuller_copy(run, draft):
-            file.note(f"{draft.source_id}: is here already, with its answers")
-            return None
         if draft.is_fork:
             draft = without_copies(owner=run.owner, draft=draft)
         messages = _counted(draft.messages, file, run)

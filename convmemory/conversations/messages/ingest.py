@@ -21,7 +21,7 @@ from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.messages.event_log import add_events
-from convmemory.conversations.messages.identity import is_place, longer_ids
+from convmemory.conversations.messages.identity import is_global_id, is_place, longer_ids
 from convmemory.conversations.messages.message_store import (
     Merged,
     is_stored_as,
@@ -261,46 +261,52 @@ def stored_conversation(
 ) -> tuple[Conversation | None, ConversationDraft]:
     """Return the stored conversation that the draft continues, locked, and the draft with the id to store it under."""
     rows = Conversation.objects.select_for_update().filter(owner_id=owner.pk, source=draft.source)
-
-    def named(name: str) -> Conversation | None:
-        return rows.filter(source_id=storable(name)[:300]).first()
-
-    stored = named(draft.source_id)
-    former = [found for found in map(named, draft.former_ids) if found] if draft.has_weak_id or not stored else []
+    names = [draft.source_id, *draft.former_ids]
+    named = _by_name(rows, names)
+    own = named.get(draft.source_id)
+    if own and not draft.has_weak_id:
+        return own, draft
+    if not named and not (draft.has_weak_id and draft.former_ids):
+        return None, draft
     messages = iter(draft.messages)
-    if stored is None and not former and draft.has_weak_id and draft.former_ids:
-        first = next(messages, None)
-        draft = replace(draft, messages=messages if first is None else chain([first], messages))
-        former = _beginning_with(rows, first) if first else []
-        messages = iter(draft.messages)
-    if not former and (stored is None or not draft.has_weak_id):
-        return stored, replace(draft, messages=messages)
     beginning = next(in_batches(messages, count=MAX_COMPARED, size=MAX_COMPARED_BYTES), [])
     draft = replace(draft, messages=chain(beginning, messages))
-    if stored and _agrees(stored, beginning):
-        return stored, draft
-    for found in former:
-        if _agrees(found, beginning):
-            if stored is None:
-                found.source_id = storable(draft.source_id)[:300]
-                found.save(update_fields=["source_id"])
-            return found, draft
-    if stored is None:
+    if not named and beginning:
+        named = _by_first_message(rows, beginning[0])
+    if not named:
         return None, draft
-    name = draft.source_id
-    for name in longer_ids(draft.source_id, beginning):
-        other = named(name)
-        if other is None or _agrees(other, beginning):
-            return other, replace(draft, source_id=name)
-    raise InvalidInput(f"More conversations begin like this one than can be told apart: {name}.")
+    found = next((stored for stored in named.values() if _agrees(stored, beginning)), None)
+    taken = named
+    if found is None:
+        longer = [other for name in names for other in longer_ids(name, beginning)]
+        taken = {**named, **_by_name(rows, longer)}
+        found = next((taken[name] for name in longer if name in taken and _agrees(taken[name], beginning)), None)
+    own_names = [draft.source_id, *longer_ids(draft.source_id, beginning)]
+    if found and (found.source_id in map(storable, own_names) or is_global_id(found.source_id)):
+        return found, draft
+    free = next((name for name in own_names if name not in taken), None)
+    if free is None:
+        raise InvalidInput("More conversations begin like this one than can be told apart.")
+    if found:
+        found.source_id = storable(free)[:300]
+        found.save(update_fields=["source_id"])
+    return found, replace(draft, source_id=free)
 
 
-def _beginning_with(rows: "QuerySet[Conversation]", first: MessageDraft) -> list[Conversation]:
-    """Return some conversations that begin with this message, if its key depends on its text or is the producer's."""
+def _by_name(rows: "QuerySet[Conversation]", names: Sequence[str]) -> dict[str, Conversation]:
+    """Return the stored conversations with these ids, in the order of the ids."""
+    ids = {name: storable(name)[:300] for name in names}
+    stored = {row.source_id: row for row in rows.filter(source_id__in=ids.values())}
+    return {name: stored[id] for name, id in ids.items() if id in stored}
+
+
+def _by_first_message(rows: "QuerySet[Conversation]", first: MessageDraft) -> dict[str, Conversation]:
+    """Return some conversations that begin with this message, by id, if its key is more than its place."""
     if is_place(first.source_key):
-        return []
+        return {}
     begun = Message.objects.filter(position=0, source_key=source_key_of(first), conversation=OuterRef("pk"))
-    return list(rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE])
+    alike = rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE]
+    return {row.source_id: row for row in alike}
 
 
 def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
@@ -308,12 +314,14 @@ def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
 
     If that is nothing for one of them, all messages count. What was added here, and not by an import, has no key.
     """
-    fields = ("pk", "role", "content_hash")
+    fields = ("pk", "role", "content_hash", "source_key")
     rows = list(stored.messages.exclude(source_key="").order_by("position").values_list(*fields)[:MAX_COMPARED])
     spoken = [row for row in rows if row[1] != "system"]
     drafts = [draft for draft in beginning if draft.role != "system"]
     pairs = list(zip(spoken, drafts, strict=False)) or list(zip(rows, beginning, strict=False))
-    differing = {pk: draft for (pk, _, digest), draft in pairs if not is_stored_as(bytes(digest), draft)}
+    if any(row[3] != source_key_of(draft) for row, draft in pairs):
+        return False  # they would be stored as messages of their own, between those of the other
+    differing = {row[0]: draft for row, draft in pairs if not is_stored_as(bytes(row[2]), draft)}
     last = spoken[-1][0] if spoken else 0
     found = stored.messages.filter(pk__in=differing).values_list("pk", "role", "parts")
     return all(
