@@ -228,7 +228,9 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
     # The likeliest format's report says most about the file.
     first = run.report.files[-1] = declined[0]
     if not first.errors:
-        _failed(first, f"looks like {found.importers[0].checked.program}'s format, but nothing in it could be read")
+        program = found.importers[0].checked.program
+        owner = f"{program}'" if program.endswith("s") else f"{program}'s"
+        _failed(first, f"looks like {owner} format, but nothing in it could be read")
 
 
 @dataclass(slots=True)
@@ -305,9 +307,8 @@ class _Reading:
         """Return whether entries remain unread. An importer's note explains why a source holds no conversation."""
         if self.held:
             return bool(self.file.unknown_types)
-        return bool(
-            self.file.unknown_types or self.file.skipped or self.file.errors or len(self.file.notes) <= self.empty
-        )
+        is_explained = len(self.file.notes) > self.empty
+        return bool(self.file.unknown_types or self.file.skipped or self.file.errors) or not is_explained
 
     def _store_held(self) -> None:
         for ready in self.held:

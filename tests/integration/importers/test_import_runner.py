@@ -197,8 +197,9 @@ def test_conversations_without_a_message_are_not_stored(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", [{"messages": []}, {"messages": [{"role": "user"}]}])
     report = import_paths(owner=make_user(), paths=[tmp_path])
     assert not Conversation.objects.exists()
-    assert len(report.files[0].notes) == 1
+    assert len(report.files[0].notes) == 2
     assert report.files[0].skipped == 1
+    assert report.files[0].is_refused
 
 
 def test_damaged_document_does_not_stop_the_others(tmp_path: Path) -> None:
