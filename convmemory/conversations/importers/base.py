@@ -131,6 +131,11 @@ class Source:
         return len(self.head) == HEAD_BYTES and b"\n" not in self.head.strip()
 
 
+def begins_like_json(head: bytes) -> bool:
+    """Return whether a file with this beginning can be a JSON document or JSON lines."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n\0").startswith((b"[", b"{"))
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """A place that could not be read as it is; `kept` if it was repaired instead of skipped."""

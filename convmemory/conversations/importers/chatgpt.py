@@ -1,4 +1,4 @@
-"""ChatGPT: `conversations.json` or its shards from the export's archive, and files of one conversation.
+"""ChatGPT: `conversations.json` or its shards from the export's archive, its `chat.html`, files of one conversation.
 
 A conversation is a tree of nodes; the page shows the path from `current_node` up. Each node is a message, named by its
 id. Other files of the export contain no conversation and are reported as such.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source, begins_like_json
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.threads import Node, read_thread
 from convmemory.conversations.importers.values import (
@@ -38,6 +38,7 @@ from convmemory.conversations.messages.parts import (
 )
 
 AGENT = "chatgpt"
+PAGE_DATA = "var jsonData ="
 CANVASES = "textdocs"  # the folder of documents written with the model
 COMPANIONS = frozenset(
     {
@@ -57,13 +58,15 @@ class ChatGPTImporter:
 
     name: str = "chatgpt"
     checked: Checked = Checked("ChatGPT's export", "2026-11")
-    reads: Reads = Reads()
+    reads: Reads = Reads(suffixes=frozenset({*JSON_SUFFIXES, ".html"}))
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        if _MAPPING.search(source.head) and _READABLE.search(source.head):
+        if _is_page(source):
+            return 80
+        if begins_like_json(source.head) and _MAPPING.search(source.head) and _READABLE.search(source.head):
             return 92
         return 30 if _is_companion(source) and source.path.suffix == ".json" and source.head.strip() else None
 
@@ -71,7 +74,8 @@ class ChatGPTImporter:
         """See `Importer.parse`."""
         found = False
         used: dict[str, str] = {}
-        for element in read_elements(source.path, report=report, names=("conversations", "items", "chats")):
+        names, after = ("conversations", "items", "chats"), PAGE_DATA if _is_page(source) else ""
+        for element in read_elements(source.path, report=report, names=names, after=after):
             value = mapping_of(element.value)
             if source.path.parent.name == CANVASES and (canvas := _canvas(value, element.raw, source)):
                 found = True
@@ -90,6 +94,11 @@ class ChatGPTImporter:
             yield told_apart(_conversation(value, source, report), used)
         if not found and _is_companion(source):
             report.note("a part of a ChatGPT export that holds no conversation")
+
+
+def _is_page(source: Source) -> bool:
+    """Return whether this is the export's `chat.html`, whose script contains the conversations."""
+    return PAGE_DATA.encode() in source.head and b"<script" in source.head
 
 
 def _is_companion(source: Source) -> bool:

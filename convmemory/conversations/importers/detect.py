@@ -7,13 +7,14 @@ that they started. A file that cannot be read or recognised is yielded with the 
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from convmemory.conversations.importers.aider import AiderImporter
 from convmemory.conversations.importers.amplifier import AmplifierImporter
-from convmemory.conversations.importers.base import Importer, Source
+from convmemory.conversations.importers.base import Importer, Source, begins_like_json
 from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
@@ -34,6 +35,7 @@ from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 from convmemory.conversations.importers.zed import ZedImporter
 from convmemory.core.errors import InvalidInput, TooLarge
+from convmemory.core.files.decoding import GZIP_START, wide_encoding
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
@@ -63,11 +65,25 @@ _REGISTERED: tuple[Importer, ...] = (
 IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)
 
-_EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip"})
+_EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip", ".gz"})
+# Other files of a folder are shown to importers only if they begin like JSON.
+_MAY_BE_JSON = frozenset({"", ".txt"})
+# Files that programs write next to their conversations, by their names in lower case. In a folder they are passed over,
+# unless their content says that they hold conversations.
+COMPANIONS = frozenset(
+    {
+        *("chat.html", "shared_conversations.json", "message_feedback.json", "model_comparisons.json", "sora.json"),
+        *("user.json", "user_settings.json", "export_manifest.json", "shopping.json", "assets.json"),
+        *("conversation_asset_file_names.json", "users.json", "login_history.json"),
+        *("taskhistory.json", "thread.json", "meta.json", "ui_messages.json", "task_metadata.json", "sessions.json"),
+    }
+)
+_BY_CONTENT = 40  # the least score of an importer that recognises the content, and not only the name
+MAX_ENDINGS = 30  # that are counted apart
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are reported although no importer reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
-_ZIP_START = b"PK\x03\x04"
+ZIP_START = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,7 @@ class Found:
     importers: tuple[Importer, ...] = ()
     reason: str = ""
     is_archive: bool = False
+    score: int = 0  # of the first importer
 
     @property
     def importer(self) -> Importer | None:
@@ -96,10 +113,10 @@ def require_format(format: str) -> None:
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over paths. `ignored` counts files of a folder whose names are not those of transcripts."""
+    """One walk over paths. `ignored` counts, by ending, files of a folder that are not transcripts by their names."""
 
     format: str = AUTO
-    ignored: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _tried: tuple[Importer, ...] = ()
     _suffixes: tuple[str, ...] = ()
@@ -108,7 +125,8 @@ class Walk:
         require_format(self.format)
         self._tried = _REGISTERED if self.format == AUTO else (IMPORTERS[self.format],)
         suffixes = (suffix for importer in self._tried for suffix in importer.reads.suffixes)
-        self._suffixes = tuple({*suffixes, *REFUSED_SUFFIXES, ".zip"})
+        readable = frozenset({*suffixes, *REFUSED_SUFFIXES})
+        self._suffixes = tuple({*readable, *(f"{suffix}.gz" for suffix in readable), ".zip"})
 
     def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
         """Yield the sources under `paths`. Labels are relative to `root`, or begin with the given path.
@@ -141,7 +159,8 @@ class Walk:
                 return
         source = Source(path, label)
         # The user names the format, so that a file which no importer recognises can still be read.
-        if self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries):
+        is_trusted = self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries)
+        if is_trusted and not _must_be_decoded(source):
             yield Found(source, (self._tried[0],))
             return
         with source.database.kept_open():
@@ -181,25 +200,45 @@ class Walk:
 
     def _listed_file(self, path: Path, label: str) -> Iterator[Found]:
         try:
-            if not stat.S_ISREG(path.stat().st_mode) or not path.name.lower().endswith(self._suffixes):
-                self.ignored += 1
+            if not stat.S_ISREG(path.stat().st_mode) or not self._may_be_transcript(path):
+                self._ignore(path)
                 return
             if not self._first_visit(path):
                 return
             source = Source(path, label)
             with source.database.kept_open():
                 found = self._found(source)
-                if found.importer is None and not found.is_archive and self._is_passed_over(source):
-                    self.ignored += 1
+                if not found.is_archive and self._is_passed_over(found):
+                    self._ignore(path)
                 else:
                     yield found
         except OSError as error:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 
-    def _is_passed_over(self, source: Source) -> bool:
-        """Return whether this unrecognised file is skipped silently: many other pages and databases are in such
-        folders.
+    def _may_be_transcript(self, path: Path) -> bool:
+        """Return whether the file has the name of a transcript, or none in particular and begins like JSON."""
+        if path.name.lower().endswith(self._suffixes):
+            return True
+        if path.suffix.lower() not in _MAY_BE_JSON:
+            return False
+        with path.open("rb") as file:
+            start = file.read(64)
+        return begins_like_json(start) or bool(wide_encoding(start))
+
+    def _ignore(self, path: Path) -> None:
+        ending = path.suffix.lower()[:20]
+        self.ignored[ending if ending in self.ignored or len(self.ignored) < MAX_ENDINGS else "(others)"] += 1
+
+    def _is_passed_over(self, found: Found) -> bool:
+        """Return whether this file of a folder is counted, but not reported.
+
+        Many other pages and databases are in such folders, and the companions of conversations.
         """
+        source = found.source
+        if (found.score < _BY_CONTENT and source.plain_name in COMPANIONS) or _is_copy_of_json(source.path):
+            return True
+        if found.importer is not None:
+            return False
         return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
@@ -213,23 +252,35 @@ class Walk:
 
     def _found(self, source: Source) -> Found:
         try:
+            if _must_be_decoded(source):
+                return Found(source, is_archive=True)
             shown = [importer for importer in self._tried if _reads_kind(importer, source)]
             scores = [(score, importer) for importer in shown if (score := importer.sniff(source))]
             if scores:
                 scores.sort(key=lambda scored: -scored[0])
-                return Found(source, tuple(importer for _, importer in scores))
-            if source.head.startswith(_ZIP_START):
+                return Found(source, tuple(importer for _, importer in scores), score=scores[0][0])
+            if source.head.startswith(ZIP_START):
                 return Found(source, is_archive=True)
-            return Found(source, reason=why_refused(source, [importer.name for importer in self._tried]))
+            return Found(source, reason=why_refused(source, self.format))
         except (InvalidInput, TooLarge) as error:
             return Found(source, reason=str(error))
+
+
+def _must_be_decoded(source: Source) -> bool:
+    """Return whether the file is compressed with gzip, or in UTF-16 or UTF-32, of which importers know nothing."""
+    return source.head.startswith(GZIP_START) or bool(wide_encoding(source.head[:8]))
+
+
+def _is_copy_of_json(path: Path) -> bool:
+    """Return whether this is ChatGPT's page with the same conversations as the JSON in its folder."""
+    return path.name.lower() == "chat.html" and any(path.parent.glob("conversations*.json"))
 
 
 def _reads_kind(importer: Importer, source: Source) -> bool:
     """Return whether the importer reads this kind of file: archives and databases can contain any text among their
     bytes.
     """
-    if source.head.startswith(_ZIP_START):
+    if source.head.startswith(ZIP_START):
         return ".zip" in importer.reads.suffixes
     return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
 
@@ -288,9 +339,24 @@ _MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://
 _MARK_ZIP = re.compile(rb"-\d{3}\.zip")
 _MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
 _MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
-MARKS = (_MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
+_MARK_SESSION = re.compile(rb'"sessionId"\s*:')
+_MARK_WORKSPACE = re.compile(rb'"workspaceDirectory"\s*:')
+MARKS = (_MARK_SESSION, _MARK_WORKSPACE, _MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
 
 _KNOWN = (
+    _Known(
+        "a list of Continue's sessions without their messages: import the other files of its folder",
+        path_end=("sessions.json",),
+        marks=(_MARK_SESSION, _MARK_WORKSPACE),
+    ),
+    _Known(
+        "a page of ChatGPT's export without conversations: import conversations.json from the same export",
+        path_end=("chat.html",),
+    ),
+    _Known(
+        "ChatGPT's list of shared links, which holds no messages: import conversations.json from the same export",
+        path_end=("shared_conversations.json",),
+    ),
     _Known(
         "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
         "hold, and import those, all together or one by one",
@@ -317,15 +383,16 @@ def known_refusal(source: Source) -> str:
     return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
 
 
-def why_refused(source: Source, tried: list[str]) -> str:
-    """Return the reason why none of the tried importers reads the file, and what to do."""
+def why_refused(source: Source, format: str) -> str:
+    """Return the reason why no importer reads the file, or not the one of `format`, and what to do."""
     if not source.head.strip(b" \t\r\n\0"):
         return "the file is empty: export it again"
     if known := known_refusal(source):
         return known
     if source.is_sqlite:
         return "an SQLite database without the tables of any program whose conversations are known"
+    wanted = "none of the formats that can be read" if format == AUTO else f"no file of the format {format}"
     return (
-        f"it looks like none of the formats that can be read ({', '.join(tried)}). Name the format where it is one of "
-        "them, or write the conversation as JSON lines of messages with `role` and `content`"
+        f"it looks like {wanted}. Use another export of its program, such as JSON, or write the conversation as "
+        "JSON lines of messages with `role` and `content`"
     )

@@ -51,14 +51,18 @@ class Element:
         return self.text.encode("utf-8", "replace")
 
 
-def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()) -> Iterator[Element]:
+def read_elements(path: Path, *, report: FileReport, names: Collection[str] = (), after: str = "") -> Iterator[Element]:
     """Yield the elements of the document's array, or the one object that the document is.
 
-    If an object has an array under one of `names`, its elements are read. Raises: InvalidInput.
+    If an object has an array under one of `names`, its elements are read. The document begins after the text `after`,
+    which is in the first megabyte. Raises: InvalidInput.
     """
     try:
         with open_transcript(path) as file:
-            yield from _Document(_Text(file), report).elements(frozenset(names))
+            text = _Text(file)
+            if after:
+                text.skip_past(after)
+            yield from _Document(text, report).elements(frozenset(names))
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -95,6 +99,14 @@ class _Text:
                 return self.text[self.at]
             if not self.more():
                 return ""
+
+    def skip_past(self, mark: str) -> None:
+        """Skip the text up to the end of this mark, which is in the first `HEAD_CHARS`. Raises: InvalidInput."""
+        while (at := self.text.find(mark)) < 0 and len(self.text) < HEAD_CHARS and self.more():
+            pass
+        if at < 0:
+            raise InvalidInput(f"There is no {mark!r} at the beginning of the file.")
+        self.at = at + len(mark)
 
     def end_of_value(self) -> int | None:
         """Return the end of the value at `at`, by its brackets alone; None if it does not end, or is too long."""

@@ -1,10 +1,11 @@
-"""Unpacks an uploaded file or archive into a folder, together with the archives inside it.
+"""Unpacks an uploaded file or archive into a folder, together with the archives inside it. Text becomes UTF-8.
 
 Entries cannot leave the folder; links and devices are skipped. Bytes, files and folders are counted as they are
 written, over all levels together, so that a small archive cannot fill the disk.
 """
 
 import bz2
+import codecs
 import gzip
 import lzma
 import os
@@ -18,7 +19,7 @@ from typing import IO, Any, cast
 
 from convmemory.conversations.importers.values import key_of, time_of
 from convmemory.core.errors import InvalidInput, TooLarge
-from convmemory.core.files.decoding import DecodedBytes, DecodeLimits
+from convmemory.core.files.decoding import GZIP_START, DecodedBytes, DecodeLimits, wide_encoding
 from convmemory.core.processes.child_limits import DISK_FULL
 
 CHUNK_BYTES = 1024 * 1024
@@ -178,12 +179,20 @@ class _Writer:
             raise TooLarge(f"The archive holds more than {self.limits.max_files} files or folders: upload it in parts.")
 
     def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path, *, is_decoded: bool) -> None:
+        decoder: codecs.IncrementalDecoder | None = None
+        is_first = True
         try:
             while chunk := stream.read(CHUNK_BYTES):
                 # An entry's declared size can be false, so the bytes that were written count.
                 if is_decoded:
                     self.decoded.add(len(chunk))
-                target.write(chunk)
+                # Importers read UTF-8 only.
+                if is_first and (encoding := wide_encoding(chunk[:8])):
+                    decoder = codecs.getincrementaldecoder(encoding)("replace")
+                is_first = False
+                target.write(decoder.decode(chunk).encode() if decoder else chunk)
+            if decoder:
+                target.write(decoder.decode(b"", final=True).encode())
         except BaseException:
             path.unlink()  # a partial entry must not be imported
             raise
@@ -273,7 +282,6 @@ def _archive_stem(name: str) -> str:
 
 # tarfile reads an extended header of any declared size in one call.
 MAX_READ_BYTES = 16 * 1024**2
-GZIP_START = b"\x1f\x8b"
 DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,

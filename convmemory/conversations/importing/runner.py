@@ -4,6 +4,7 @@ Each conversation is stored in a transaction of its own; if one fails, it is rep
 messages are read before the transaction begins, except for the rest of a very long conversation.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -14,7 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, transaction
 
 from convmemory.conversations.importers.base import Checked, FileReport, Importer, Source, project_of
-from convmemory.conversations.importers.detect import AUTO, Found, Walk
+from convmemory.conversations.importers.detect import AUTO, ZIP_START, Found, Walk
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
 from convmemory.conversations.importing.links import link_children
@@ -49,13 +50,24 @@ class ImportReport:
     """
 
     files: list[FileReport] = field(default_factory=list)
-    ignored_files: int = 0
+    ignored: dict[str, int] = field(default_factory=dict)  # files of folders by ending
     messages_read: int = 0
     is_cut_short: bool = False
 
     def total(self, name: str) -> int:
         """Return the sum of one of the files' counts."""
         return sum(getattr(file, name) for file in self.files)
+
+    @property
+    def ignored_files(self) -> int:
+        """The number of files in folders that hold no transcript by their names."""
+        return sum(self.ignored.values())
+
+    @property
+    def ignored_by_ending(self) -> str:
+        """The ignored files in words: "3 .png, 1 without an ending"."""
+        listed = sorted(self.ignored.items(), key=lambda item: (-item[1], item[0]))
+        return ", ".join(f"{count} {ending or 'without an ending'}" for ending, count in listed)
 
     @property
     def recognised(self) -> int:
@@ -83,6 +95,7 @@ class ImportReport:
         return {
             "files": [file.to_json() for file in self.files],
             "ignored_files": self.ignored_files,
+            "ignored_by_ending": self.ignored_by_ending,
             "recognised_files": self.recognised,
             "refused_files": self.refused,
             "total": {name: self.total(name) for name in names},
@@ -148,7 +161,7 @@ def import_paths(
         run.progress(report)
         if report.is_cut_short:
             break
-    report.ignored_files = walk.ignored
+    report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
     link_children(owner=owner)
     return report
@@ -205,9 +218,14 @@ def _sources(
                 continue
             if unpacked.notes:
                 report.files.append(FileReport(path=source.label, notes=unpacked.notes))
-            for inner in walk.over([unpacked.root], root=unpacked.root):
+            [*files] = unpacked.root.rglob("*") if unpacked.files == 1 and not source.head.startswith(ZIP_START) else ()
+            copy = next((path for path in files if path.is_file()), None)
+            if copy:  # of one compressed or recoded file
+                modified = source.path.stat().st_mtime
+                os.utime(copy, (modified, modified))
+            for inner in walk.over([copy or unpacked.root], root=unpacked.root):
                 reason = DAMAGED_ARCHIVE if inner.is_archive else inner.reason
-                label = source.label if inner.is_archive else f"{source.label}/{inner.source.label}"
+                label = source.label if copy or inner.is_archive else f"{source.label}/{inner.source.label}"
                 yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
 
 

@@ -1,5 +1,6 @@
 """Importing transcripts into the database: once, again, grown, damaged, uploaded."""
 
+import gzip
 import io
 import json
 import os
@@ -264,7 +265,7 @@ def test_oversized_and_unknown_uploads_are_refused(tmp_path: Path) -> None:
         )
     image = io.BytesIO(b"\x89PNG\r\n")
     report = import_upload(owner=owner, file=image, name="image.png", folder=tmp_path / "2")
-    assert report.files[0].errors[0].startswith("it looks like none of the formats")
+    assert report.files[0].errors[0].startswith("it looks like none of the formats that can be read. ")
     assert not Conversation.objects.exists()
     shutil.copytree(FIXTURES / "plain", tmp_path / "plain")
     (tmp_path / "plain" / "notes.txt").write_text("x")
@@ -335,6 +336,44 @@ def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
     assert report.total("conversations") == 300
     assert report.total("turns") == 300
     assert not [error for file in report.files for error in file.errors]
+    assert (report.refused, report.ignored) == (0, {".html": 1, ".json": 1})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_text_in_any_unicode_encoding_and_compressed_is_read_like_utf_8(tmp_path: Path, encoding: str) -> None:
+    owner = make_user()
+    lines = [
+        {"role": "user", "content": "\u70b9\u5fc3\u51e0\u70b9\uff1f"},
+        {"role": "assistant", "content": "\u5341\u70b9"},
+    ]
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\r\n" for line in lines)
+    for name, data in (
+        ("chat.jsonl", text.encode(encoding)),
+        ("packed.jsonl.gz", gzip.compress(text.encode(encoding))),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        os.utime(path, (FILE_DATE.timestamp(), FILE_DATE.timestamp()))
+    (tmp_path / "again.zip").write_bytes(zip_of_one("chat.jsonl", text.encode(encoding)))
+    report = import_paths(owner=owner, paths=[tmp_path], root=tmp_path)
+    assert [file.path for file in report.files] == ["again.zip/chat.jsonl", "chat.jsonl", "packed.jsonl.gz"]
+    assert [(file.messages, file.skipped, file.repaired) for file in report.files] == [(2, 0, 0)] * 3
+    (conversation,) = Conversation.objects.filter(owner=owner)
+    assert [message.parts[0]["text"] for message in conversation.messages.order_by("position")] == [
+        line["content"] for line in lines
+    ]
+    alone = make_user()
+    import_paths(owner=alone, paths=[tmp_path / "chat.jsonl"], format="plain")
+    assert Conversation.objects.get(owner=alone).created_at == FILE_DATE
+    upload = import_upload(owner=alone, file=io.BytesIO(text.encode(encoding)), name="a.jsonl", folder=tmp_path / "up")
+    assert (upload.total("unchanged"), upload.total("added")) == (2, 0)
+
+
+def zip_of_one(name: str, data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, data)
+    return buffer.getvalue()
 
 
 # --- events and dates -----------------------------------------------------------------------------

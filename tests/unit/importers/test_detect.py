@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import zipfile
@@ -58,7 +59,7 @@ def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_pat
         (tmp_path / name).write_text("x")
     walk = Walk()
     assert list(walk.over([tmp_path])) == []
-    assert walk.ignored == 2
+    assert walk.ignored == {".md": 1, ".png": 1}
 
 
 def test_unclaimed_files_are_reported_with_the_reason(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_unclaimed_files_are_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.pb").write_bytes(b"\x8f\x02\xff")
     unknown, empty, windsurf, gone = found(tmp_path, tmp_path / "gone", root=tmp_path)
-    assert unknown[1].startswith("it looks like none of the formats that can be read (amplifier, ")
+    assert unknown[1].startswith("it looks like none of the formats that can be read. Use another export")
     assert empty == ("b.json", "the file is empty: export it again")
     assert "keeps them encrypted" in windsurf[1]
     assert gone == ("gone", "is missing: there is no such file or folder")
@@ -83,6 +84,36 @@ def test_a_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "chat.log", DIALOGUE)
     assert found(path, root=tmp_path) == [("chat.log", "plain")]
     assert found(tmp_path, root=tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["chat.txt", "chat", "CHAT.JSONL", "chat (2).json"])
+def test_other_names_of_transcripts_in_a_folder(tmp_path: Path, name: str) -> None:
+    write_lines(tmp_path / name, DIALOGUE)
+    (tmp_path / "notes.txt").write_text("[a note]")
+    (tmp_path / "LICENSE").write_text("Free for all.")
+    assert found(tmp_path, root=tmp_path) == [(name, "plain")]
+
+
+@pytest.mark.parametrize(
+    "name", ["user.json", "User (1).json", "chat.html", "shared_conversations.json", "thread.json"]
+)
+def test_companions_of_conversations_are_passed_over_in_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('[{"id": "u", "conversation_id": "c", "title": "t"}]')
+    write_lines(tmp_path / "chat.jsonl", DIALOGUE)
+    walk = Walk()
+    assert [item.source.path.name for item in walk.over([tmp_path])] == ["chat.jsonl"]
+    assert walk.ignored.total() == 1
+    (tmp_path / name).write_text(json.dumps(DIALOGUE))
+    assert len(list(Walk().over([tmp_path]))) == 2  # a file of that name with messages in it
+    assert list(Walk().over([tmp_path / name]))  # named itself, it is read or refused
+
+
+def test_sqlite_and_text_in_utf_16_are_not_taken_for_json(tmp_path: Path) -> None:
+    (tmp_path / "wide.json").write_bytes(json.dumps(DIALOGUE).encode("utf-16"))
+    (tmp_path / "wide.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+    (item,) = Walk().over([tmp_path / "wide.json"])
+    assert item.is_archive
+    assert not next(Walk().over([tmp_path / "wide.db"])).is_archive
 
 
 def test_links_in_circles_and_files_met_twice(tmp_path: Path) -> None:
@@ -150,7 +181,7 @@ def test_given_format_is_the_only_one_tried(tmp_path: Path) -> None:
     assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
     assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
     ((_, reason),) = found(tmp_path, root=tmp_path, format="claude-code")
-    assert reason.startswith("it looks like none of the formats that can be read (claude-code).")
+    assert reason.startswith("it looks like no file of the format claude-code. ")
     with pytest.raises(InvalidInput, match="give one of auto, amplifier"):
         Walk(format="morse")
 

@@ -70,6 +70,21 @@ def test_chatgpt_other_files_of_the_export_are_no_errors() -> None:
     assert "holds no conversation" in report.notes[0]
 
 
+def test_chatgpt_page_holds_the_conversations_too(tmp_path: Path) -> None:
+    data = (FIXTURES / "chatgpt" / "conversations-000.json").read_text(encoding="utf-8")
+    page = tmp_path / "chat.html"
+    page.write_text(f"<html><script>\n var jsonData = {data};\n var x = 1;</script></html>", encoding="utf-8")
+    (item,) = Walk().over([page])
+    assert item.importer is not None
+    of_page, of_json = (
+        [(conversation.draft.source_id, conversation.texts) for conversation in read(item.importer, path)]
+        for path in (page, FIXTURES / "chatgpt" / "conversations-000.json")
+    )
+    assert of_page == of_json
+    (tmp_path / "conversations.json").write_text(data, encoding="utf-8")
+    assert [item.source.path.name for item in Walk().over([tmp_path])] == ["conversations.json"]
+
+
 def test_chatgpt_canvases_and_group_chats(tmp_path: Path) -> None:
     (tmp_path / "textdocs").mkdir()
     path = write(tmp_path / "textdocs" / "doc-1.json", {"id": "d1", "title": "Plan", "content": "# Plan"})
@@ -183,4 +198,4 @@ def test_other_html_pages_are_not_recognised_as_takeout(tmp_path: Path) -> None:
     assert TakeoutImporter().sniff(Source(tmp_path / "chat.html")) is None
     walk = Walk()
     assert list(walk.over([tmp_path])) == []
-    assert walk.ignored == 1
+    assert walk.ignored == {".html": 1}

@@ -158,7 +158,7 @@ def _refused(text: str) -> object:
         path = Path(folder) / "a.json"
         path.write_text(text, encoding="utf-8", errors="replace")
         source = Source(path)
-        return why_refused(source, []), source.head_objects
+        return why_refused(source, "auto"), source.head_objects
 
 
 def _elements(text: str) -> object:

@@ -81,13 +81,18 @@ class Command(BaseCommand):
                 self.stdout.write(f"    {line}")
         totals = [report.total(name) for name in COLUMNS]
         self.stdout.write(_row("total", "", totals, width))
+        imported = sum(file.conversations > 0 for file in report.files)
+        empty = sum(not file.conversations and not file.is_refused for file in report.files)
         self.stdout.write(
-            f"{report.recognised} of {len(report.files)} files imported: {totals[0]} conversations, "
-            f"{totals[2]} messages new, {totals[3]} updated, {totals[4]} unchanged, {totals[5]} turns, "
-            f"{totals[6]} lines skipped."
+            f"{imported} of {len(report.files)} files imported{f', {empty} without a conversation' if empty else ''}: "
+            f"{totals[0]} conversations, {totals[2]} messages new, {totals[3]} updated, {totals[4]} unchanged, "
+            f"{totals[5]} turns, {totals[6]} lines skipped."
         )
-        if report.ignored_files:
-            self.stdout.write(f"{report.ignored_files} other files in the folders hold no transcript by their names.")
+        if report.ignored:
+            self.stdout.write(
+                f"{report.ignored_files} other files in the folders hold no transcript by their names: "
+                f"{report.ignored_by_ending}."
+            )
 
 
 def owner_named(name: str) -> AbstractBaseUser:
