@@ -16,7 +16,7 @@ from convmemory.conversations.models import HiddenKey
 from convmemory.core.config import config
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.key_shapes import find_keys, marks_in
+from convmemory.core.key_shapes import SECRET_NAMES, find_keys, marks_in
 
 MAX_DEPTH = 40  # deeper values are stored unchanged
 
@@ -52,10 +52,17 @@ class _Hider:
         if depth >= MAX_DEPTH:
             return value
         if isinstance(value, Mapping):
-            return {self.text(str(key)): self.value(item, depth + 1) for key, item in value.items()}
+            return {self.text(str(key)): self._member(str(key), item, depth + 1) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.value(item, depth + 1) for item in value]
         return value
+
+    def _member(self, name: str, value: Any, depth: int) -> Any:
+        """Return the value of an object's member; its name can show that it is a secret."""
+        if not isinstance(value, str) or not name.lower().endswith(SECRET_NAMES):
+            return self.value(value, depth)
+        named = f"{name}="
+        return self.text(named + value).removeprefix(named)
 
     def part(self, part: Part) -> Part:
         if isinstance(part, ToolCallPart):

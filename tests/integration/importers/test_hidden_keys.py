@@ -205,3 +205,14 @@ def test_keys_of_a_chat_are_hidden_once_it_is_answered() -> None:
     assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=chat.pk)} == {key}
     stored = Conversation.objects.get(pk=chat.pk)
     assert (stored.title, stored.turn_count) == ("Is [hidden github-token 1] right?", 1)
+
+
+def test_secret_in_the_parameters_of_a_tool_is_recognised_by_its_name(tmp_path: Path) -> None:
+    value = secret("assigned-secret")
+    call = {"type": "tool_use", "id": "c", "name": "set", "input": {"linnetApiKey": value, "sortKey": "name2"}}
+    content = {"id": "m", "role": "assistant", "content": [call]}
+    lines = [user_line("u", "Set it"), assistant_line("a", "") | {"message": content}]
+    import_paths(owner=make_user(), paths=[write_lines(tmp_path / "a.jsonl", lines)])
+    [part] = Message.objects.get(role="assistant").parts
+    assert part["input"] == {"linnetApiKey": "[hidden assigned-secret 1]", "sortKey": "name2"}
+    assert value not in whole_database()
