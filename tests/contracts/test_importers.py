@@ -21,7 +21,8 @@ from tests.unit.importers.helpers import FIXTURES
 FORMATS_OF_FOLDERS = {path.name for path in FIXTURES.iterdir()}
 WITHOUT_FIXTURES = {"convmemory"}  # its fixtures are exports, made in tests/surfaces
 SUFFIXES = (".json", ".jsonl", ".html")
-READ_WITH_OTHERS = ("opencode/storage/", "vscode-copilot/workspace.json")  # they are parts of what others say
+# Parts of what others say.
+READ_WITH_OTHERS = ("opencode/storage/", "vscode-copilot/workspace.json", "jan/threads/jan_01/thread.json")
 FILES = sorted(
     path
     for path in FIXTURES.rglob("*")

@@ -15,6 +15,7 @@ from pathlib import Path
 from convmemory.conversations.importers.aider import AiderImporter
 from convmemory.conversations.importers.amplifier import AmplifierImporter
 from convmemory.conversations.importers.base import Importer, Source, begins_like_json
+from convmemory.conversations.importers.chat_formats import CHAT_FORMATS
 from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
@@ -23,6 +24,7 @@ from convmemory.conversations.importers.cline import ClineImporter
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.copilot_cli import CopilotCliImporter
 from convmemory.conversations.importers.cursor import CursorImporter
+from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
 from convmemory.conversations.importers.goose import GooseImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
@@ -61,6 +63,7 @@ _REGISTERED: tuple[Importer, ...] = (
     TakeoutImporter(),
     VSCodeCopilotImporter(),
     ZedImporter(),
+    *map(DeclaredImporter, CHAT_FORMATS),
 )
 IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)
@@ -120,11 +123,12 @@ class Walk:
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _tried: tuple[Importer, ...] = ()
     _suffixes: tuple[str, ...] = ()
+    _reads_no_suffix: bool = False
 
     def __post_init__(self) -> None:
         require_format(self.format)
         self._tried = _REGISTERED if self.format == AUTO else (IMPORTERS[self.format],)
-        suffixes = (suffix for importer in self._tried for suffix in importer.reads.suffixes)
+        suffixes = (suffix for importer in self._tried for suffix in importer.reads.suffixes if suffix)
         readable = frozenset({*suffixes, *REFUSED_SUFFIXES})
         self._suffixes = tuple({*readable, *(f"{suffix}.gz" for suffix in readable), ".zip"})
 

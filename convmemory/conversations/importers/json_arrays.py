@@ -7,7 +7,7 @@ and skipped; the others are read.
 import codecs
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,6 +32,7 @@ MAX_BROKEN = 1_000  # elements; each costs a scan of the text around it
 _DECODER = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[\s\0]*+")
 _BETWEEN = re.compile(r"[\s\0,]*+")
+_SCALAR = re.compile(r"[^\s,\[\]{}]*+")
 _MARK = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 _TOO_MANY = f"it holds more than {MAX_VALUES:,} values, which is more than one conversation can have"
 _TOO_LONG = f"it is longer than {MAX_ELEMENT_CHARS // 1024**2} MB: export it without the files that are embedded in it"
@@ -63,6 +64,19 @@ def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()
             if after:
                 text.skip_past(after)
             yield from _Document(text, report).elements(frozenset(names))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def read_elements_at(path: Path, steps: Sequence[str], *, report: FileReport) -> Iterator[Element]:
+    """Yield the elements of the array at the end of nested member names, or the one object there.
+
+    A name that ends in `*` stands for all members with that beginning, each of which is an element. Members before the
+    named ones are skipped without being held in memory. Raises: InvalidInput.
+    """
+    try:
+        with open_transcript(path) as file:
+            yield from _Document(_Text(file), report).elements_at(steps)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -128,6 +142,30 @@ class _Text:
                 return None
             position = self.at + offset
 
+    def skip_value(self) -> bool:
+        """Move behind the value that begins here without holding it in memory; False if the file ends before."""
+        first = self.skip(_SPACE)
+        if first not in ('"', "[", "{"):
+            return self.skip(_SCALAR) != ""
+        depth = 0
+        while True:
+            for match in _MARK.finditer(self.text, self.at):
+                mark = match[0]
+                if mark in "[{":
+                    depth += 1
+                elif mark in "]}":
+                    depth -= 1
+                elif not match[1]:
+                    self.at = match.start()
+                    break  # a string that continues in the next chunk
+                self.at = match.end()
+                if depth <= 0:
+                    return True
+            else:
+                self.at = max(self.at, len(self.text) - 1)  # a string that begins with the last character
+            if len(self.text) - self.at > MAX_ELEMENT_CHARS or not self.more():
+                return False
+
 
 class _Document:
     def __init__(self, text: _Text, report: FileReport) -> None:
@@ -145,6 +183,40 @@ class _Document:
                 yield element
         elif first:
             raise InvalidInput("The file is no JSON document: it begins with neither [ nor {.")
+
+    def elements_at(self, steps: Sequence[str]) -> Iterator[Element]:
+        first = self._text.skip(_SPACE)
+        if not steps:
+            if first == "[":
+                yield from self._array()
+            elif first and (element := self._value(1, "the document")):
+                yield element
+            return
+        number = 0
+        for name in self._members() if first == "{" else ():
+            if name == steps[0]:
+                yield from self.elements_at(steps[1:])
+                return
+            if steps[0].endswith("*") and name.startswith(steps[0][:-1]):
+                number += 1
+                if element := self._value(number, name[:80]):
+                    yield element
+            elif not self._text.skip_value():
+                break
+        if not self._text.skip(_SPACE):
+            self._report.skip(f"after element {number}", _CUT_OFF)
+
+    def _members(self) -> Iterator[str]:
+        """Yield the names of the object that begins here; the caller moves behind each value."""
+        text = self._text
+        text.at += 1
+        while text.skip(_BETWEEN) == '"':
+            name = self._value(0, "the name of a member")
+            if name is None or text.skip(_SPACE) != ":":
+                return
+            text.at += 1
+            text.skip(_SPACE)
+            yield name.value
 
     def _enter_member(self, names: frozenset[str]) -> bool:
         """Move to the array under one of the names, if the object's first bytes contain one; else stay."""

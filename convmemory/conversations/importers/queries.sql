@@ -69,3 +69,16 @@ ORDER BY {order}, id
 SELECT id, summary, updated_at, data_type, data, {columns}
 FROM threads
 ORDER BY updated_at, id
+
+-- name: declared_rows
+-- All rows of a table of a declared format.
+SELECT {columns}
+FROM "{table}"
+ORDER BY {order}
+
+-- name: declared_rows_of
+-- The rows of a table of a declared format that belong to one conversation.
+SELECT {columns}
+FROM "{table}"
+WHERE {by} = ?
+ORDER BY {order}

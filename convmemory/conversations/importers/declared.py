@@ -1,0 +1,549 @@
+"""Reads formats that are declared as data: where conversations, messages, speakers, texts and times lie.
+
+A `Declaration` is one row of the tables in `declarations.py` and `agent_declarations.py`; places are paths (see
+`places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite databases
+and CSV.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice, takewhile
+from typing import Any
+
+from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.content import record_messages
+from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Joined, Run, Tables
+from convmemory.conversations.importers.declared_content import blocks_of_entry, is_message, readable_role
+from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
+from convmemory.conversations.importers.lines import MAX_LINE_BYTES, objects_of_line, read_objects, unreadable
+from convmemory.conversations.importers.places import beginning_of, first, values_at
+from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import Role, TextPart
+from convmemory.core.errors import InvalidInput, TooLarge
+
+MAX_ID_CHARS = 290  # the column has 300
+MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
+MAX_OPENING = 50  # messages that name a conversation without an id
+MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
+MAX_BESIDE_BYTES = 4 * 1024**2
+SNIFFED_ENTRIES = 20
+
+_Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredImporter:
+    """Reads one declared format."""
+
+    declaration: Declaration
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def checked(self) -> Checked:
+        return self.declaration.checked
+
+    @property
+    def reads(self) -> Reads:
+        return Reads(suffixes=self.declaration.suffixes)
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`. Claims a file in whose beginning it can read a message."""
+        of = self.declaration
+        if source.is_folder or source.is_sqlite != (of.tables is not None):
+            return None
+        if of.tables is not None:
+            return 94 if _has_tables(of, of.tables, source) else None
+        if not all(mark in source.head for mark in of.marks):
+            return None
+        return 94 if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
+
+    def _first_entries(self, source: Source) -> Iterator[_Entry]:
+        if self.declaration.is_csv:
+            yield from islice(_csv_rows(source.head.decode("utf-8-sig", "replace").splitlines(keepends=True)), 2)
+            return
+        if not _is_document(source):
+            yield from (item.value for item in source.head_objects[:SNIFFED_ENTRIES])
+        if not source.head_objects or _is_document(source):
+            beginning = beginning_of(source.head)
+            for at in self.declaration.at:
+                found = values_at(beginning, at)
+                listed = found[0] if len(found) == 1 and isinstance(found[0], list) else found
+                yield from map(mapping_of, listed[:SNIFFED_ENTRIES])
+                if not listed and at and len(source.head) == HEAD_BYTES:
+                    elements = read_elements_at(source.path, at.split("."), report=FileReport(path=""))
+                    yield from (mapping_of(element.value) for element in islice(elements, SNIFFED_ENTRIES))
+
+    def _is_readable(self, entry: _Entry) -> bool:
+        of = self.declaration
+        if of.entries == "messages":
+            return is_message(of, entry)
+        messages = [item for _, item, _ in islice(_placed(of, messages_of(of, entry), ""), SNIFFED_ENTRIES)]
+        return any(is_message(of, message) for message in messages or [entry])
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`. Raises: also TooLarge."""
+        reader = _Reader(self.declaration, source, report)
+        entries = reader.entries()
+        found = False
+        for draft in reader.conversations(entries):
+            found = True
+            yield draft
+        if not found and not report.skipped:
+            report.note("a file without any message")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One file that is being read."""
+
+    of: Declaration
+    source: Source
+    report: FileReport
+    _used: set[str] = field(default_factory=set)
+    _held: int = 0
+    _records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _beside: Mapping[str, Any] = field(default_factory=dict)
+
+    # --- entries
+
+    def entries(self) -> Iterator[tuple[str, _Entry, bytes]]:
+        """Yield the entries of the file: place, value and source bytes."""
+        self._read_beside()
+        if self.of.tables is not None:
+            return self._rows(self.of.tables)
+        if self.of.is_csv:
+            return self._lines_of_csv()
+        for joined in self.of.joined:
+            self._read_records(joined)
+        if not _is_document(self.source):
+            lines = read_objects(self.source.path, on_issue=self.report.line_issue)
+            return ((_line(item.number, item.index), item.value, item.raw) for item in lines)
+        return self._elements()
+
+    def _elements(self) -> Iterator[tuple[str, _Entry, bytes]]:
+        for at in self.of.at:
+            found = False
+            steps = [step for step in at.split(".") if step]
+            for element in read_elements_at(self.source.path, steps, report=self.report):
+                found = True
+                place = f"element {element.number}" if element.number else element.text[:40]
+                if isinstance(element.value, Mapping):
+                    yield place, element.value, element.raw
+                else:
+                    self.report.skip(place, "neither a message nor a conversation")
+            if found:
+                return
+
+    def _rows(self, tables: Tables) -> Iterator[tuple[str, _Entry, bytes]]:
+        with self.source.database.opened() as database:
+
+            def rows(table: str, by: str, value: object, order: str) -> Iterator[dict[str, Any]]:
+                names = ", ".join(f'"{name}"' for name in sorted(database.tables[table]) if name.isidentifier())
+                given = [value] if by else []
+                statement = "declared_rows_of" if by else "declared_rows"
+                for row in database.rows(statement, given, columns=names, table=table, by=by, order=order):
+                    yield {
+                        name: column_json(text_of(item)) if name in tables.json else item for name, item in row.items()
+                    }
+
+            if not tables.conversations:
+                for number, row in enumerate(rows(tables.messages, "", "", tables.order), 1):
+                    yield f"row {number}", row, dumped(row)
+                return
+            for number, row in enumerate(rows(tables.conversations, "", "", tables.key), 1):
+                row["messages"] = rows(tables.messages, tables.by, row[tables.key], tables.order)
+                yield f"row {number}", row, b""
+
+    def _lines_of_csv(self) -> Iterator[tuple[str, _Entry, bytes]]:
+        try:
+            with self.source.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+                for number, row in enumerate(_csv_rows(iter(partial(file.readline, MAX_LINE_BYTES), "")), 2):
+                    yield f"row {number}", row, dumped(row)
+        except (OSError, csv.Error) as error:
+            if isinstance(error, OSError):
+                raise unreadable(self.source.path, error) from error
+            raise InvalidInput(f"The file is no readable CSV: {error}.") from error
+
+    def _read_beside(self) -> None:
+        """Read the file that describes the conversation, if it is there."""
+        if not self.of.beside:
+            return
+        path = (self.source.path.parent / self.of.beside).resolve()
+        if path.is_file() and path.stat().st_size <= MAX_BESIDE_BYTES:
+            try:
+                self._beside = mapping_of(load_json(path))
+            except (InvalidInput, TooLarge) as error:
+                self.report.note(f"{self.of.beside} beside it was not read: {error}")
+
+    def _read_records(self, joined: Joined) -> None:
+        records = self._records.setdefault(joined.into, {})
+        for at in joined.at:
+            steps = list(takewhile(lambda step: step not in ("*", "@json"), at.split(".")))
+            deeper = ".".join(at.split(".")[len(steps) :])
+            for element in read_elements_at(self.source.path, steps, report=FileReport(path="")):
+                for value in map(mapping_of, values_at(element.value, deeper)):
+                    self._hold(len(json.dumps(value, default=str)))
+                    records.setdefault(str(value.get(joined.key)), value)
+
+    def _joined(self, entry: _Entry) -> _Entry:
+        for joined in self.of.joined:
+            given = entry.get(joined.by)
+            records = self._records[joined.into]
+            if isinstance(given, list):
+                entry = {**entry, joined.into: [records.get(str(name), {}) for name in given]}
+            elif str(given) in records:
+                entry = {**entry, joined.into: records[str(given)]}
+        return entry
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > MAX_HELD_BYTES:
+            raise TooLarge(
+                f"More than {MAX_HELD_BYTES // 1024**2} MB of the file belong together and must be read at once: "
+                "export it in parts."
+            )
+
+    # --- conversations
+
+    def conversations(self, entries: Iterator[tuple[str, _Entry, bytes]]) -> Iterator[ConversationDraft]:
+        """Yield the conversations of the entries."""
+        head = next(entries, None)
+        if head is None:
+            return
+        entries = chain([head], entries)
+        if self.of.group:
+            yield from self._grouped(entries)
+        elif self.of.entries == "messages":
+            opening = list(islice(entries, MAX_OPENING))
+            header: dict[str, Any] = {}
+            for _, entry, _ in opening:
+                header = {**entry, **header}
+            yield from self._conversation("", header, chain(opening, entries))
+        elif messages_of(self.of, head[1]) is None and is_message(self.of, head[1]):
+            yield from self._conversation("", {}, entries)  # messages without a conversation around them
+        else:
+            for place, entry, _ in entries:
+                yield from self._listed_conversation(place, entry)
+
+    def _listed_conversation(self, place: str, entry: _Entry) -> Iterator[ConversationDraft]:
+        threads = entry.get(self.of.threads) if self.of.threads else None
+        for number, thread in enumerate(threads if isinstance(threads, list) else [], 1):
+            if isinstance(thread, Mapping):
+                yield from self._listed_conversation(f"{place}, thread {number}", {**thread, self.of.threads: None})
+        listed = messages_of(self.of, entry)
+        if listed is None:
+            self.report.skip(place, "it holds no messages")
+            return
+        yield from self._conversation(f"{place}, ", self._joined(entry), _placed(self.of, listed, ""))
+
+    def _grouped(self, entries: Iterable[tuple[str, _Entry, bytes]]) -> Iterator[ConversationDraft]:
+        groups: dict[str, list[tuple[str, _Entry, bytes]]] = {}
+        for place, entry, raw in entries:
+            name = first(entry, self.of.group)
+            self._hold(len(raw))
+            groups.setdefault(str(name or "") if isinstance(name, str | int) else "", []).append((place, entry, raw))
+        for name, listed in groups.items():
+            if any(is_message(self.of, entry) for _, entry, _ in listed):
+                yield from self._conversation("", self._joined(listed[0][1]), iter(listed), group=name)
+            else:
+                for place, _, _ in listed:
+                    self.report.skip(place, "no message of a known kind")
+
+    def _conversation(
+        self, place: str, value: _Entry, entries: Iterator[tuple[str, _Entry, bytes]], *, group: str = ""
+    ) -> Iterator[ConversationDraft]:
+        of = self.of
+        header = {**value, "beside": self._beside}
+        given = group or _name(first(header, of.id))
+        if of.identity == "whole" and (given.isdigit() or len(given) < MIN_GLOBAL_ID_CHARS):
+            given = ""
+        reads_all = of.by_time or (of.identity == "whole" and not given)
+        opening = list(entries) if reads_all else self._opening(entries, given)
+        if of.by_time:
+            opening.sort(key=lambda item: _seconds(first(item[1], of.time)))
+        if not opening:
+            self.report.note(f"{place}{given}: a conversation without messages")
+            return
+        if not given and (given := _hash_of(opening)) in self._used:
+            opening.extend(entries)  # another conversation begins with the same words
+            given = _hash_of(opening)
+        self._used.add(given)
+        created = None if group else time_of(first(header, of.created))
+        times = (time_of(first(entry, of.time)) for _, entry, _ in opening)
+        yield ConversationDraft(
+            messages=self._messages(place, header, chain(opening, entries)),
+            source=of.source or of.name,
+            source_id=key_of(given, max_chars=MAX_ID_CHARS),
+            title=text_of(first(header, of.title)),
+            agent=of.agent or of.source or of.name,
+            project=text_of(first(header, of.project)).removeprefix("file://"),
+            created_at=created or next((time for time in times if time), None),
+            parent_source_id=key_of(_name(first(header, of.started_by)), max_chars=MAX_ID_CHARS),
+            archived=bool(first(header, of.archived)),
+            unless_source=of.unless,
+        )
+
+    def _opening(self, entries: Iterator[tuple[str, _Entry, bytes]], given: str) -> list[tuple[str, _Entry, bytes]]:
+        """Return the entries up to the first answer to a question, which name a conversation without an id."""
+        opening: list[tuple[str, _Entry, bytes]] = []
+        asked = bool(self.of.said) or bool(given)
+        for entry in islice(entries, MAX_OPENING):
+            opening.append(entry)
+            role = readable_role(self.of, entry[1])
+            if asked and (role == "assistant" or self.of.said or given):
+                break
+            asked = asked or role == "user"
+        return opening
+
+    # --- messages
+
+    def _messages(
+        self, place: str, header: _Entry, entries: Iterable[tuple[str, _Entry, bytes]]
+    ) -> Iterator[MessageDraft]:
+        keys = MessageKeys()
+        if system := text_of(first(header, self.of.system)):
+            yield MessageDraft("system", (TextPart(system),), source_key="system", injected=True)
+        if self.of.question:
+            yield MessageDraft("user", (TextPart(self.of.question),), source_key="question")
+        if not self.of.parent and not self.of.children:
+            seen: set[str] = set()
+            for where, entry, raw in entries:
+                yield from _new(self._entry_messages(f"{place}{where}", header, entry, raw, keys), seen)
+            return
+        nodes = list(self._nodes(entries))
+        if self.of.alternating:
+            nodes = list(_alternating(self.of, nodes))
+
+        def read(item: tuple[str, _Entry]) -> Iterator[MessageDraft]:
+            return self._entry_messages(f"{place}{item[0]}", header, item[1], b"", keys)
+
+        yield from _new(
+            read_thread(
+                nodes,
+                read=read,
+                report=self.report,
+                current=_name(first(header, self.of.current)),
+                place=place or "thread",
+            ),
+            set(),
+        )
+
+    def _nodes(self, entries: Iterable[tuple[str, _Entry, bytes]]) -> Iterator[Node[tuple[str, _Entry]]]:
+        """Yield the messages of a tree, each after its parent; nested answers lie under `children`."""
+        waiting = [(place, entry, "") for place, entry, _ in entries]
+        waiting.reverse()
+        number = 0
+        while waiting:
+            place, entry, above = waiting.pop()
+            number += 1
+            name = _name(first(entry, self.of.key)) or f"message:{number}"
+            yield Node(name, above or _name(first(entry, self.of.parent)), (place, entry))
+            nested = entry.get(self.of.children) if self.of.children else None
+            waiting.extend(
+                (f"{place}.{at}", item, name)
+                for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
+                if isinstance(item, Mapping)
+            )
+
+    def _entry_messages(
+        self, place: str, header: _Entry, entry: _Entry, raw: bytes, keys: MessageKeys
+    ) -> Iterator[MessageDraft]:
+        of = self.of
+        entry = self._joined(entry)
+        raw = raw or dumped(entry)
+        if not of.versions or not (versions := _versions(entry.get(of.versions))):
+            yield from self._said(place, header, entry, raw, keys)
+            return
+        chosen = entry.get(of.selected)
+        chosen = chosen if type(chosen) is int and 0 <= chosen < len(versions) else 0
+        own = _name(first(entry, of.key)) or keys.key("version", short_hash(dumped(versions[0]).decode(), 16))
+        for number in sorted(range(len(versions)), key=lambda number: number == chosen):
+            version = {**entry, **versions[number], of.versions: None, "id": f"{own}:{number}" if number else own}
+            for draft in self._said(place, header, version, raw if number == chosen else b"", keys):
+                yield replace(draft, superseded=draft.superseded or number != chosen)
+
+    def _said(self, place: str, header: _Entry, entry: _Entry, raw: bytes, keys: MessageKeys) -> Iterator[MessageDraft]:
+        of = self.of
+        if not of.said:
+            role = readable_role(of, entry)
+            if role is None:
+                self._pass_over(place, entry)
+            elif role:
+                spoken = self._message(place, header, entry, raw, keys, role, "", of.text, of.thinking, of.time)
+                gone = entry.get(SUPERSEDED) is True
+                yield from (replace(draft, superseded=True) if gone else draft for draft in spoken)
+            return
+        found = False
+        for number, said in enumerate(of.said):
+            if first(entry, said.text) is None:
+                continue
+            name = f"{number}" if number else ""
+            source, found = b"" if found else raw, True
+            for draft in self._message(
+                place, header, entry, source, keys, said.role, name, said.text, said.thinking, said.time or of.time
+            ):
+                yield replace(draft, superseded=said.superseded)
+        if not found:
+            self._pass_over(place, entry)
+
+    def _pass_over(self, place: str, entry: _Entry) -> None:
+        """Report an entry that is no message of a known kind."""
+        role = next((found for found in map(text_of, (first(entry, (at,)) for at in self.of.role)) if found), "")
+        self.report.unknown(role or next(iter(entry), "(empty)"))
+        self.report.skip(place, "no message of a known kind")
+
+    def _message(
+        self,
+        place: str,
+        header: _Entry,
+        entry: _Entry,
+        raw: bytes,
+        keys: MessageKeys,
+        role: Role,
+        part: str,
+        text: tuple[str, ...],
+        thinking: tuple[str, ...],
+        time: tuple[str, ...],
+    ) -> Iterator[MessageDraft]:
+        of = self.of
+        blocks = blocks_of_entry(of, entry, role=role, text=text, thinking=thinking)
+        own = _name(first(entry, of.key))
+        key = own + (f":{part}" if part and own else "") or keys.key(role, json.dumps(blocks, default=str))
+        stored: Role = "assistant" if role == "tool" else role
+        injected = any(first(entry, (at,)) for at in of.injected)
+        drafts = list(
+            record_messages(
+                role="system" if injected and stored == "user" else stored,
+                blocks=blocks,
+                key=key,
+                unknown=self.report.unknown,
+                created_at=time_of(first(entry, time)),
+                model=text_of(first(entry, of.model)) or text_of(first(header, of.model)),
+                injected=injected or (role == "system"),
+                raw=raw,
+            )
+        )
+        if not drafts and first(entry, text) is not None:
+            self.report.skip(place, "the message has content, but none that can be read")
+        name = text_of(first(entry, of.speaker))
+        yield from (replace(draft, name=name) if name and draft.role != "tool" else draft for draft in drafts)
+
+
+def _alternating(of: Declaration, nodes: list[Node[tuple[str, _Entry]]]) -> Iterator[Node[tuple[str, _Entry]]]:
+    """Yield the nodes; those without a role get the one that their distance from the first message gives them."""
+    parents = {node.id: node.parent for node in nodes}
+    structures = {node.id for node in nodes if readable_role(of, node.value[1]) == ""}
+    depths = dict.fromkeys((*structures, ""), 0)
+    for node in nodes:
+        chain_up: list[str] = []
+        at = node.id
+        while at not in depths and len(chain_up) <= len(nodes):
+            chain_up.append(at)
+            at = parents.get(at, "")
+        for number, name in enumerate(reversed(chain_up), 1):
+            depths[name] = depths.get(at, 0) + number
+        place, entry = node.value
+        role = "user" if depths[node.id] % 2 else "assistant"
+        yield replace(node, value=(place, {**entry, ALTERNATING: role}))
+
+
+def _new(drafts: Iterable[MessageDraft], seen: set[str]) -> Iterator[MessageDraft]:
+    """Yield the messages without repeated ones: producers repeat what they wrote."""
+    for draft in drafts:
+        if draft.source_key not in seen:
+            seen.add(draft.source_key)
+            yield draft
+
+
+def _has_tables(of: Declaration, tables: Tables, source: Source) -> bool:
+    """Return whether the database has the format's tables, with columns that no other program has there."""
+    needed = {tables.messages: {tables.by, *(mark.decode() for mark in of.marks)} - {""}}
+    if tables.conversations:
+        needed[tables.conversations] = {tables.key}
+    return all(source.tables.get(table, frozenset()) >= columns for table, columns in needed.items())
+
+
+def messages_of(of: Declaration, entry: _Entry) -> object:
+    """Return the messages of a conversation's entry, None if it has none."""
+    if of.tables is not None:
+        return entry.get("messages")
+    if of.runs:
+        return list(_in_runs(of.runs, entry)) or None
+    return first(entry, of.messages)
+
+
+def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
+    """Yield the messages of lists that follow one another, each once."""
+    seen: set[tuple[str, str]] = set()
+    for run in runs:
+        found = first(entry, (run.at,))
+        for item in found if isinstance(found, list) else [found]:
+            message = item if isinstance(item, Mapping) else {"role": run.role, "content": item}
+            name = (str(message.get("role")), str(message.get("content")))
+            if message.get("content") and name not in seen:
+                seen.add(name)
+                yield {**message, SUPERSEDED: run.superseded}
+
+
+def _placed(of: Declaration, listed: object, place: str) -> Iterator[tuple[str, _Entry, bytes]]:
+    """Yield the messages of a list with their places; of an object, itself or its values, named by their keys."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(listed, Mapping):
+        items = [(1, listed)] if is_message(of, listed) else listed.items()
+    elif isinstance(listed, Iterable) and not isinstance(listed, str):
+        items = enumerate(listed, 1)
+    for key, item in items:
+        if isinstance(item, Mapping):
+            value = {**item, "id": item.get("id", key)} if isinstance(key, str) else item
+            yield f"{place}message {key}", value, b""
+
+
+def _versions(value: object) -> list[_Entry]:
+    listed = value if isinstance(value, list) else []
+    return [item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item} for item in listed]
+
+
+def _hash_of(opening: Iterable[tuple[str, _Entry, bytes]]) -> str:
+    """Return a name made of messages, with their ids, times and texts."""
+    return short_hash(json.dumps([entry for _, entry, _ in opening], sort_keys=True, default=str), 40)
+
+
+def _name(value: object) -> str:
+    return str(value) if type(value) is int else text_of(value).strip()
+
+
+def _seconds(value: object) -> float:
+    found = time_of(value)
+    return found.timestamp() if found else 0.0
+
+
+def _line(number: int, index: int) -> str:
+    return f"{number}.{index}" if index else str(number)
+
+
+def _is_document(source: Source) -> bool:
+    """Return whether the file is one JSON value: an array, or an object that its first line does not close."""
+    head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if not head.startswith(b"{"):
+        return True
+    line, line_break, rest = head.partition(b"\n")
+    is_whole = any(True for _ in objects_of_line(line, number=0, on_issue=_refuse_line)) if line_break else False
+    return not is_whole or (not rest.strip() and not source.path.name.lower().endswith(("jsonl", "ndjson")))
+
+
+def _refuse_line(number: int, reason: str, *, kept: bool) -> None:
+    """Do nothing: a line that is no object belongs to a document."""
+
+
+def _csv_rows(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(MAX_LINE_BYTES)
+    for row in csv.DictReader(lines):
+        yield {str(name): value for name, value in row.items()}

@@ -1,0 +1,237 @@
+"""The role and the content of one entry of a declared format, as the blocks that `content.py` reads.
+
+Thirty programs write the same few shapes: text under one of several names, lists of typed parts, reasoning as a part of
+its own or in `<think>`, calls with their results in them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES
+from convmemory.conversations.importers.content import (
+    Block,
+    attachment_block,
+    call_block,
+    content_parts,
+    result_block,
+    text_block,
+    thinking_block,
+)
+from convmemory.conversations.importers.declaration import Declaration
+from convmemory.conversations.importers.places import first
+from convmemory.conversations.importers.values import mapping_of, text_of
+from convmemory.conversations.messages.parts import Role
+
+MAX_NESTING = 30  # of parts in parts
+THINK, END_THINK = "<think>", "</think>"
+
+_ROLES: Mapping[str, Role] = {
+    **dict.fromkeys(("user", "human", "prompter", "me", "you", "request", "question"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "model", "gpt", "chatgpt", "response", "answer", "agent"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation", "tool_result", "toolresult"), "tool"),
+    **dict.fromkeys(("system", "developer"), "system"),
+}
+ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {"user": "user", "assistant": "assistant", "system": "system", "": ""}
+_TEXTS = ("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output")
+_THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
+_SPOKEN = frozenset(
+    {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
+    | {"contentblock", "code", "translation", "info", "agent_message", "string", "summary_text", "compact"}
+)
+_SILENT = frozenset(
+    {"step-start", "step-finish", "source-url", "source-document", "reference", "custom_element", "finish", "citation"}
+    | {"data-usage", "status", "debuginfoblock", "toolstatus", "unknown", "void", "redacted_thinking", "search", "tip"}
+)
+_CALLS = frozenset(
+    {
+        "tool_call",
+        "toolcall",
+        "tool-call",
+        "tool-invocation",
+        "toolcallrequest",
+        "dynamic-tool",
+        "tool",
+        "function_call",
+    }
+)
+_RESULTS = frozenset({"tool_result", "tool-result", "toolresult", "toolcallresult", "tool_response"})
+_CALL_IDS = ("toolCallId", "tool_call_id", "toolUseID", "tool_use_id", "callId", "call_id", "toolCallRequestId", "id")
+_CALL_NAMES = ("name", "toolName", "tool_name", "tool")
+# Of a message that is a tool's answer; programs wrap messages under these names.
+_WRAPS = ("", "message.", "data.", "kwargs.", "response.")
+_ANSWERED = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_IDS if name != "id")
+_ANSWERING = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_NAMES)
+_INPUTS = ("arguments", "args", "input", "parameters", "publicArguments", "rawInput")
+_OUTPUTS = ("result", "output", "publicResult", "run.result", "errorText")
+_FILE_NAMES = ("file_name", "fileName", "filename", "name", "title", "path", "url", "fileUri", "id")
+_FILE_TYPES = ("mime_type", "mimeType", "mediaType", "contentType", "type")
+
+
+def readable_role(of: Declaration, entry: Mapping[str, Any]) -> Role | Literal[""] | None:
+    """Return the role of the entry, "" if it is known to hold nothing to store, None if it is not known."""
+    if of.said:
+        return next((said.role for said in of.said if first(entry, said.text) is not None), None)
+    for described in of.role:
+        place, implies, implied = described.partition("?")
+        given = first(entry, (place,))
+        if implies:
+            if given is not None and given is not False:
+                return ROLES_IMPLIED[implied]
+            continue
+        name = str(given).strip().lower() if isinstance(given, str | bool) else ""
+        if name in of.roles:
+            return of.roles[name]
+        if name in _ROLES:
+            return _ROLES[name]
+    if of.structure and first(entry, (of.structure,)) is None:
+        return ""
+    return of.roles.get("*")
+
+
+def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
+    """Return whether the entry is a message of the format with content that can be read."""
+    versions = entry.get(of.versions) if of.versions else None
+    if isinstance(versions, list) and versions and isinstance(versions[0], Mapping):
+        entry = {**entry, **versions[0]}
+    role = readable_role(of, entry)
+    if not role or (of.needs and first(entry, of.needs) is None) or first(entry, of.lacks) is not None:
+        return False
+    places = next((said.text for said in of.said if first(entry, said.text) is not None), of.text)
+    unknown: list[str] = []
+    blocks = blocks_of_entry(of, entry, role=role, text=places, thinking=of.thinking)
+    return bool(content_parts(blocks, unknown=unknown.append)) and not unknown
+
+
+def blocks_of_entry(
+    of: Declaration, entry: Mapping[str, Any], *, role: Role, text: tuple[str, ...], thinking: tuple[str, ...]
+) -> list[Block | str]:
+    """Return the entry's content as blocks: thinking, text, calls, results and files."""
+    blocks: list[Block | str] = []
+    for place in thinking:
+        said = _joined_text(first(entry, (place,)))
+        if said.strip():
+            blocks.append(thinking_block(said))
+            break
+    content = first(entry, text)
+    if role == "tool" and not _holds_results(content):
+        identity, name = first(entry, _ANSWERED), first(entry, _ANSWERING)
+        said = content if isinstance(content, str) else _joined_text(content) or content
+        return [result_block(id=identity, name=name, content=said)] if content is not None else blocks
+    blocks.extend(_blocks_in(content, role, 0))
+    for call in _listed(first(entry, of.calls)):
+        blocks.extend(_call(call))
+    for file in _listed(first(entry, of.files)):
+        name = file if isinstance(file, str) else first(file, _FILE_NAMES)
+        if name:
+            blocks.append(attachment_block(text_of(name), text_of(first(file, _FILE_TYPES))))
+    return blocks
+
+
+def without_think_tags(text: str) -> Iterator[Block]:
+    """Yield a model's text, with what stands in `<think>` tags at its beginning as thinking."""
+    rest = text
+    while (start := rest.lstrip()).startswith(THINK):
+        thought, closed, after = start.removeprefix(THINK).partition(END_THINK)
+        yield thinking_block(thought.strip())
+        rest = after if closed else ""
+    if rest.strip():
+        yield text_block(rest.strip() if rest is not text else rest)
+
+
+def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]:
+    if isinstance(content, str):
+        yield from without_think_tags(content) if role == "assistant" else [text_block(content)]
+    elif isinstance(content, list):
+        for item in content:
+            yield from _blocks_in(item, role, depth + 1) if depth < MAX_NESTING else ()
+    elif isinstance(content, Mapping):
+        yield from _block(content, role, depth + 1)
+    elif content is not None:
+        yield {"type": type(content).__name__, "value": content}
+
+
+def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block | str]:
+    inner = next((value[name] for name in ("part", "data") if isinstance(value.get(name), Mapping)), None)
+    if inner is not None and depth < MAX_NESTING:
+        yield from _block({"type": value.get("type"), **inner}, role, depth + 1)
+        return
+    kind = text_of(first(value, ("type", "pt", "kind"))).lower()
+    if kind in _SILENT:
+        return
+    is_thought = value.get("thought") is True or value.get("isThought") is True
+    if is_thought or kind in _THINKING or first(value, ("style.type",)) == "thinking":
+        said = _joined_text(value) or _joined_text(value.get("summary"))
+        yield thinking_block(said.replace(THINK, "").replace(END_THINK, "").strip())
+    elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
+        yield from _call(value, text_of(value.get("type")))
+    elif kind in _RESULTS or "functionResponse" in value:
+        yield _result(value)
+    elif kind in ATTACHMENT_TYPES or not {"inlineData", "fileData", "imageUrl", "driveDocument"}.isdisjoint(value):
+        yield from _file(value, kind)
+    elif kind in _SPOKEN:
+        text = next((value[name] for name in _TEXTS if value.get(name) not in (None, "", [])), None)
+        text = text["value"] if isinstance(text, Mapping) and "value" in text else text
+        if isinstance(text, str | list | Mapping):
+            yield from _blocks_in(text, role, depth + 1) if depth < MAX_NESTING else ()
+        elif not _TEXTS_SET & value.keys() and value:
+            yield value
+    else:
+        yield value
+
+
+_TEXTS_SET = frozenset(_TEXTS)
+
+
+def _call(call: object, kind: str = "") -> Iterator[Block]:
+    """Yield a call, and its result where the same record holds it."""
+    value = mapping_of(call)
+    value = mapping_of(value.get("functionCall")) or mapping_of(value.get("toolInvocation")) or value
+    inner = mapping_of(value.get("function")) or value
+    name = text_of(first(inner, _CALL_NAMES)) or kind.removeprefix("tool-")
+    identity, output = first(value, _CALL_IDS), first(value, _OUTPUTS)
+    yield call_block(id=identity, name=name, input=first(inner, _INPUTS))
+    if output is not None:
+        failed = value.get("state") == "output-error" or value.get("success") is False
+        yield result_block(id=identity, name=name, content=output, is_error=failed)
+
+
+def _result(value: Mapping[str, Any]) -> Block:
+    value = mapping_of(value.get("functionResponse")) or value
+    output = first(value, (*_OUTPUTS, "response", "content", "text", "value"))
+    failed = value.get("is_error") is True or value.get("isError") is True
+    return result_block(
+        id=first(value, _CALL_IDS), name=first(value, _CALL_NAMES), content=output or "", is_error=failed
+    )
+
+
+def _file(value: Mapping[str, Any], kind: str) -> Iterator[Block]:
+    held = next(
+        (mapping_of(value.get(name)) for name in ("inlineData", "fileData", "driveDocument") if name in value), {}
+    )
+    if kind in ATTACHMENT_TYPES and not held and "url" not in value:
+        yield value
+    else:
+        name = text_of(first(held or value, _FILE_NAMES)) or kind or "file"
+        shown = name if not name.startswith("data:") else kind or "file"
+        yield attachment_block(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
+
+
+def _holds_results(content: object) -> bool:
+    items = [mapping_of(item) for item in (content if isinstance(content, list) else ())]
+    return any("functionResponse" in item or text_of(item.get("type")).lower() in _RESULTS for item in items)
+
+
+def _joined_text(value: object, depth: int = 0) -> str:
+    """Return all text in a value, in order."""
+    if isinstance(value, str):
+        return text_of(value)
+    if depth < MAX_NESTING and isinstance(value, list):
+        return "\n".join(filter(None, (_joined_text(item, depth + 1) for item in value)))
+    if depth < MAX_NESTING and isinstance(value, Mapping):
+        held = next((value[name] for name in _TEXTS if value.get(name)), None)
+        return _joined_text(held, depth + 1)
+    return ""
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []

@@ -1,0 +1,106 @@
+"""Finds values in foreign JSON by dotted places, and the beginning of a document that is cut off.
+
+A place is a path of steps: a name, the number of an item, `*` for all items, a name that ends in `*` for all names with
+that beginning, `name[other]` for the item whose number stands under `other`, and `@json` to parse a text. `.` alone is
+the value itself. Nothing raises.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from convmemory.conversations.importers.json_arrays import column_json
+from convmemory.conversations.importers.values import mapping_of
+
+MAX_FOUND = 100_000  # values at one place
+MAX_NESTING = 200  # of the beginning of a document
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]', re.DOTALL)
+_ESCAPE_BYTES = 6  # of the longest escape in a string
+_CLOSERS = {b"{": b"}", b"[": b"]"}
+
+
+def first(value: object, places: Iterable[str]) -> Any:
+    """Return the first value that is not empty at any of the places, None without one."""
+    for place in places:
+        for found in values_at(value, place):
+            if found is not None and found not in ("", [], {}):
+                return found
+    return None
+
+
+def values_at(value: object, place: str) -> list[Any]:
+    """Return all values at the place, at most `MAX_FOUND`."""
+    found = [value]
+    for step in _steps(place):
+        found = [item for held in found for item in _at_step(held, step)][:MAX_FOUND]
+    return found
+
+
+@cache  # places come from declarations, never from foreign text
+def _steps(place: str) -> tuple[str, ...]:
+    return () if place in ("", ".") else tuple(place.split("."))
+
+
+def _at_step(held: object, step: str) -> Iterable[Any]:
+    if step == "*":
+        return held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
+    if step == "@json":
+        return (column_json(held),)
+    if isinstance(held, list):
+        return held[int(step) : int(step) + 1] if step.isdigit() else ()
+    fields = mapping_of(held)
+    if step.endswith("*"):
+        return [item for name, item in fields.items() if name.startswith(step[:-1])]
+    if step.endswith("]"):
+        name, _, other = step[:-1].partition("[")
+        listed, chosen = fields.get(name), fields.get(other)
+        number = chosen if type(chosen) is int else 0
+        return listed[number : number + 1] if isinstance(listed, list) and number >= 0 else ()
+    return (fields[step],) if step in fields else ()
+
+
+def beginning_of(head: bytes) -> Any:
+    """Return the value that the document's first bytes hold, with what is cut off closed; None if they are no JSON."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if text[:1] not in (b"{", b"["):
+        return None
+    whole, ending, depth = _whole_part(text)
+    ending += b"".join(_CLOSERS[opened] for opened in reversed(depth))
+    try:
+        return json.loads((text[:whole] + ending).decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole_part(text: bytes) -> tuple[int, bytes, list[bytes]]:
+    """Return up to where the text is whole, what closes a string there, and the brackets that are open."""
+    depth: list[bytes] = []
+    whole, is_name = 0, False  # whether the last string names a member
+    for token in _TOKEN.finditer(text):
+        mark = token[0][:1]
+        if mark == b":":
+            continue
+        if mark == b'"':
+            is_name = depth[-1:] == [b"{"] and not is_name
+            if not token[1] and not is_name:  # a long text: its beginning is enough
+                cut_escape = text.rfind(b"\\", len(text) - _ESCAPE_BYTES)
+                return (cut_escape if cut_escape > token.start() else len(text)), b'"', depth
+            if not token[1]:
+                break
+            if is_name:
+                continue
+        is_name = False
+        if mark in _CLOSERS and len(depth) < MAX_NESTING:
+            depth.append(mark)
+        elif mark in (b"}", b"]") and depth:
+            depth.pop()
+        elif mark not in (b",", b'"'):
+            break
+        # A comma ends the value before it, which may be a number.
+        whole = token.start() if mark == b"," else token.end()
+        if not depth:
+            break
+    return whole, b"", depth

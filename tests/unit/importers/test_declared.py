@@ -1,0 +1,205 @@
+"""Declared formats: what their rows read, and what the one importer of all of them holds to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmemory.conversations.importers import json_arrays
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.chat_formats import CHAT_FORMATS
+from convmemory.conversations.importers.declared import DeclaredImporter
+from convmemory.conversations.importers.detect import IMPORTERS, Walk
+from convmemory.conversations.importers.json_arrays import read_elements_at
+from convmemory.conversations.importers.places import beginning_of, first, values_at
+from convmemory.conversations.messages.parts import ThinkingPart, ToolCallPart, ToolResultPart
+from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
+
+QUESTION = "How long do I soak dried chickpeas?"
+ANSWER = "Twelve hours, in the fridge."
+CHATS = [of.name for of in CHAT_FORMATS]
+WITHOUT_QUESTIONS = {"openai-batch"}
+TITLED = {
+    *("deepseek", "grok", "perplexity", "perplexity-turns", "microsoft-copilot", "lm-studio", "jan", "ollama", "llm"),
+    *("nextchat", "typingmind", "lobechat", "cherry-studio", "big-agi"),
+}
+THINKING = {
+    *("deepseek", "grok", "ai-studio", "lm-studio", "jan", "ollama", "nextchat", "lobechat", "cherry-studio"),
+    *("big-agi", "sillytavern", "ai-sdk", "gemini-contents"),
+}
+WITH_SUPERSEDED = {"deepseek", "grok", "lm-studio", "sillytavern", "oasst", "preferences", "dpo"}
+CALLING = {"gemini-contents", "le-chat", "ai-sdk", "langchain", "chatbox"}
+
+
+def conversations_of(name: str) -> list[Read]:
+    """All conversations of the format's fixture."""
+    found = [
+        conversation
+        for item in Walk().over([FIXTURES / name])
+        if item.importer
+        for conversation in read(item.importer, item.source.path)
+    ]
+    return [item for item in found if item.draft.title != "Before"]
+
+
+def parts_of(conversation: Read, kind: type) -> list[Any]:
+    return [part for message in conversation.messages for part in message.parts if isinstance(part, kind)]
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_question_and_answer_are_read(name: str) -> None:
+    conversation = conversations_of(name)[0]
+    current = [text for text in conversation.texts if not text.startswith("(")]
+    assert conversation.prompts[0] == QUESTION or name in WITHOUT_QUESTIONS
+    assert ANSWER in current[-1] if name not in CALLING else any(ANSWER in text for text in current)
+    assert conversation.turns == 1
+    assert len(set(conversation.keys)) == len(conversation.keys)
+    assert any(message.raw for message in conversation.messages)
+
+
+@pytest.mark.parametrize("name", sorted(TITLED))
+def test_title_is_read(name: str) -> None:
+    assert conversations_of(name)[0].draft.title == "Chickpeas"
+
+
+@pytest.mark.parametrize("name", sorted(THINKING))
+def test_thinking_is_a_part_of_its_own(name: str) -> None:
+    conversation = conversations_of(name)[0]
+    assert [part.text for part in parts_of(conversation, ThinkingPart)]
+    assert not any("<think>" in text for text in conversation.texts)
+
+
+@pytest.mark.parametrize("name", sorted(WITH_SUPERSEDED))
+def test_the_answer_that_was_not_chosen_is_superseded(name: str) -> None:
+    gone = [text for text in conversations_of(name)[0].texts if text.startswith("(")]
+    assert [text for text in gone if "Overnight." in text]
+
+
+@pytest.mark.parametrize("name", sorted(CALLING))
+def test_a_call_and_its_result_are_read_once(name: str) -> None:
+    conversation = conversations_of(name)[0]
+    calls, results = parts_of(conversation, ToolCallPart), parts_of(conversation, ToolResultPart)
+    assert [call.id for call in calls] == [result.call_id for result in results]
+    assert all(call.name and call.input for call in calls)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_one_importer_claims_a_fixture_above_all_others(name: str) -> None:
+    for item in Walk().over([FIXTURES / name]) if (FIXTURES / name).exists() else ():
+        if item.importer is None or item.source.is_folder:
+            continue
+        declared = [found for found in IMPORTERS.values() if isinstance(found, DeclaredImporter)]
+        claims = [found.name for found in declared if found.sniff(item.source)]
+        assert claims in ([], [item.importer.name]), item.source.path
+
+
+def test_the_same_file_under_another_name_is_the_same_conversation(tmp_path: Path) -> None:
+    for name in CHATS:
+        for path in (FIXTURES / name).rglob("*.json*"):
+            item = next(iter(Walk().over([path])))
+            if item.importer is None:
+                continue
+            other = tmp_path / f"other{path.suffix}"
+            other.write_bytes(path.read_bytes())
+            assert [found.draft.source_id for found in read(item.importer, other)] == [
+                found.draft.source_id for found in read(item.importer, path)
+            ]
+
+
+def test_conversations_without_ids_that_begin_alike_stay_apart(tmp_path: Path) -> None:
+    opening = [{"role": "user", "parts": [{"text": QUESTION}]}, {"role": "model", "parts": [{"text": ANSWER}]}]
+    lines = [{"contents": [*opening, {"role": "user", "parts": [{"text": more}]}]} for more in ("And peas?", "Beans?")]
+    path = write_lines(tmp_path / "requests.jsonl", lines)
+    found = read(IMPORTERS["gemini-contents"], path)
+    assert [item.prompts for item in found] == [[QUESTION, "And peas?"], [QUESTION, "Beans?"]]
+    assert len({item.draft.source_id for item in found}) == 2
+    assert [item.draft.source_id for item in read(IMPORTERS["gemini-contents"], path)] == [
+        item.draft.source_id for item in found
+    ]
+
+
+def test_a_conversation_that_grew_keeps_its_name(tmp_path: Path) -> None:
+    messages = json.loads((FIXTURES / "langchain/history.json").read_text())
+    grown = tmp_path / "grown.json"
+    grown.write_text(json.dumps([*messages, {"type": "human", "data": {"content": "Thanks", "additional_kwargs": {}}}]))
+    [before], [after] = conversations_of("langchain"), read(IMPORTERS["langchain"], grown)
+    assert after.draft.source_id == before.draft.source_id
+    assert after.keys[: len(before.keys)] == before.keys
+
+
+def test_a_message_whose_content_cannot_be_read_is_reported_with_its_place(tmp_path: Path) -> None:
+    messages = json.loads((FIXTURES / "le-chat/chat-5b0a.json").read_text())
+    messages[1]["contentChunks"] = [{"type": "text", "text": {"nothing": "here"}}]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(messages))
+    report = FileReport(path="chat.json")
+    [found] = read(IMPORTERS["le-chat"], path, report)
+    assert found.prompts == [QUESTION]
+    assert [issue.place for issue in report.issues] == ["chat.json:element 2"] or report.unknown_types
+
+
+def test_a_broken_conversation_is_reported_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    whole = json.loads((FIXTURES / "deepseek/conversations.json").read_text())
+    texts = [json.dumps(whole[0]), '{"id": "broken", "mapping": {"a": nonsense}}', json.dumps(whole[1])]
+    path = tmp_path / "conversations.json"
+    path.write_text(f"[{','.join(texts)}]")
+    report = FileReport(path="conversations.json")
+    found = read(IMPORTERS["deepseek"], path, report)
+    assert [item.draft.source_id for item in found] == [value["id"] for value in whole]
+    assert [issue.place for issue in report.issues] == ["conversations.json:element 2"]
+
+
+def test_a_backup_is_recognised_behind_other_data_larger_than_the_head(tmp_path: Path) -> None:
+    backup = json.loads((FIXTURES / "chatbox/chatbox-exported-data.json").read_text())
+    sessions = {name: value for name, value in backup.items() if name.startswith("session:")}
+    large = {"chat-sessions-list": [], "settings": {"picture": "x" * 200_000, "list": [[["]"]]] * 9_000}, **sessions}
+    path = tmp_path / "backup.json"
+    path.write_text(json.dumps(large))
+    [item] = Walk().over([path])
+    assert item.importer is IMPORTERS["chatbox"]
+    assert [found.draft.title for found in read(item.importer, path)] == ["Before", "Chickpeas"]
+
+
+def test_a_document_of_another_program_with_the_same_marks_is_declined(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"mapping": {"a": {"message": {"fragments": [{"type": "VIDEO"}]}}}, "inserted_at": 1}')
+    assert IMPORTERS["deepseek"].sniff(Source(path)) is None
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 1024])
+def test_nested_arrays_are_read_element_by_element(
+    chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_arrays, "CHUNK_BYTES", chunk_bytes)
+    document = {"x": [1, {"y": '}]\\"'}], "n": 1234567, "s": 'abc"', "a": {"q": None, "b": [{"id": 1}, {"id": 2}]}}
+    path = tmp_path / "nested.json"
+    path.write_text(json.dumps({**document, "part:1": {"i": 1}, "part:2": {"i": 2}}))
+    report = FileReport(path="nested.json")
+
+    def values(*steps: str) -> list[Any]:
+        return [element.value for element in read_elements_at(path, steps, report=report)]
+
+    assert values("a", "b") == [{"id": 1}, {"id": 2}]
+    assert values("part:*") == [{"i": 1}, {"i": 2}]
+    assert values("missing") == []
+    assert not report.issues
+
+
+def test_the_beginning_of_a_document_is_readable_wherever_it_is_cut() -> None:
+    document = {"a": [{"b": 'x"y\u1234z', "c": [1, 2, {"d": None}]}, {"n": 12.5}], "z": True}
+    text = json.dumps(document).encode()
+    assert all(beginning_of(text[:end]) is not None for end in range(1, len(text)))
+    assert beginning_of(text) == document
+    assert beginning_of(b'{"text": "a long te') == {"text": "a long te"}
+    assert beginning_of(b"no JSON") is None
+
+
+def test_places_lead_to_values() -> None:
+    value = {"list": [{"a": 1}, {"a": 2}], "chosen": 1, "part:1": "x", "packed": '{"b": [3]}', "empty": ""}
+    assert values_at(value, "list.*.a") == [1, 2]
+    assert values_at(value, "list[chosen].a") == [2]
+    assert values_at(value, "part:*") == ["x"]
+    assert values_at(value, "packed.@json.b.0") == [3]
+    assert first(value, ("missing", "empty", "list.0.a")) == 1
