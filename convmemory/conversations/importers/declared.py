@@ -144,6 +144,9 @@ class _Reader:
 
     def _rows(self, tables: Tables) -> Iterator[tuple[str, _Entry, bytes]]:
         with self.source.database.opened() as database:
+            for table in filter(None, (tables.conversations, tables.messages)):
+                if table not in database.tables:
+                    raise InvalidInput(f"The database has no table {table}, in which {self.of.checked} keeps messages.")
 
             def rows(table: str, by: str, value: object, order: str) -> Iterator[dict[str, Any]]:
                 names = ", ".join(f'"{name}"' for name in sorted(database.tables[table]) if name.isidentifier())

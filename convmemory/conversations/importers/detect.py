@@ -28,6 +28,7 @@ from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
 from convmemory.conversations.importers.goose import GooseImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
+from convmemory.conversations.importers.markdown_chat import MarkdownImporter
 from convmemory.conversations.importers.opencode import OpenCodeImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.own_export import ExportImporter, OwnJsonImporter
@@ -55,6 +56,7 @@ _REGISTERED: tuple[Importer, ...] = (
     GeminiCliImporter(),
     GooseImporter(),
     LibreChatImporter(),
+    MarkdownImporter(),
     OpenCodeImporter(),
     OpenWebUIImporter(),
     OwnJsonImporter(),

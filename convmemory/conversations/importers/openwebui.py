@@ -1,4 +1,4 @@
-"""Open WebUI: the export of all chats, or of one.
+"""Open WebUI: the export of all chats, or of one, or the database `webui.db`.
 
 A chat contains a tree of messages and names the current one. An assistant's output is in `output`, in the format of
 OpenAI's Responses API; older versions write it into the content as `<details>` elements.
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts
-from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.json_arrays import column_json, read_elements
 from convmemory.conversations.importers.threads import Node, read_thread
 from convmemory.conversations.importers.values import (
     clean,
@@ -30,6 +30,7 @@ from convmemory.conversations.messages.identity import is_global_id, named_by_op
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart
 from convmemory.core.errors import InvalidInput
 
+_COLUMNS = frozenset({"id", "user_id", "title", "chat", "created_at", "archived"})  # of the table `chat`
 _MARKS = re.compile(rb'"(?:childrenIds|currentId|parentId)"\s*:')
 _OPENED, _CLOSED = "<details", "</details>"
 _TYPE = re.compile(r'<details\s{1,9}type="([a-z_]{1,40})"[^<>]*+>')
@@ -40,14 +41,16 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OpenWebUIImporter:
-    """Reads one JSON document."""
+    """Reads one JSON document, or the database of a server."""
 
     name: str = "open-webui"
     checked: Checked = Checked("Open WebUI", "0.6")
-    reads: Reads = Reads()
+    reads: Reads = Reads(suffixes=JSON_SUFFIXES | {".db"})
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
+        if source.is_sqlite:
+            return 90 if source.tables.get("chat", frozenset()) >= _COLUMNS else None
         if source.is_folder or b'"history"' not in source.head:
             return None
         return 90 if _MARKS.search(source.head) and b'"messages"' in source.head else None
@@ -55,16 +58,32 @@ class OpenWebUIImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         used: dict[str, str] = {}
-        for element in read_elements(source.path, report=report, names=("chats", "data")):
-            value = mapping_of(element.value)
+        for number, value in _stored(source, report) if source.is_sqlite else _exported(source, report):
             chat = mapping_of(value.get("chat")) or value
             history = mapping_of(chat.get("history"))
             nodes = list(_nodes(history.get("messages"), chat.get("messages")))
             if not nodes:
-                report.skip(f"chat {element.number}", "it holds no messages")
+                report.skip(f"chat {number}", "it holds no messages")
                 continue
             draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
             yield told_apart(draft, used)
+
+
+def _exported(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:
+    for element in read_elements(source.path, report=report, names=("chats", "data")):
+        yield element.number, mapping_of(element.value)
+
+
+def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:
+    """Yield the chats of the server's own database, `webui.db`."""
+    users = set()
+    with source.database.opened() as database:
+        columns = database.columns("chat", sorted(_COLUMNS))
+        for number, row in enumerate(database.rows("declared_rows", columns=columns, table="chat", order="id"), 1):
+            users.add(row["user_id"])
+            yield number, {**row, "chat": column_json(row["chat"]), "archived": row["archived"] == 1}
+    if len(users) > 1:
+        report.note(f"the database holds chats of {len(users)} users: all of them were read")
 
 
 def _conversation(

@@ -12,6 +12,7 @@ from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.detect import Walk
 from convmemory.conversations.importers.librechat import LibreChatImporter
+from convmemory.conversations.importers.markdown_chat import MarkdownImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -179,6 +180,54 @@ def test_open_webui_output_and_details() -> None:
     old, new = chat.messages[1], chat.messages[-1]
     assert old.parts == (ThinkingPart("> 15 * 17 = 255"), TextPart("It is 255."))
     assert [part.type for part in new.parts] == ["thinking", "tool_call", "tool_result", "text"]
+
+
+def test_open_webui_database_is_read_like_its_export() -> None:
+    report = FileReport(path="webui.db")
+    (chat,) = read(OpenWebUIImporter(), FIXTURES / "open-webui" / "webui.db", report)
+    assert (chat.texts, chat.draft.title) == (
+        ["How long do I soak dried chickpeas?", "Twelve hours, in the fridge."],
+        "Chickpeas",
+    )
+    assert chat.draft.archived
+    assert (len(report.issues), len(report.notes)) == (1, 1)  # a chat without messages, another user's chat
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ChatGPT-Chickpeas.md", "cursor_chickpeas.md", "pasted.md", ".specstory/history/2026-02-01_09-00Z-chickpeas.md"],
+)
+def test_markdown_speakers_are_read(name: str) -> None:
+    (chat,) = read(MarkdownImporter(), FIXTURES / "markdown" / name)
+    assert chat.prompts == ["How long do I soak dried chickpeas?"]
+    assert chat.turns == 1
+    assert isinstance(chat.messages[1].parts[-1], TextPart)
+    assert chat.messages[1].parts[-1].text.startswith("Twelve hours, in the fridge.")
+    assert chat.draft.title == ("Chickpeas" if "hickpeas.md" in name and "history" not in name else "")
+
+
+def test_specstory_session_names_its_conversation_model_and_thinking() -> None:
+    (path,) = (FIXTURES / "markdown/.specstory").rglob("*.md")
+    (chat,) = read(MarkdownImporter(), path)
+    assert chat.draft.source_id == "3c1a0000-0001-4000-8000-00000000000f"
+    answer = chat.messages[1]
+    assert (answer.model, answer.parts[0]) == ("claude-sonnet-5", ThinkingPart("Room or fridge?"))
+    assert answer.created_at == datetime(2026, 2, 1, 9, 0, 4, tzinfo=UTC)
+
+
+def test_markdown_walk_finds_the_hidden_folder_of_specstory() -> None:
+    found = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("text", ["# Read me\n\n## User\n\nSet up.\n", "**Note** this.\n", "", "## Claude\n## You\n"])
+def test_markdown_without_a_question_and_an_answer_is_declined(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(text)
+    assert MarkdownImporter().sniff(Source(path)) is None
 
 
 # --- Google Takeout -------------------------------------------------------------------------------
