@@ -22,7 +22,10 @@ FORMATS_OF_FOLDERS = {path.name for path in FIXTURES.iterdir()}
 WITHOUT_FIXTURES = {"convmemory"}  # its fixtures are exports, made in tests/surfaces
 SUFFIXES = (".json", ".jsonl", ".html")
 # Parts of what others say.
-READ_WITH_OTHERS = ("opencode/storage/", "vscode-copilot/workspace.json", "jan/threads/jan_01/thread.json")
+READ_WITH_OTHERS = (
+    *("opencode/storage/", "vscode-copilot/workspace.json", "jan/threads/jan_01/thread.json"),
+    *("grok-build/session/summary.json", "kimi-code/s/state.json", "mistral-vibe/session/meta.json"),
+)
 FILES = sorted(
     path
     for path in FIXTURES.rglob("*")

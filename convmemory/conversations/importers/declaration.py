@@ -75,9 +75,10 @@ class Declaration:
     `marks` all occur in the first 64 KB; in a database they are columns of the messages. `at` leads to the
     conversations, or with `entries="messages"` to the messages of one conversation, or of several if `group` names the
     conversation of each. `roles` adds names of roles; entries whose role is "" there are known and hold nothing to
-    store; `place?role` in `role` means that role if there is a value. A conversation without an id is named by its
+    store; `place?role` in `role` means that role if there is a value, `place:*` in `roles` any
+    other value there. A conversation without an id is named by its
     messages up to the first answer, with `identity="whole"` by all, and then an id that may be a number of the file
-    does not count.
+    does not count, and with `identity="question"` by those up to the first question, which then have times or ids.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Declaration:
     group: tuple[str, ...] = ()
     tables: Tables | None = None
     joined: tuple[Joined, ...] = ()
+    header: str = ""  # only entries with a value there describe the conversation
     beside: str = ""  # a file next to it that describes the conversation
     messages: tuple[str, ...] = ("messages",)
     runs: tuple[Run, ...] = ()  # instead of `messages`: lists that follow one another
@@ -117,7 +119,10 @@ class Declaration:
     selected: str = ""
     role: tuple[str, ...] = ("role",)
     roles: Mapping[str, Role | Literal[""]] = field(default_factory=dict)
-    injected: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()  # a value there marks text that no person wrote
+    harness: tuple[str, ...] = ()  # beginnings of such texts
+    first_part: bool = False  # of a person's message, only the first text is theirs
+    unwrap: tuple[str, ...] = ()  # tags around a person's text
     said: tuple[Said, ...] = ()
     text: tuple[str, ...] = ("content",)
     thinking: tuple[str, ...] = ("reasoning_content", "reasoning", "thinking")
@@ -127,8 +132,10 @@ class Declaration:
     model: tuple[str, ...] = ("model",)
     speaker: tuple[str, ...] = ()
     by_time: bool = False  # the order of the entries is another
-    identity: Literal["opening", "whole"] = "opening"
+    folder_id: bool = False  # the folder's name has the conversation's id
+    identity: Literal["question", "opening", "whole"] = "opening"
     question: str = ""  # stands for the question where the source has only answers
+    answer: str = ""  # stands for each answer where the source has only questions
     unless: str = ""  # the source of fuller copies of these conversations
 
     @property

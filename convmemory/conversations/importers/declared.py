@@ -7,30 +7,36 @@ and CSV.
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, takewhile
+from pathlib import PurePath
 from typing import Any
 
 from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import record_messages
-from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Joined, Run, Tables
-from convmemory.conversations.importers.declared_content import blocks_of_entry, is_message, readable_role
+from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Joined, Run, Tables
+from convmemory.conversations.importers.declared_content import (
+    is_message,
+    readable_role,
+)
+from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, objects_of_line, read_objects, unreadable
 from convmemory.conversations.importers.places import beginning_of, first, values_at
-from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
-from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.parts import Role, TextPart
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.core.errors import InvalidInput, TooLarge
 
+SCORE = 96  # what is read is known to be readable, so that this outranks importers that look at names only
 MAX_ID_CHARS = 290  # the column has 300
 MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
 MAX_OPENING = 50  # messages that name a conversation without an id
 MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
 MAX_BESIDE_BYTES = 4 * 1024**2
+FOLDERS_ABOVE = 5
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 SNIFFED_ENTRIES = 20
 
 _Entry = Mapping[str, Any]
@@ -60,10 +66,10 @@ class DeclaredImporter:
         if source.is_folder or source.is_sqlite != (of.tables is not None):
             return None
         if of.tables is not None:
-            return 94 if _has_tables(of, of.tables, source) else None
+            return SCORE if _has_tables(of, of.tables, source) else None
         if not all(mark in source.head for mark in of.marks):
             return None
-        return 94 if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
+        return SCORE if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
 
     def _first_entries(self, source: Source) -> Iterator[_Entry]:
         if self.declaration.is_csv:
@@ -114,7 +120,7 @@ class _Reader:
 
     # --- entries
 
-    def entries(self) -> Iterator[tuple[str, _Entry, bytes]]:
+    def entries(self) -> Iterator[PlacedEntry]:
         """Yield the entries of the file: place, value and source bytes."""
         self._read_beside()
         if self.of.tables is not None:
@@ -128,7 +134,7 @@ class _Reader:
             return ((_line(item.number, item.index), item.value, item.raw) for item in lines)
         return self._elements()
 
-    def _elements(self) -> Iterator[tuple[str, _Entry, bytes]]:
+    def _elements(self) -> Iterator[PlacedEntry]:
         for at in self.of.at:
             found = False
             steps = [step for step in at.split(".") if step]
@@ -142,7 +148,7 @@ class _Reader:
             if found:
                 return
 
-    def _rows(self, tables: Tables) -> Iterator[tuple[str, _Entry, bytes]]:
+    def _rows(self, tables: Tables) -> Iterator[PlacedEntry]:
         with self.source.database.opened() as database:
             for table in filter(None, (tables.conversations, tables.messages)):
                 if table not in database.tables:
@@ -165,7 +171,7 @@ class _Reader:
                 row["messages"] = rows(tables.messages, tables.by, row[tables.key], tables.order)
                 yield f"row {number}", row, b""
 
-    def _lines_of_csv(self) -> Iterator[tuple[str, _Entry, bytes]]:
+    def _lines_of_csv(self) -> Iterator[PlacedEntry]:
         try:
             with self.source.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
                 for number, row in enumerate(_csv_rows(iter(partial(file.readline, MAX_LINE_BYTES), "")), 2):
@@ -216,7 +222,7 @@ class _Reader:
 
     # --- conversations
 
-    def conversations(self, entries: Iterator[tuple[str, _Entry, bytes]]) -> Iterator[ConversationDraft]:
+    def conversations(self, entries: Iterator[PlacedEntry]) -> Iterator[ConversationDraft]:
         """Yield the conversations of the entries."""
         head = next(entries, None)
         if head is None:
@@ -228,7 +234,8 @@ class _Reader:
             opening = list(islice(entries, MAX_OPENING))
             header: dict[str, Any] = {}
             for _, entry, _ in opening:
-                header = {**entry, **header}
+                if not self.of.header or first(entry, (self.of.header,)) is not None:
+                    header = {**entry, **header}
             yield from self._conversation("", header, chain(opening, entries))
         elif messages_of(self.of, head[1]) is None and is_message(self.of, head[1]):
             yield from self._conversation("", {}, entries)  # messages without a conversation around them
@@ -247,8 +254,8 @@ class _Reader:
             return
         yield from self._conversation(f"{place}, ", self._joined(entry), _placed(self.of, listed, ""))
 
-    def _grouped(self, entries: Iterable[tuple[str, _Entry, bytes]]) -> Iterator[ConversationDraft]:
-        groups: dict[str, list[tuple[str, _Entry, bytes]]] = {}
+    def _grouped(self, entries: Iterable[PlacedEntry]) -> Iterator[ConversationDraft]:
+        groups: dict[str, list[PlacedEntry]] = {}
         for place, entry, raw in entries:
             name = first(entry, self.of.group)
             self._hold(len(raw))
@@ -261,15 +268,15 @@ class _Reader:
                     self.report.skip(place, "no message of a known kind")
 
     def _conversation(
-        self, place: str, value: _Entry, entries: Iterator[tuple[str, _Entry, bytes]], *, group: str = ""
+        self, place: str, value: _Entry, entries: Iterator[PlacedEntry], *, group: str = ""
     ) -> Iterator[ConversationDraft]:
         of = self.of
         header = {**value, "beside": self._beside}
-        given = group or _name(first(header, of.id))
+        given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
         if of.identity == "whole" and (given.isdigit() or len(given) < MIN_GLOBAL_ID_CHARS):
             given = ""
         reads_all = of.by_time or (of.identity == "whole" and not given)
-        opening = list(entries) if reads_all else self._opening(entries, given)
+        opening = list(entries) if reads_all else self._opening(entries)
         if of.by_time:
             opening.sort(key=lambda item: _seconds(first(item[1], of.time)))
         if not opening:
@@ -282,188 +289,31 @@ class _Reader:
         created = None if group else time_of(first(header, of.created))
         times = (time_of(first(entry, of.time)) for _, entry, _ in opening)
         yield ConversationDraft(
-            messages=self._messages(place, header, chain(opening, entries)),
+            messages=EntryReader(of, self.report, header, place, self._joined).read(chain(opening, entries)),
             source=of.source or of.name,
             source_id=key_of(given, max_chars=MAX_ID_CHARS),
             title=text_of(first(header, of.title)),
             agent=of.agent or of.source or of.name,
             project=text_of(first(header, of.project)).removeprefix("file://"),
             created_at=created or next((time for time in times if time), None),
-            parent_source_id=key_of(_name(first(header, of.started_by)), max_chars=MAX_ID_CHARS),
+            parent_source_id=key_of(name_of(first(header, of.started_by)), max_chars=MAX_ID_CHARS),
             archived=bool(first(header, of.archived)),
             unless_source=of.unless,
         )
 
-    def _opening(self, entries: Iterator[tuple[str, _Entry, bytes]], given: str) -> list[tuple[str, _Entry, bytes]]:
+    def _opening(self, entries: Iterator[PlacedEntry]) -> list[PlacedEntry]:
         """Return the entries up to the first answer to a question, which name a conversation without an id."""
-        opening: list[tuple[str, _Entry, bytes]] = []
-        asked = bool(self.of.said) or bool(given)
+        opening: list[PlacedEntry] = []
+        asked = bool(self.of.said)
         for entry in islice(entries, MAX_OPENING):
             opening.append(entry)
             role = readable_role(self.of, entry[1])
-            if asked and (role == "assistant" or self.of.said or given):
+            if asked and (role == "assistant" or self.of.said):
+                break
+            if role == "user" and self.of.identity == "question":
                 break
             asked = asked or role == "user"
         return opening
-
-    # --- messages
-
-    def _messages(
-        self, place: str, header: _Entry, entries: Iterable[tuple[str, _Entry, bytes]]
-    ) -> Iterator[MessageDraft]:
-        keys = MessageKeys()
-        if system := text_of(first(header, self.of.system)):
-            yield MessageDraft("system", (TextPart(system),), source_key="system", injected=True)
-        if self.of.question:
-            yield MessageDraft("user", (TextPart(self.of.question),), source_key="question")
-        if not self.of.parent and not self.of.children:
-            seen: set[str] = set()
-            for where, entry, raw in entries:
-                yield from _new(self._entry_messages(f"{place}{where}", header, entry, raw, keys), seen)
-            return
-        nodes = list(self._nodes(entries))
-        if self.of.alternating:
-            nodes = list(_alternating(self.of, nodes))
-
-        def read(item: tuple[str, _Entry]) -> Iterator[MessageDraft]:
-            return self._entry_messages(f"{place}{item[0]}", header, item[1], b"", keys)
-
-        yield from _new(
-            read_thread(
-                nodes,
-                read=read,
-                report=self.report,
-                current=_name(first(header, self.of.current)),
-                place=place or "thread",
-            ),
-            set(),
-        )
-
-    def _nodes(self, entries: Iterable[tuple[str, _Entry, bytes]]) -> Iterator[Node[tuple[str, _Entry]]]:
-        """Yield the messages of a tree, each after its parent; nested answers lie under `children`."""
-        waiting = [(place, entry, "") for place, entry, _ in entries]
-        waiting.reverse()
-        number = 0
-        while waiting:
-            place, entry, above = waiting.pop()
-            number += 1
-            name = _name(first(entry, self.of.key)) or f"message:{number}"
-            yield Node(name, above or _name(first(entry, self.of.parent)), (place, entry))
-            nested = entry.get(self.of.children) if self.of.children else None
-            waiting.extend(
-                (f"{place}.{at}", item, name)
-                for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
-                if isinstance(item, Mapping)
-            )
-
-    def _entry_messages(
-        self, place: str, header: _Entry, entry: _Entry, raw: bytes, keys: MessageKeys
-    ) -> Iterator[MessageDraft]:
-        of = self.of
-        entry = self._joined(entry)
-        raw = raw or dumped(entry)
-        if not of.versions or not (versions := _versions(entry.get(of.versions))):
-            yield from self._said(place, header, entry, raw, keys)
-            return
-        chosen = entry.get(of.selected)
-        chosen = chosen if type(chosen) is int and 0 <= chosen < len(versions) else 0
-        own = _name(first(entry, of.key)) or keys.key("version", short_hash(dumped(versions[0]).decode(), 16))
-        for number in sorted(range(len(versions)), key=lambda number: number == chosen):
-            version = {**entry, **versions[number], of.versions: None, "id": f"{own}:{number}" if number else own}
-            for draft in self._said(place, header, version, raw if number == chosen else b"", keys):
-                yield replace(draft, superseded=draft.superseded or number != chosen)
-
-    def _said(self, place: str, header: _Entry, entry: _Entry, raw: bytes, keys: MessageKeys) -> Iterator[MessageDraft]:
-        of = self.of
-        if not of.said:
-            role = readable_role(of, entry)
-            if role is None:
-                self._pass_over(place, entry)
-            elif role:
-                spoken = self._message(place, header, entry, raw, keys, role, "", of.text, of.thinking, of.time)
-                gone = entry.get(SUPERSEDED) is True
-                yield from (replace(draft, superseded=True) if gone else draft for draft in spoken)
-            return
-        found = False
-        for number, said in enumerate(of.said):
-            if first(entry, said.text) is None:
-                continue
-            name = f"{number}" if number else ""
-            source, found = b"" if found else raw, True
-            for draft in self._message(
-                place, header, entry, source, keys, said.role, name, said.text, said.thinking, said.time or of.time
-            ):
-                yield replace(draft, superseded=said.superseded)
-        if not found:
-            self._pass_over(place, entry)
-
-    def _pass_over(self, place: str, entry: _Entry) -> None:
-        """Report an entry that is no message of a known kind."""
-        role = next((found for found in map(text_of, (first(entry, (at,)) for at in self.of.role)) if found), "")
-        self.report.unknown(role or next(iter(entry), "(empty)"))
-        self.report.skip(place, "no message of a known kind")
-
-    def _message(
-        self,
-        place: str,
-        header: _Entry,
-        entry: _Entry,
-        raw: bytes,
-        keys: MessageKeys,
-        role: Role,
-        part: str,
-        text: tuple[str, ...],
-        thinking: tuple[str, ...],
-        time: tuple[str, ...],
-    ) -> Iterator[MessageDraft]:
-        of = self.of
-        blocks = blocks_of_entry(of, entry, role=role, text=text, thinking=thinking)
-        own = _name(first(entry, of.key))
-        key = own + (f":{part}" if part and own else "") or keys.key(role, json.dumps(blocks, default=str))
-        stored: Role = "assistant" if role == "tool" else role
-        injected = any(first(entry, (at,)) for at in of.injected)
-        drafts = list(
-            record_messages(
-                role="system" if injected and stored == "user" else stored,
-                blocks=blocks,
-                key=key,
-                unknown=self.report.unknown,
-                created_at=time_of(first(entry, time)),
-                model=text_of(first(entry, of.model)) or text_of(first(header, of.model)),
-                injected=injected or (role == "system"),
-                raw=raw,
-            )
-        )
-        if not drafts and first(entry, text) is not None:
-            self.report.skip(place, "the message has content, but none that can be read")
-        name = text_of(first(entry, of.speaker))
-        yield from (replace(draft, name=name) if name and draft.role != "tool" else draft for draft in drafts)
-
-
-def _alternating(of: Declaration, nodes: list[Node[tuple[str, _Entry]]]) -> Iterator[Node[tuple[str, _Entry]]]:
-    """Yield the nodes; those without a role get the one that their distance from the first message gives them."""
-    parents = {node.id: node.parent for node in nodes}
-    structures = {node.id for node in nodes if readable_role(of, node.value[1]) == ""}
-    depths = dict.fromkeys((*structures, ""), 0)
-    for node in nodes:
-        chain_up: list[str] = []
-        at = node.id
-        while at not in depths and len(chain_up) <= len(nodes):
-            chain_up.append(at)
-            at = parents.get(at, "")
-        for number, name in enumerate(reversed(chain_up), 1):
-            depths[name] = depths.get(at, 0) + number
-        place, entry = node.value
-        role = "user" if depths[node.id] % 2 else "assistant"
-        yield replace(node, value=(place, {**entry, ALTERNATING: role}))
-
-
-def _new(drafts: Iterable[MessageDraft], seen: set[str]) -> Iterator[MessageDraft]:
-    """Yield the messages without repeated ones: producers repeat what they wrote."""
-    for draft in drafts:
-        if draft.source_key not in seen:
-            seen.add(draft.source_key)
-            yield draft
 
 
 def _has_tables(of: Declaration, tables: Tables, source: Source) -> bool:
@@ -496,7 +346,7 @@ def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
                 yield {**message, SUPERSEDED: run.superseded}
 
 
-def _placed(of: Declaration, listed: object, place: str) -> Iterator[tuple[str, _Entry, bytes]]:
+def _placed(of: Declaration, listed: object, place: str) -> Iterator[PlacedEntry]:
     """Yield the messages of a list with their places; of an object, itself or its values, named by their keys."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(listed, Mapping):
@@ -509,18 +359,15 @@ def _placed(of: Declaration, listed: object, place: str) -> Iterator[tuple[str, 
             yield f"{place}message {key}", value, b""
 
 
-def _versions(value: object) -> list[_Entry]:
-    listed = value if isinstance(value, list) else []
-    return [item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item} for item in listed]
+def _folder_id(source: Source) -> str:
+    """Return the id in the name of the nearest folder that has one, as the report names it; else an empty string."""
+    folders = reversed(PurePath(source.label).parts[-FOLDERS_ABOVE - 1 : -1])
+    return next((found[0] for found in map(_UUID.search, folders) if found), "")
 
 
-def _hash_of(opening: Iterable[tuple[str, _Entry, bytes]]) -> str:
+def _hash_of(opening: Iterable[PlacedEntry]) -> str:
     """Return a name made of messages, with their ids, times and texts."""
     return short_hash(json.dumps([entry for _, entry, _ in opening], sort_keys=True, default=str), 40)
-
-
-def _name(value: object) -> str:
-    return str(value) if type(value) is int else text_of(value).strip()
 
 
 def _seconds(value: object) -> float:

@@ -31,7 +31,13 @@ _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("tool", "function", "observation", "tool_result", "toolresult"), "tool"),
     **dict.fromkeys(("system", "developer"), "system"),
 }
-ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {"user": "user", "assistant": "assistant", "system": "system", "": ""}
+ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "": "",
+}
 _TEXTS = ("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output")
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
@@ -43,26 +49,18 @@ _SILENT = frozenset(
     | {"data-usage", "status", "debuginfoblock", "toolstatus", "unknown", "void", "redacted_thinking", "search", "tip"}
 )
 _CALLS = frozenset(
-    {
-        "tool_call",
-        "toolcall",
-        "tool-call",
-        "tool-invocation",
-        "toolcallrequest",
-        "dynamic-tool",
-        "tool",
-        "function_call",
-    }
+    {"tool_call", "toolcall", "tool-call", "tool-invocation", "toolcallrequest", "dynamic-tool", "tool", "tool.call"}
+    | {"function_call", "command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
 _RESULTS = frozenset({"tool_result", "tool-result", "toolresult", "toolcallresult", "tool_response"})
 _CALL_IDS = ("toolCallId", "tool_call_id", "toolUseID", "tool_use_id", "callId", "call_id", "toolCallRequestId", "id")
 _CALL_NAMES = ("name", "toolName", "tool_name", "tool")
 # Of a message that is a tool's answer; programs wrap messages under these names.
-_WRAPS = ("", "message.", "data.", "kwargs.", "response.")
+_WRAPS = ("", "message.", "data.", "kwargs.", "response.", "event.")
 _ANSWERED = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_IDS if name != "id")
 _ANSWERING = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_NAMES)
-_INPUTS = ("arguments", "args", "input", "parameters", "publicArguments", "rawInput")
-_OUTPUTS = ("result", "output", "publicResult", "run.result", "errorText")
+_INPUTS = ("arguments", "command", "changes", "query", "args", "input", "parameters", "publicArguments", "rawInput")
+_OUTPUTS = ("result", "aggregated_output", "output", "publicResult", "run.result", "errorText")
 _FILE_NAMES = ("file_name", "fileName", "filename", "name", "title", "path", "url", "fileUri", "id")
 _FILE_TYPES = ("mime_type", "mimeType", "mediaType", "contentType", "type")
 
@@ -83,9 +81,11 @@ def readable_role(of: Declaration, entry: Mapping[str, Any]) -> Role | Literal["
             return of.roles[name]
         if name in _ROLES:
             return _ROLES[name]
+        if name and f"{place}:*" in of.roles:
+            return of.roles[f"{place}:*"]
     if of.structure and first(entry, (of.structure,)) is None:
         return ""
-    return of.roles.get("*")
+    return None
 
 
 def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
@@ -119,12 +119,41 @@ def blocks_of_entry(
         return [result_block(id=identity, name=name, content=said)] if content is not None else blocks
     blocks.extend(_blocks_in(content, role, 0))
     for call in _listed(first(entry, of.calls)):
-        blocks.extend(_call(call))
+        if first(call, _CALL_NAMES) or first(call, ("function", "functionCall")):
+            blocks.extend(_call(call))
     for file in _listed(first(entry, of.files)):
         name = file if isinstance(file, str) else first(file, _FILE_NAMES)
         if name:
             blocks.append(attachment_block(text_of(name), text_of(first(file, _FILE_TYPES))))
     return blocks
+
+
+def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Block | str], list[Block | str]]:
+    """Return what a person typed of a message's blocks, and what the program put beside it."""
+    typed: list[Block | str] = []
+    added: list[Block | str] = []
+    texts = 0
+    for block in blocks:
+        text = text_of(block.get("text")) if isinstance(block, Mapping) and block.get("type") == "text" else None
+        if text is None:
+            typed.append(block)
+            continue
+        text, rest = _unwrapped(of, text.lstrip())
+        if rest:
+            added.append(text_block(rest))
+        is_added = text.startswith(of.harness) or (of.first_part and texts)
+        texts += not is_added
+        (added if is_added else typed).append(text_block(text))
+    return typed, added
+
+
+def _unwrapped(of: Declaration, text: str) -> tuple[str, str]:
+    """Return the text in the tag around it, and what follows that tag."""
+    for name in of.unwrap:
+        inner, closed, rest = text.removeprefix(f"<{name}>").partition(f"</{name}>")
+        if text.startswith(f"<{name}>"):
+            return inner.strip(), rest.strip() if closed else ""
+    return text, ""
 
 
 def without_think_tags(text: str) -> Iterator[Block]:
@@ -187,7 +216,7 @@ def _call(call: object, kind: str = "") -> Iterator[Block]:
     value = mapping_of(call)
     value = mapping_of(value.get("functionCall")) or mapping_of(value.get("toolInvocation")) or value
     inner = mapping_of(value.get("function")) or value
-    name = text_of(first(inner, _CALL_NAMES)) or kind.removeprefix("tool-")
+    name = text_of(first(inner, _CALL_NAMES)) or kind.removeprefix("tool-").removesuffix("_call")
     identity, output = first(value, _CALL_IDS), first(value, _OUTPUTS)
     yield call_block(id=identity, name=name, input=first(inner, _INPUTS))
     if output is not None:
@@ -198,7 +227,9 @@ def _call(call: object, kind: str = "") -> Iterator[Block]:
 def _result(value: Mapping[str, Any]) -> Block:
     value = mapping_of(value.get("functionResponse")) or value
     output = first(value, (*_OUTPUTS, "response", "content", "text", "value"))
-    failed = value.get("is_error") is True or value.get("isError") is True
+    inner = output if isinstance(output, Mapping) and len(output) == 1 else {}
+    output = next((inner[name] for name in ("output", "error", "text") if isinstance(inner.get(name), str)), output)
+    failed = value.get("is_error") is True or value.get("isError") is True or "error" in inner
     return result_block(
         id=first(value, _CALL_IDS), name=first(value, _CALL_NAMES), content=output or "", is_error=failed
     )

@@ -10,8 +10,9 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from convmemory.conversations.importers.agent_formats import AGENT_FORMATS
 from convmemory.conversations.importers.aider import AiderImporter
 from convmemory.conversations.importers.amplifier import AmplifierImporter
 from convmemory.conversations.importers.base import Importer, Source, begins_like_json
@@ -20,6 +21,7 @@ from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
+from convmemory.conversations.importers.claude_stream import ClaudeStreamImporter
 from convmemory.conversations.importers.cline import ClineImporter
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.copilot_cli import CopilotCliImporter
@@ -48,6 +50,7 @@ _REGISTERED: tuple[Importer, ...] = (
     ClaudeAIImporter(),
     ClaudeCodeImporter(),
     ClaudeHistoryImporter(),
+    ClaudeStreamImporter(),
     ClineImporter(),
     CodexImporter(),
     CopilotCliImporter(),
@@ -65,7 +68,7 @@ _REGISTERED: tuple[Importer, ...] = (
     TakeoutImporter(),
     VSCodeCopilotImporter(),
     ZedImporter(),
-    *map(DeclaredImporter, CHAT_FORMATS),
+    *map(DeclaredImporter, (*CHAT_FORMATS, *AGENT_FORMATS)),
 )
 IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)
@@ -81,6 +84,7 @@ COMPANIONS = frozenset(
         *("user.json", "user_settings.json", "export_manifest.json", "shopping.json", "assets.json"),
         *("conversation_asset_file_names.json", "users.json", "login_history.json"),
         *("taskhistory.json", "thread.json", "meta.json", "ui_messages.json", "task_metadata.json", "sessions.json"),
+        *(PurePosixPath(of.beside).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.beside),
     }
 )
 _BY_CONTENT = 40  # the least score of an importer that recognises the content, and not only the name

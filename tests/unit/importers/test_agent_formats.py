@@ -183,3 +183,28 @@ def test_line_with_a_non_string_type_does_not_affect_others(kind: object, tmp_pa
     write_lines(path, [*lines[:2], {"type": kind, "data": {}}, *lines[2:]])
     expected, found = (read(IMPORTERS["copilot-cli"], each)[0].texts for each in (original, path))
     assert found == expected
+
+
+def test_output_of_claude_with_subagent_is_read() -> None:
+    session, subagent = read(IMPORTERS["claude-stream"], FIXTURES / "claude-stream/ci.jsonl")
+    assert session.prompts == ["Why is the pantry test red?"]
+    assert session.texts[-1] == "The jar has no label."
+    assert (session.draft.project, session.draft.unless_source) == ("/home/ada/pantry", "claude-code")
+    assert subagent.texts == ["It is empty."]
+    assert subagent.draft.parent_source_id == session.draft.source_id
+
+
+def test_answer_alone_of_claude_gets_a_stand_in_for_its_prompt() -> None:
+    [found] = read(IMPORTERS["claude-stream"], FIXTURES / "claude-stream/result.json")
+    assert found.texts[1:] == ["The jar has no label."]
+    assert found.turns == 1
+
+
+def test_outputs_of_claude_under_one_name_are_as_many_conversations(tmp_path: Path) -> None:
+    lines = (FIXTURES / "claude-stream/ci.jsonl").read_text().replace("5e550000-0001", "5e550000-0009")
+    path = tmp_path / "ci.jsonl"
+    path.write_text(lines)
+    [other, _], [first_one, _] = (
+        read(IMPORTERS["claude-stream"], each) for each in (path, FIXTURES / "claude-stream/ci.jsonl")
+    )
+    assert other.draft.source_id != first_one.draft.source_id

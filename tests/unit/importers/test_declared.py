@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from convmemory.conversations.importers import json_arrays
+from convmemory.conversations.importers.agent_formats import AGENT_FORMATS
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.chat_formats import CHAT_FORMATS
 from convmemory.conversations.importers.declared import DeclaredImporter
@@ -19,6 +20,14 @@ from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
 QUESTION = "How long do I soak dried chickpeas?"
 ANSWER = "Twelve hours, in the fridge."
 CHATS = [of.name for of in CHAT_FORMATS]
+AGENTS = [of.name for of in AGENT_FORMATS]
+AGENT_QUESTION = "Why is the pantry test red?"
+AGENT_ANSWER = "The jar has no label."
+WITHOUT_ANSWERS = {"codex-history", "warp"}
+WITHOUT_CALLS = {*WITHOUT_ANSWERS, "kiro"}
+OF_PROJECTS = {
+    *("qwen-code", "grok-build", "kimi-code", "droid", "amp", "warp", "continue", "mistral-vibe"),
+}
 WITHOUT_QUESTIONS = {"openai-batch"}
 TITLED = {
     *("deepseek", "grok", "perplexity", "perplexity-turns", "microsoft-copilot", "lm-studio", "jan", "ollama", "llm"),
@@ -56,6 +65,31 @@ def test_question_and_answer_are_read(name: str) -> None:
     assert conversation.turns == 1
     assert len(set(conversation.keys)) == len(conversation.keys)
     assert any(message.raw for message in conversation.messages)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_prompt_and_answer_of_an_agent_are_read(name: str) -> None:
+    [conversation] = conversations_of(name)
+    current = [text for text in conversation.texts if not text.startswith("(The jar")]
+    assert conversation.prompts[0] == AGENT_QUESTION or name == "codex-exec"
+    assert current[-1] == AGENT_ANSWER or name in WITHOUT_ANSWERS
+    assert conversation.turns == len(conversation.prompts)
+    assert len(set(conversation.keys)) == len(conversation.keys)
+
+
+@pytest.mark.parametrize("name", sorted({*AGENTS} - WITHOUT_CALLS))
+def test_calls_of_an_agent_are_read_with_their_results(name: str) -> None:
+    [conversation] = conversations_of(name)
+    [call], [result] = parts_of(conversation, ToolCallPart), parts_of(conversation, ToolResultPart)
+    assert (call.id, call.name) == (result.call_id, result.name) or name == "antigravity"  # it has no ids
+    assert call.name
+    assert call.input
+    assert "label = None" in result.text
+
+
+@pytest.mark.parametrize("name", sorted(OF_PROJECTS))
+def test_project_of_an_agent_is_read(name: str) -> None:
+    assert conversations_of(name)[0].draft.project == "/home/ada/pantry"
 
 
 @pytest.mark.parametrize("name", sorted(TITLED))

@@ -1,0 +1,205 @@
+"""The messages of one conversation of a declared format, from its entries."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.content import record_messages
+from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Said
+from convmemory.conversations.importers.declared_content import blocks_of_entry, readable_role, typed_and_added
+from convmemory.conversations.importers.json_arrays import dumped
+from convmemory.conversations.importers.places import first
+from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
+from convmemory.conversations.importers.values import key_of, short_hash, text_of, time_of
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import Role, TextPart, ToolCallPart, ToolResultPart
+
+MAX_TOOL_NAMES = 100_000
+
+_Entry = Mapping[str, Any]
+PlacedEntry = tuple[str, _Entry, bytes]
+"""Place of an entry in its file, its value and its source bytes."""
+
+
+@dataclass(slots=True)
+class EntryReader:
+    """Reads the entries of one conversation. `header` describes it, `joined` adds what an entry names elsewhere."""
+
+    of: Declaration
+    report: FileReport
+    header: _Entry
+    place: str
+    joined: Callable[[_Entry], _Entry]
+    _keys: MessageKeys = field(default_factory=MessageKeys)
+    _tools: dict[str, str] = field(default_factory=dict)
+
+    def read(self, entries: Iterable[PlacedEntry]) -> Iterator[MessageDraft]:
+        """Yield the messages of these entries, each once."""
+        if system := text_of(first(self.header, self.of.system)):
+            yield MessageDraft("system", (TextPart(system),), source_key="system", injected=True)
+        if self.of.question:
+            yield MessageDraft("user", (TextPart(self.of.question),), source_key="question")
+        if not self.of.parent and not self.of.children:
+            seen: set[str] = set()
+            for where, entry, raw in entries:
+                yield from _new(self._entry_messages(f"{self.place}{where}", entry, raw), seen)
+            return
+        nodes = list(self._nodes(entries))
+        if self.of.alternating:
+            nodes = list(_alternating(self.of, nodes))
+
+        def read(item: tuple[str, _Entry]) -> Iterator[MessageDraft]:
+            return self._entry_messages(f"{self.place}{item[0]}", item[1], b"")
+
+        yield from _new(
+            read_thread(
+                nodes,
+                read=read,
+                report=self.report,
+                current=name_of(first(self.header, self.of.current)),
+                place=self.place or "thread",
+            ),
+            set(),
+        )
+
+    def _nodes(self, entries: Iterable[PlacedEntry]) -> Iterator[Node[tuple[str, _Entry]]]:
+        """Yield the messages of a tree, each after its parent; nested answers lie under `children`."""
+        waiting = [(place, entry, "") for place, entry, _ in entries]
+        waiting.reverse()
+        number = 0
+        while waiting:
+            place, entry, above = waiting.pop()
+            number += 1
+            name = name_of(first(entry, self.of.key)) or f"message:{number}"
+            yield Node(name, above or name_of(first(entry, self.of.parent)), (place, entry))
+            nested = entry.get(self.of.children) if self.of.children else None
+            waiting.extend(
+                (f"{place}.{at}", item, name)
+                for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
+                if isinstance(item, Mapping)
+            )
+
+    def _entry_messages(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
+        of = self.of
+        entry = self.joined(entry)
+        raw = raw or dumped(entry)
+        if not of.versions or not (versions := _versions(entry.get(of.versions))):
+            yield from self._said(place, entry, raw)
+            return
+        chosen = entry.get(of.selected)
+        chosen = chosen if type(chosen) is int and 0 <= chosen < len(versions) else 0
+        own = name_of(first(entry, of.key)) or self._keys.key("version", short_hash(dumped(versions[0]).decode(), 16))
+        for number in sorted(range(len(versions)), key=lambda number: number == chosen):
+            version = {**entry, **versions[number], of.versions: None, "id": f"{own}:{number}" if number else own}
+            for draft in self._said(place, version, raw if number == chosen else b""):
+                yield replace(draft, superseded=draft.superseded or number != chosen)
+
+    def _said(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
+        of = self.of
+        if not of.said:
+            role = readable_role(of, entry)
+            if role is None:
+                self._pass_over(place, entry)
+            elif role:
+                spoken = self._message(place, entry, raw, Said(role, of.text, of.thinking, of.time), "")
+                gone = entry.get(SUPERSEDED) is True
+                yield from (replace(draft, superseded=True) if gone else draft for draft in spoken)
+            return
+        found = False
+        for number, said in enumerate(of.said):
+            if first(entry, said.text) is None:
+                continue
+            name = f"{number}" if number else ""
+            source, found = b"" if found else raw, True
+            for draft in self._message(place, entry, source, said, name):
+                yield replace(draft, superseded=said.superseded)
+        if not found:
+            self._pass_over(place, entry)
+
+    def _pass_over(self, place: str, entry: _Entry) -> None:
+        """Report an entry that is no message of a known kind."""
+        role = next((found for found in map(text_of, (first(entry, (at,)) for at in self.of.role)) if found), "")
+        self.report.unknown(role or next(iter(entry), "(empty)"))
+        self.report.skip(place, "no message of a known kind")
+
+    def _message(self, place: str, entry: _Entry, raw: bytes, said: Said, part: str) -> Iterator[MessageDraft]:
+        role = said.role
+        of = self.of
+        blocks = blocks_of_entry(of, entry, role=role, text=said.text, thinking=said.thinking)
+        own = name_of(first(entry, of.key))
+        key = own + (f":{part}" if part and own else "") or self._keys.key(role, json.dumps(blocks, default=str))
+        is_injected = role == "system" or any(first(entry, (at,)) for at in of.injected)
+        spoken, added = (blocks, []) if role != "user" or is_injected else typed_and_added(of, blocks)
+        common: dict[str, Any] = {
+            "unknown": self.report.unknown,
+            "created_at": time_of(first(entry, said.time or of.time)),
+            "model": text_of(first(entry, of.model)) or text_of(first(self.header, of.model)),
+        }
+        # A tool's record holds results, of which `record_messages` makes a message of their own.
+        stored: Role = "assistant" if role == "tool" else "system" if is_injected else role
+        drafts = list(record_messages(role=stored, blocks=spoken, key=key, injected=is_injected, raw=raw, **common))
+        drafts += record_messages(
+            role="system", blocks=added, key=f"{key}:added", injected=True, raw=b"" if drafts else raw, **common
+        )
+        if not drafts and first(entry, said.text) is not None:
+            self.report.skip(place, "the message has content, but none that can be read")
+        name = text_of(first(entry, of.speaker))
+        for draft in drafts:
+            yield self._with_names(replace(draft, name=name) if name and draft.role != "tool" else draft)
+            if of.answer and draft.role == "user":
+                gone = (TextPart(of.answer),)  # a question without an answer is no turn, and search finds only turns
+                key = key_of(f"{draft.source_key}:answer")
+                yield MessageDraft("assistant", gone, created_at=draft.created_at, source_key=key)
+
+    def _with_names(self, draft: MessageDraft) -> MessageDraft:
+        """Return the message; results get the names of the tools that were called, which some programs leave out."""
+        for part in draft.parts:
+            if isinstance(part, ToolCallPart) and part.id and len(self._tools) < MAX_TOOL_NAMES:
+                self._tools[part.id] = part.name
+        if draft.role != "tool":
+            return draft
+        parts = (
+            replace(part, name=self._tools.get(part.call_id, ""))
+            if isinstance(part, ToolResultPart) and not part.name
+            else part
+            for part in draft.parts
+        )
+        return replace(draft, parts=tuple(parts))
+
+
+def _alternating(of: Declaration, nodes: list[Node[tuple[str, _Entry]]]) -> Iterator[Node[tuple[str, _Entry]]]:
+    """Yield the nodes; those without a role get the one that their distance from the first message gives them."""
+    parents = {node.id: node.parent for node in nodes}
+    structures = {node.id for node in nodes if readable_role(of, node.value[1]) == ""}
+    depths = dict.fromkeys((*structures, ""), 0)
+    for node in nodes:
+        chain_up: list[str] = []
+        at = node.id
+        while at not in depths and len(chain_up) <= len(nodes):
+            chain_up.append(at)
+            at = parents.get(at, "")
+        for number, name in enumerate(reversed(chain_up), 1):
+            depths[name] = depths.get(at, 0) + number
+        place, entry = node.value
+        role = "user" if depths[node.id] % 2 else "assistant"
+        yield replace(node, value=(place, {**entry, ALTERNATING: role}))
+
+
+def _new(drafts: Iterable[MessageDraft], seen: set[str]) -> Iterator[MessageDraft]:
+    """Yield the messages without repeated ones: producers repeat what they wrote."""
+    for draft in drafts:
+        if draft.source_key not in seen:
+            seen.add(draft.source_key)
+            yield draft
+
+
+def _versions(value: object) -> list[_Entry]:
+    listed = value if isinstance(value, list) else []
+    return [item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item} for item in listed]
+
+
+def name_of(value: object) -> str:
+    """Return an id, which may be a number, as text."""
+    return str(value) if type(value) is int else text_of(value).strip()
