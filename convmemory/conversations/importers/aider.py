@@ -47,9 +47,9 @@ class AiderImporter:
                 continue  # a start without a question; most histories have hundreds
             name = f"{started}:{short_hash(question)}"
             names[name] += 1
-            # Aider keeps its history in the repository, so a file that has not been moved names its project.
+            # Aider keeps its history in the repository, so a file that was not uploaded names its project.
             folder = source.path.resolve().parent
-            is_copy = source.path.name != HISTORY or is_temporary(folder)
+            is_copy = is_temporary(folder)
             yield ConversationDraft(
                 messages=_messages(entries, report),
                 source=self.name,
@@ -117,12 +117,24 @@ def _speaker(line: str) -> tuple[Role, str]:
 
 
 def _messages(entries: list[tuple[Role, str]], report: FileReport) -> Iterator[MessageDraft]:
+    model = ""
     for number, (role, text) in enumerate(entries, 1):
+        model = (role == "system" and _named_model(text)) or model
         yield from record_messages(
             role=role,
             blocks=[text_block(text)],
             key=f"entry:{number}",
             unknown=report.unknown,
+            model=model,
             injected=role == "system",
             raw=text.encode("utf-8", "replace"),
         )
+
+
+def _named_model(text: str) -> str:
+    """Return the model in Aider's own output: `Model: NAME with whole edit format`, also `Main model: …`."""
+    for line in text.splitlines():
+        label, _, rest = line.partition(": ")
+        if label in ("Model", "Main model") and rest:
+            return rest.partition(" with ")[0].strip()[:200]
+    return ""

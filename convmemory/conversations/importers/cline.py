@@ -66,7 +66,7 @@ class ClineImporter:
         agent = _agent(path)
         is_given = is_global_id(task) or _TASK_ID.match(task) is not None
         draft = ConversationDraft(
-            messages=_messages(messages, report),
+            messages=_messages(messages, text_of(about.get("model")), report),
             source=agent,
             source_id=key_of(task, max_chars=290),
             has_weak_id=not is_given,
@@ -95,8 +95,11 @@ def _agent(path: Path) -> str:
 
 def _about(path: Path, task: str) -> Mapping[str, Any]:
     """Return the extension's notes on the task: from a file in its folder, or from the list of all tasks."""
+    session = path.with_name(f"{task}.json") if path.name.endswith(SESSION_ENDING) else None
     own, every = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
     try:
+        if session is not None and session.is_file():
+            return _of_session(mapping_of(load_json(session)))
         if own.is_file():
             return mapping_of(load_json(own))
         items = load_json(every) if every.is_file() else []
@@ -106,7 +109,22 @@ def _about(path: Path, task: str) -> Mapping[str, Any]:
     return next((item for item in map(mapping_of, listed) if item.get("id") == task), {})
 
 
-def _messages(messages: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:
+def is_of_session(path: Path) -> bool:
+    """Return whether the file holds the notes on a session whose messages are in the file beside it."""
+    return path.suffix == ".json" and path.with_name(f"{path.stem}{SESSION_ENDING}").is_file()
+
+
+def _of_session(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the notes on a session, in the words of the notes on a task."""
+    return {
+        "task": mapping_of(value.get("metadata")).get("title"),
+        "workspace": text_of(value.get("workspace_root")) or text_of(value.get("cwd")),
+        "ts": value.get("started_at"),
+        "model": value.get("model"),
+    }
+
+
+def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport) -> Iterator[MessageDraft]:
     keys = MessageKeys()
     for number, value in enumerate(messages, 1):
         role = _ROLES.get(text_of(value.get("role")))
@@ -120,8 +138,13 @@ def _messages(messages: list[Mapping[str, Any]], report: FileReport) -> Iterator
             continue
         yield from record_messages(
             role=role, blocks=listed_blocks(content), key=key, unknown=report.unknown, created_at=_time(value),
-            model=text_of(mapping_of(value.get("modelInfo")).get("modelId")), raw=dumped(value),
+            model=_model(value) or model, raw=dumped(value),
         )  # fmt: skip
+
+
+def _model(value: Mapping[str, Any]) -> str:
+    about = mapping_of(value.get("modelInfo"))
+    return text_of(about.get("modelId")) or text_of(about.get("id"))
 
 
 def _user(content: object, key: str, value: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:

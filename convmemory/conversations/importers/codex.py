@@ -36,6 +36,7 @@ from convmemory.core.errors import InvalidInput
 
 AGENT = "codex"
 MAX_ID_CHARS = 290  # the column has 300
+MAX_TOOL_NAMES = 100_000
 
 _ENVELOPE = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"})
 _BARE = frozenset({"function_call", "function_call_output", "tool_call", "tool_result", "function_result"})
@@ -47,7 +48,7 @@ class CodexImporter:
     """Reads one rollout; with the last one of a paginated thread also the ones before it."""
 
     name: str = "codex"
-    checked: Checked = Checked("Codex CLI", "0.153.0")
+    checked: Checked = Checked("Codex CLI", "0.169.0")
     reads: Reads = Reads(suffixes=frozenset({".jsonl", ".json", ".jsonl.zst"}))
 
     def sniff(self, source: Source) -> int | None:
@@ -73,7 +74,6 @@ class CodexImporter:
             report.note(f"the thread goes on in {newest.name}: it is read with that file")
             return
         scan = scan_rollout(page.path, report)
-        report.written_by(scan.version, self.checked)
         if scan.is_empty and len(pages) == 1:
             report.note("a session without any message")
             return
@@ -90,6 +90,9 @@ class CodexImporter:
             parent_source_id=key_of(scan.parent_id, max_chars=MAX_ID_CHARS),
         )
         yield named_by_opening(draft, former_ids=[draft.source_id]) if page.is_nameless else draft
+        # A newer version alone is no reason to look: only what it wrote that was not read.
+        if report.unknown_types or report.skipped:
+            report.written_by(scan.version, self.checked)
 
 
 def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) -> Iterator[MessageDraft]:
@@ -126,7 +129,7 @@ _PASSED_OVER = frozenset({"ghost_snapshot", "compaction", "compaction_trigger", 
 _KNOWN_KINDS = frozenset(
     {
         *("session_meta", "turn_context", "event_msg", "state", "compacted", "world_state"),
-        "inter_agent_communication_metadata",
+        *("inter_agent_communication_metadata", "token_usage_record"),
     }
 )
 
@@ -142,6 +145,7 @@ class RecordReader:
     _prompts: int = 0
     _turn_id: str = ""
     _model: str = ""
+    _tools: dict[str, str] = field(default_factory=dict)  # the names of called tools, which their results leave out
 
     def __post_init__(self) -> None:
         self._superseded = self.scan.superseded()
@@ -239,6 +243,8 @@ class RecordReader:
         given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
         call_id = text_of(payload.get("call_id")) or text_of(payload.get("id"))
         call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": given})
+        if call.id and len(self._tools) < MAX_TOOL_NAMES:
+            self._tools[call.id] = call.name
         key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
         return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
 
@@ -249,7 +255,7 @@ class RecordReader:
         part = ToolResultPart(
             call_id=call_id,
             text=result_text(inner.get("content", output)),
-            name=text_of(payload.get("name")),
+            name=text_of(payload.get("name")) or self._tools.get(call_id, ""),
             is_error=inner.get("success") is False,
         )
         key = f"result:{call_id}" if call_id else self.keys.key("result", part.text, scope=self._turn_id)

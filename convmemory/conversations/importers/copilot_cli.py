@@ -29,6 +29,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
+MAX_TOOL_NAMES = 100_000
 MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
 SUMMARY = "summary: "
 
@@ -107,6 +108,7 @@ def _taken_back(path: Path) -> set[str]:
 
 
 def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
+    tools: dict[str, str] = {}  # the names of called tools, which their results leave out
     for item in events:
         kind, key = text_of(item.value.get("type")), _key(item)
         role = _MESSAGES.get(kind)
@@ -116,6 +118,11 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             continue
         data = mapping_of(item.value.get("data"))
         source = text_of(data.get("source"))
+        for call in map(mapping_of, _listed(data.get("toolRequests"))):
+            if len(tools) < MAX_TOOL_NAMES:
+                tools[text_of(call.get("toolCallId"))] = text_of(call.get("name"))
+        if kind == "tool.execution_complete" and not data.get("toolName"):
+            data = {**data, "toolName": tools.get(text_of(data.get("toolCallId")), "")}
         for draft in record_messages(
             role=role,
             blocks=_blocks(kind, data),

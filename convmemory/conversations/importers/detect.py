@@ -22,7 +22,7 @@ from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
 from convmemory.conversations.importers.claude_stream import ClaudeStreamImporter
-from convmemory.conversations.importers.cline import ClineImporter
+from convmemory.conversations.importers.cline import ClineImporter, is_of_session
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.copilot_cli import CopilotCliImporter
 from convmemory.conversations.importers.cursor import CursorImporter
@@ -249,7 +249,8 @@ class Walk:
             return True
         if found.importer is not None:
             return False
-        return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
+        is_expected = source.path.name.lower().endswith(tuple(_EXPECTED)) and not is_of_session(source.path)
+        return not is_expected and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
         """Return whether the walk meets this file or folder for the first time: links can lead in circles."""

@@ -6,10 +6,11 @@ Source: google-gemini/gemini-cli `chatRecordingService.ts`, `utils/paths.ts`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from convmemory.conversations.importers.agent_formats import HARNESS
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import (
     Block,
@@ -48,7 +49,7 @@ class GeminiCliImporter:
     """Reads one session file."""
 
     name: str = "gemini-cli"
-    checked: Checked = Checked("Gemini CLI", "0.46")
+    checked: Checked = Checked("Gemini CLI", "0.61")
     reads: Reads = Reads()
 
     def sniff(self, source: Source) -> int | None:
@@ -129,41 +130,63 @@ class _Session:
             self.records[key] = (value, raw)
 
     def messages(self) -> Iterator[MessageDraft]:
+        calls = [mapping_of(call) for value, _ in self.records.values() for call in _listed(value.get("toolCalls"))]
+        answered = frozenset(text_of(call.get("id")) for call in calls if call.get("result"))
         for key, (value, raw) in self.records.items():
             superseded = key in self.timeline.superseded
-            for draft in _messages(key, value, raw or dumped(value), self.report):
+            for draft in _messages(key, value, raw or dumped(value), answered, self.report):
                 yield replace(draft, superseded=superseded)
 
 
-def _messages(key: str, value: Mapping[str, Any], raw: bytes, report: FileReport) -> Iterator[MessageDraft]:
+def _messages(
+    key: str, value: Mapping[str, Any], raw: bytes, answered: Collection[str], report: FileReport
+) -> Iterator[MessageDraft]:
     kind = text_of(value.get("type")) or text_of(value.get("role"))
     role = _ROLES.get(kind)
     if role is None:
         report.unknown(kind or "(no type)")
         return
-    yield from record_messages(
-        role=role,
-        blocks=_blocks(value, report),
-        key=key,
-        unknown=report.unknown,
-        created_at=time_of(value.get("timestamp")) or time_of(value.get("ts")),
-        model=text_of(value.get("model")),
-        injected=role == "system",
-        raw=raw,
+    typed: list[Block] = []
+    added: list[Block] = []
+    for block in _blocks(value, answered, report):
+        # The context of the session and of hooks comes as messages, or parts of them, of the person.
+        is_added = role == "user" and text_of(block.get("text")).lstrip().startswith(HARNESS)
+        (added if is_added else typed).append(block)
+    common: dict[str, Any] = {
+        "unknown": report.unknown,
+        "created_at": time_of(value.get("timestamp")) or time_of(value.get("ts")),
+        "model": text_of(value.get("model")),
+    }
+    drafts = list(record_messages(role=role, blocks=typed, key=key, injected=role == "system", raw=raw, **common))
+    own_key = f"{key}:added" if drafts else key
+    drafts += record_messages(
+        role="system", blocks=added, key=own_key, injected=True, raw=b"" if drafts else raw, **common
     )
+    yield from drafts
 
 
-def _blocks(value: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileReport) -> Iterator[Block]:
     for thought in map(mapping_of, _listed(value.get("thoughts"))):
         said = (text_of(thought.get("subject")), text_of(thought.get("description")))
         yield thinking_block("\n".join(filter(None, said)))
     shown = value.get("displayContent")
     content = next((item for item in (shown, value.get("content"), value.get("parts")) if item), "")
+    calls = list(map(mapping_of, _listed(value.get("toolCalls"))))
+    called = {text_of(call.get("id")) for call in calls}
     for part in content if isinstance(content, list) else [content]:
+        # Newer versions write a call and its result twice: as parts of messages, and with the call.
+        call, answer = (
+            mapping_of(mapping_of(part).get("functionCall")),
+            mapping_of(mapping_of(part).get("functionResponse")),
+        )
+        if (call and text_of(call.get("id")) in called) or (answer and text_of(answer.get("id")) in answered):
+            continue
         yield from _part(part, report)
-    for call in map(mapping_of, _listed(value.get("toolCalls"))):
+    for call in calls:
         yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("args"))
         failed = call.get("status") in ("error", "cancelled")
+        if call.get("result") is None and call.get("resultDisplay") is None and not failed:
+            continue  # it was not answered, or a later message does
         yield result_block(id=call.get("id"), name=call.get("name"), content=_result(call), is_error=failed)
 
 

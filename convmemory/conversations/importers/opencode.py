@@ -87,7 +87,7 @@ def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, former:
         messages=messages,
         source="opencode",
         source_id=own_id,
-        title=text_of(info.get("title")),
+        title=_given_title(text_of(info.get("title"))),
         agent="opencode",
         project=text_of(info.get("directory")),
         created_at=time_of(time.get("created")),
@@ -216,13 +216,18 @@ def _session_draft(session: Mapping[str, Any], messages: Iterator[MessageDraft],
         messages=messages,
         source=agent,
         source_id=key_of(text_of(session["id"]), max_chars=290),
-        title=text_of(session["title"]),
+        title=_given_title(text_of(session["title"])),
         agent=agent,
         project=text_of(session["directory"]),
         created_at=time_of(session["time_created"]),
         parent_source_id=key_of(text_of(session["parent_id"]), max_chars=290),
         archived=session["time_archived"] is not None,
     )
+
+
+def _given_title(title: str) -> str:
+    """Return the title, unless it is the one of every new session; then the first question is the title."""
+    return "" if title.startswith(("New session - ", "Child session - ")) else title
 
 
 def _messages(

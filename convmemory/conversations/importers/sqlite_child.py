@@ -60,6 +60,14 @@ def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
     database.text_factory = lambda value: value.decode("utf-8", "replace")
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
         database.execute(f"PRAGMA {pragma}")
+    try:
+        database.execute(_TABLES, [1])
+    except sqlite3.DatabaseError as error:
+        if "unsafe use of" not in str(error):
+            raise
+        # One index with a function such as json_extract makes a database unreadable whose schema is not trusted. Now
+        # that index is passed over. Nothing is written: the connection is `query_only`.
+        database.execute("PRAGMA writable_schema = ON")
     database.execute("BEGIN")  # one consistent state for the whole reading
     names = [str(name) for (name,) in database.execute(_TABLES, [MAX_TABLES])]
     found = {name: list(database.execute(_COLUMNS, [name])) for name in names}

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,3 +209,99 @@ def test_outputs_of_claude_under_one_name_are_as_many_conversations(tmp_path: Pa
         read(IMPORTERS["claude-stream"], each) for each in (path, FIXTURES / "claude-stream/ci.jsonl")
     )
     assert other.draft.source_id != first_one.draft.source_id
+
+
+# --- what newer versions write --------------------------------------------------------------------
+
+
+def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> None:
+    call = {"id": "c1", "name": "read_file", "args": {"path": "oven.py"}}
+    answer = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "250"}}}
+    asked = {
+        "id": "g1",
+        "type": "user",
+        "content": [{"text": "How hot?"}, {"text": "<hook_context>memory</hook_context>"}],
+    }
+    calling = {
+        "id": "g2",
+        "type": "gemini",
+        "content": [{"functionCall": call}],
+        "toolCalls": [{**call, "result": [answer]}],
+    }
+    lines: list[dict[str, Any] | str] = [
+        {"sessionId": "5e550000-0001-4000-8000-0000000000bb", "projectHash": "h"},
+        {"$set": {"messages": [{"id": "g0", "type": "user", "content": [{"text": "<session_context>\nToday"}]}]}},
+        asked,
+        {**calling, "toolCalls": [], "content": ""},
+        calling,
+        {"id": "g3", "type": "user", "content": [answer]},
+        {"id": "g4", "type": "gemini", "content": "At 250."},
+    ]
+    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert found.prompts == ["How hot?"]
+    parts = [part for message in found.messages for part in message.parts]
+    assert [part.id for part in parts if isinstance(part, ToolCallPart)] == ["c1"]
+    assert [part.text for part in parts if isinstance(part, ToolResultPart)] == ["250"]
+    assert [message.injected for message in found.messages] == [True, False, True, False, False, False]
+
+
+def test_cline_session_has_project_and_model_of_the_file_beside_it(tmp_path: Path) -> None:
+    messages = [{"id": "1", "role": "user", "content": "Hi"}, {"id": "2", "role": "assistant", "content": "Hello"}]
+    path = tmp_path / "17_x.messages.json"
+    path.write_text(json.dumps({"sessionId": "17_x", "messages": messages}))
+    about = {
+        "cwd": "/home/ada/shop",
+        "model": "gpt-5",
+        "started_at": "2026-02-01T09:00:00Z",
+        "metadata": {"title": "Hi"},
+    }
+    (tmp_path / "17_x.json").write_text(json.dumps({"session_id": "17_x", **about}))
+    [found] = read(IMPORTERS["cline"], path)
+    assert (found.draft.project, found.draft.title, found.messages[1].model) == ("/home/ada/shop", "Hi", "gpt-5")
+    assert [item.source.path.name for item in Walk().over([tmp_path])] == ["17_x.messages.json"]
+
+
+def test_aider_history_names_project_and_model(tmp_path: Path) -> None:
+    path = tmp_path / "old.chat.history.md"
+    path.write_text(
+        "# aider chat started at 2026-02-01 09:00:00\n> Main model: gpt-5 with diff format  \n#### hi  \n\nHello.\n"
+    )
+    [found] = read(IMPORTERS["aider"], path)
+    assert found.draft.project == str(tmp_path.resolve())
+    assert found.messages[-1].model == "gpt-5"
+
+
+def test_results_of_codex_get_the_name_of_their_tool(tmp_path: Path) -> None:
+    lines = [
+        {"type": "session_meta", "payload": {"id": "5e550000-0001-4000-8000-0000000000cc", "cli_version": "99.0.0"}},
+        {
+            "type": "response_item",
+            "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        },
+        {
+            "type": "response_item",
+            "payload": {"type": "function_call", "name": "list", "call_id": "c", "arguments": "{}"},
+        },
+        {"type": "token_usage_record", "payload": {}},
+        {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c", "output": "a.py"}},
+    ]
+    report = FileReport(path="s.jsonl")
+    [found] = read(IMPORTERS["codex"], write_lines(tmp_path / "s.jsonl", lines), report)
+    results = [part for message in found.messages for part in message.parts if isinstance(part, ToolResultPart)]
+    assert [(part.name, part.text) for part in results] == [("list", "a.py")]
+    assert not report.warnings  # a newer version, of which everything was read
+    report = FileReport(path="s.jsonl")
+    read(IMPORTERS["codex"], write_lines(tmp_path / "t.jsonl", [*lines, {"type": "new_kind", "payload": {}}]), report)
+    assert "99.0.0" in report.warnings[0]
+
+
+def test_results_of_copilot_get_the_name_of_their_tool(tmp_path: Path) -> None:
+    lines = [
+        {"type": "session.start", "id": "0", "data": {"sessionId": "s"}},
+        {"type": "user.message", "id": "1", "data": {"content": "go"}},
+        {"type": "assistant.message", "id": "2", "data": {"toolRequests": [{"toolCallId": "c", "name": "list"}]}},
+        {"type": "tool.execution_complete", "id": "3", "data": {"toolCallId": "c", "result": {"content": "a.py"}}},
+    ]
+    [found] = read(IMPORTERS["copilot-cli"], write_lines(tmp_path / "events.jsonl", lines))
+    results = [part for message in found.messages for part in message.parts if isinstance(part, ToolResultPart)]
+    assert [(part.name, part.text) for part in results] == [("list", "a.py")]

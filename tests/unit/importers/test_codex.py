@@ -159,10 +159,10 @@ def test_compacted_history_is_not_parsed(tmp_path: Path) -> None:
     assert report.skipped == 0
 
 
-def test_newer_codex_version_is_a_warning(tmp_path: Path) -> None:
+def test_newer_codex_version_is_a_warning_if_something_was_passed_over(tmp_path: Path) -> None:
     report = FileReport(path="")
     meta = record("session_meta", {"id": "s", "cli_version": "0.200.1"})
-    path = write_lines(tmp_path / "a.jsonl", [meta, prompt("Q"), item("assistant", "A")])
+    path = write_lines(tmp_path / "a.jsonl", [meta, prompt("Q"), item("assistant", "A"), record("new_kind", {})])
     read(importer, path, report)
     assert "Codex CLI 0.200.1, which is newer" in report.warnings[0]
     assert importer.sniff(Source(path)) == 95

@@ -54,6 +54,25 @@ def test_computed_column_that_is_not_read_does_no_harm(tmp_path: Path) -> None:
     assert "unread" not in Source(path).tables["messages"]
 
 
+def test_index_with_a_function_does_not_make_the_database_unreadable(tmp_path: Path) -> None:
+    path = goose_database(tmp_path / "sessions.db")
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "CREATE INDEX found ON messages (json_extract(content_json, '$.role'));"
+        f"CREATE INDEX computed ON messages (id) WHERE content_json = 'none' AND {ENDLESS} IS NULL"
+    )
+    connection.close()
+    [conversation] = read(IMPORTERS["goose"], path)
+    assert conversation.draft.source_id == "s"
+
+
+def test_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = goose_database(tmp_path / "sessions.db")
+    before = path.read_bytes()
+    read(IMPORTERS["goose"], path)
+    assert path.read_bytes() == before
+
+
 def test_view_in_place_of_a_table_is_not_taken_for_one(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     connection = sqlite3.connect(path)
