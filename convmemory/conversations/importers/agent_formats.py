@@ -276,7 +276,7 @@ AGENT_FORMATS = (
     Declaration(
         name="codex-history",
         checked=Checked("Codex CLI", "0.169"),
-        against="file",
+        against="schema",
         export="~/.codex/history.jsonl: what was typed, of sessions whose files are gone.",
         kept="Prompts. A session imported from ~/.codex/sessions is fuller and is kept.",
         marks=(b'"session_id"', b'"ts"', b'"text"'),

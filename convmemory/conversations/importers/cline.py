@@ -110,7 +110,7 @@ def _about(path: Path, task: str) -> Mapping[str, Any]:
 
 
 def is_of_session(path: Path) -> bool:
-    """Return whether the file holds the notes on a session whose messages are in the file beside it."""
+    """Return whether the file holds the notes on a session whose messages are in another file."""
     return path.suffix == ".json" and path.with_name(f"{path.stem}{SESSION_ENDING}").is_file()
 
 

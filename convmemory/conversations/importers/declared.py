@@ -1,6 +1,6 @@
 """Reads formats that are declared as data: where conversations, messages, speakers, texts and times lie.
 
-A `Declaration` is one row of the tables in `declarations.py` and `agent_declarations.py`; places are paths (see
+A `Declaration` is one row of the tables in `chat_formats.py` and `agent_formats.py`; places are paths (see
 `places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite databases
 and CSV.
 """

@@ -129,7 +129,7 @@ def blocks_of_entry(
 
 
 def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Block | str], list[Block | str]]:
-    """Return what a person typed of a message's blocks, and what the program put beside it."""
+    """Return what a person typed of a message's blocks, and what the program added."""
     typed: list[Block | str] = []
     added: list[Block | str] = []
     texts = 0

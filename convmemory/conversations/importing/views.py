@@ -25,7 +25,10 @@ from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
-ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".zst", ".json", ".jsonl", ".html", ".md", ".db", ".vscdb")
+ACCEPTED = (
+    *(".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".zst", ".json", ".jsonl", ".ndjson", ".html", ".md", ".csv", ".chat"),
+    *(".db", ".sqlite", ".sqlite3", ".vscdb"),
+)
 SHOWN = 20
 
 

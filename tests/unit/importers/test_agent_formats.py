@@ -245,7 +245,7 @@ def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> 
     assert [message.injected for message in found.messages] == [True, False, True, False, False, False]
 
 
-def test_cline_session_has_project_and_model_of_the_file_beside_it(tmp_path: Path) -> None:
+def test_cline_session_has_project_and_model_of_its_notes(tmp_path: Path) -> None:
     messages = [{"id": "1", "role": "user", "content": "Hi"}, {"id": "2", "role": "assistant", "content": "Hello"}]
     path = tmp_path / "17_x.messages.json"
     path.write_text(json.dumps({"sessionId": "17_x", "messages": messages}))
