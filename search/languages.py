@@ -151,7 +151,7 @@ def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
     sample = FENCE.sub(" ", text[:max_chars])
     words = [word.lower() for word in _WORD.findall(sample)]
     letters = sum(map(len, words))
-    for language, pattern in _SCRIPTS.items():
+    for language, pattern in () if sample.isascii() else _SCRIPTS.items():
         if len(pattern.findall(sample)) > SCRIPT_SHARE * letters:
             return language
     return _by_common_words(Counter(words))
@@ -161,9 +161,10 @@ def _by_common_words(words: Counter[str]) -> str:
     """Return the language with the most common words among these, English on a tie; "" if there are too few."""
     occurrences: Counter[str] = Counter()
     distinct: Counter[str] = Counter()
-    for word, count in words.items():
+    # Most words are neither common in any language nor have a letter of their own: set operations skip them.
+    for word in (words.keys() & _BY_WORD.keys()) | {word for word in words if not word.isascii()}:
         for language in _languages_with(word):
-            occurrences[language] += count
+            occurrences[language] += words[word]
             distinct[language] += 1
     best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
     is_enough = occurrences[best] >= MIN_SHARE * words.total()

@@ -10,7 +10,8 @@ class OwnerTask(models.Model):
     """A task for one person that is waiting or in progress; its row is deleted when it is done.
 
     A worker has leased it while `leased_until` lies in the future. `version` grows with each request for the task, so
-    that a request during the work is not lost. `slices` counts the attempts that did not finish it.
+    that a request during the work is not lost. `slices` counts the attempts that did not finish it. `asked_at` is the
+    time of the last request, or that of the content if it is older: of an owner's tasks the newest is next.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)

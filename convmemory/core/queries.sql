@@ -144,7 +144,7 @@ INSERT INTO core_ownertask
     (owner_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at, cluster)
 SELECT
     u.id, %(task_id)s::uuid, %(key)s, %(func)s, %(args)s::jsonb, %(group)s, %(is_long)s, 1, 0, 0,
-    %(now)s::timestamptz, %(now)s::timestamptz, ''
+    %(as_of)s::timestamptz, %(now)s::timestamptz, ''
 FROM auth_user AS u
 WHERE u.id = %(owner)s
 ON CONFLICT (key) DO UPDATE SET

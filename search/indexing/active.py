@@ -1,6 +1,6 @@
-"""Brings the index of one source up to date: lexical documents, then passages and item vectors.
+"""Brings the index of one source up to date: passages and item vectors, and words that no transaction stored.
 
-Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
+Reads items through the source's adapter, writes passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
 are recognised by content hash and space, and are not embedded again. Work is stored batch by batch, so that a killed
 run loses at most one batch. An advisory lock, which ends with its connection, keeps two workers from indexing the same
 source at once.
@@ -20,12 +20,11 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.documents import store_documents
+from search.indexing.documents import drop_words, store_words
 from search.indexing.layouts import bring_up_layout
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.postings.cached import drop_postings
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_vectors, unless_deleted
+from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
 from search.vectors.splitting import chunk_text
 from search.vectors.texts import ItemTexts, item_texts
@@ -124,10 +123,10 @@ def _index_from(
 def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     """Delete the rows of items that the source no longer has, in all spaces."""
     first = source.item_count
-    with transaction.atomic():
-        gone, _ = Item.objects.filter(source=source, number__gte=first).delete()
-        if gone:
-            drop_postings(source, first)
+    if Item.objects.filter(source=source, number__gte=first).exists():
+        with transaction.atomic():
+            if (current := _locked(source)) is not None:
+                drop_words(current)
     ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
     if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
@@ -139,16 +138,30 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
     texts = {item.number: item_texts(item) for item in batch.items}
     stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
     known = dict(stored.values_list("number", "content_hash"))
-    changed = {n: text for n, text in texts.items() if bytes(known.get(n, b"")) != text.content_hash}
-    store_documents(source, changed)
+    if any(bytes(known.get(n, b"")) != text.content_hash for n, text in texts.items()):
+        repaired = _repair_words(source, batch)
+        if not adapter_of(source.kind).is_embedded:
+            result.items += repaired
     if not adapter_of(source.kind).is_embedded:
-        result.items += len(changed)
         return True
     outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
         return False
     _store_failures(source, outcomes)
     return True
+
+
+def _repair_words(source: Source, batch: ItemBatch) -> int:
+    """Store the words of a batch's items that no transaction stored, as they are now; return the number of items."""
+    with transaction.atomic():
+        lock_for_writing(source.pk)
+        current = _locked(source)
+        return store_words(current, first=batch.first, last=batch.last) if current is not None else 0
+
+
+def _locked(source: Source) -> Source | None:
+    """Return the source's current row, locked against the transactions that store its messages or sections."""
+    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk).first()
 
 
 def embed_missing(

@@ -183,7 +183,7 @@ FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal
 WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusal.key::int
 
 -- name: put_source
--- Insert a source or update its facts; its id.
+-- Insert a source or update its facts; its id, its layout and its languages, and whether it is new.
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
      element_count, version, spoken_length)
@@ -202,7 +202,7 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     item_count = EXCLUDED.item_count,
     element_count = EXCLUDED.element_count,
     version = EXCLUDED.version
-RETURNING s.id
+RETURNING s.id, s.layout, s.languages, s.xmax = 0
 
 -- name: mark_changed
 -- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.

@@ -1,23 +1,33 @@
-"""Records the current state of a source and its first changed item, in the transaction that changes it."""
+"""Records the current state of a source and its changed words, in the transaction that changes it."""
 
 from collections.abc import Collection
 from dataclasses import asdict
 
-from django.db import connection
+from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
+from search.indexing.documents import drop_words, store_words
 from search.models import Source
 from search.sources import SourceFacts
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
-    """Store a source's facts; with `first_changed`, mark its items from that one on as behind."""
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.indexing", "put_source"), asdict(facts))
-        (source_id,) = cursor.fetchone()
-        if first_changed is not None:
-            parameters = {"source": source_id, "version": facts.version, "first": first_changed}
-            cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
+    """Store a source's facts; with `first_changed`, also the words of its items from that one on.
+
+    Words are searchable once the transaction commits. Vectors are not: the items are marked as behind.
+    """
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        values = asdict(facts)
+        cursor.execute(load_sql("search.indexing", "put_source"), values)
+        source_id, layout, languages, is_new = cursor.fetchone()
+        if first_changed is None:
+            return
+        parameters = {"source": source_id, "version": facts.version, "first": first_changed}
+        cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
+        source = Source(pk=source_id, layout=layout, languages=languages, **values)
+        if not is_new:
+            drop_words(source)
+        store_words(source, first=first_changed, is_new=is_new)
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:

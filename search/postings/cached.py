@@ -283,10 +283,9 @@ def pack_postings(source: Source, items: Iterable[int]) -> None:
         "items": ITEMS_PER_BLOCK,
         "word_bytes": WORD_BYTES,
     }
+    parameters |= {column: int(home) for home, column in HOMES}
     with connection.cursor() as cursor:
-        for home, column in HOMES:
-            statement = load_sql("search.postings", "pack_postings").replace("{column}", column)
-            cursor.execute(statement, parameters | {"home": home})
+        cursor.execute(load_sql("search.postings", "pack_postings"), parameters)
 
 
 def drop_postings(source: Source, first_item: int) -> None:

@@ -15,45 +15,50 @@ LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = b.id
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s
 
 -- name: pack_postings
--- Pack the postings of one column of a source's items, for some blocks of items. How: search/models.py.
+-- Pack the postings of both columns of a source's items, for some blocks of items. How: search/models.py.
 WITH items AS MATERIALIZED (
-    SELECT d.number, d.number / %(items)s AS block, d.length, d.{column} AS words
+    SELECT d.number, d.number / %(items)s AS block, d.length, home.number AS home, home.words
     FROM search_item AS d
+    CROSS JOIN LATERAL (VALUES (%(spoken)s, d.spoken), (%(unspoken)s, d.unspoken)) AS home (number, words)
     WHERE
         d.owner_id = %(owner)s AND d.source_id = %(source)s
         AND d.number BETWEEN %(first)s AND %(last)s AND d.number / %(items)s = ANY(%(numbers)s)
 ),
 counted AS (
     SELECT
+        i.home,
         i.block,
-        w.lexeme,
-        int2send((256 * (i.number %% %(items)s + %(items)s * (ascii(weight) - ascii('A'))) + count(*))::int2) AS posting
-    FROM items AS i, unnest(i.words) AS w, unnest(w.weights) AS weight
-    GROUP BY i.block, i.number, w.lexeme, weight
+        w.lexeme COLLATE "C" AS lexeme,
+        int2send((256 * (i.number %% %(items)s + %(items)s * letter.place) + cardinality(w.positions))::int2) AS posting
+    FROM items AS i
+    CROSS JOIN (VALUES (0, '{a}'::"char"[]), (1, '{b}'), (2, '{c}'), (3, '{d}')) AS letter (place, weights)
+    CROSS JOIN unnest(ts_filter(i.words, letter.weights)) AS w
 ),
 words AS (
     SELECT
+        home,
         block,
         substring(sha256(convert_to(lexeme, 'UTF8')) FROM 1 FOR %(word_bytes)s) AS word,
         substring(int2send(count(*)::int2) FROM 2) AS size,
         string_agg(posting, ''::bytea ORDER BY posting) AS postings
     FROM counted
-    GROUP BY block, lexeme
+    GROUP BY home, block, lexeme
 )
 INSERT INTO search_postingblock (owner_id, source_id, number, home, items, words, sizes, postings)
-SELECT %(owner)s, %(source)s, i.block, %(home)s, i.entries, coalesce(w.words, ''), coalesce(w.sizes, ''), coalesce(w.postings, '')
+SELECT %(owner)s, %(source)s, i.block, i.home, i.entries, coalesce(w.words, ''), coalesce(w.sizes, ''), coalesce(w.postings, '')
 FROM (
-    SELECT block, string_agg(int4send(number) || int4send(length), ''::bytea ORDER BY number) AS entries
+    SELECT home, block, string_agg(int4send(number) || int4send(length), ''::bytea ORDER BY number) AS entries
     FROM items
-    GROUP BY block
+    GROUP BY home, block
 ) AS i
 LEFT JOIN (
     SELECT
+        home,
         block,
         string_agg(word, ''::bytea ORDER BY word) AS words,
         string_agg(size, ''::bytea ORDER BY word) AS sizes,
         string_agg(postings, ''::bytea ORDER BY word) AS postings
     FROM words
-    GROUP BY block
-) AS w USING (block)
+    GROUP BY home, block
+) AS w USING (home, block)
 RETURNING number

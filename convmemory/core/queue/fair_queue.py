@@ -86,12 +86,14 @@ def long_owner_task(function: Task) -> Task:
 # --- enqueueing ---------------------------------------------------------------------------------------
 
 
-def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
+def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: datetime | None = None) -> bool:
     """Request that a worker runs `func`, the path of an `owner_task`, for a person; False if that person is gone.
 
-    A second request for the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is
-    left; a function that cannot stop is a `long_owner_task`.
+    Of an owner's tasks the newest is next; for content from the past, `as_of` says how old it is. A second request for
+    the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is left; a function that
+    cannot stop is a `long_owner_task`.
     """
+    now = timezone.now()
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "task_id": uuid.uuid4(),
@@ -100,7 +102,8 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "") -> bool:
         "args": json.dumps(args),
         "group": group,
         "is_long": getattr(function_of(func), IS_LONG, False),
-        "now": timezone.now(),
+        "now": now,
+        "as_of": min(as_of or now, now),
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)

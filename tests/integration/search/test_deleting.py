@@ -51,12 +51,13 @@ def delete(owner: User, conversation: Conversation) -> Change:
 
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(active, "state_of"), (active, "store_documents"), (passages, "_compute"), (active, "_store_embeddings")],
+    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute"), (active, "_store_embeddings")],
 )
 def test_indexing_a_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
 ) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
+    Item.objects.all().delete()  # so that their words are missing
     before(monkeypatch, place, name, delete(owner, conversation))
     assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))

@@ -1,26 +1,32 @@
 """The index follows the conversation: nothing twice, nothing missed."""
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import timezone
 
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres.locks import AdvisoryLock
+from convmemory.core.queue.fair_queue import claim
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
 from search.adapters.conversations import index_conversation
 from search.indexing import active, batches
 from search.indexing.status import index_status
 from search.indexing.sweeping import reconcile_sources, sources_to_index
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.query import Mode, SearchQuery
+from search.searching import search
 from search.vectors import passages
-from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -120,6 +126,70 @@ def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> No
     assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
     assert sources_to_index(limit=10) == []
+
+
+def found_by_words(owner: User, text: str, mode: Mode = "full_text") -> list[int]:
+    found = search(caller=owner, query=SearchQuery(text=text, mode=mode)).hits
+    return [hit.turn_number for hit in found]
+
+
+@pytest.mark.parametrize("mode", ["full_text", "hybrid"])
+def test_words_are_found_before_any_worker_has_run(mode: Mode) -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, [assistant_says("Ahoy from the lugger!"), *exchange(*PAIRS)])
+    assert found_by_words(owner, "potatoes", mode) == [1]
+    assert found_by_words(owner, "lugger", mode) == [0]  # belongs to no turn
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("where are artichokes?")])
+    assert found_by_words(owner, "artichokes", mode) == [2]  # no answer yet: read with the turn before
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("in Brittany")])
+    assert found_by_words(owner, "artichokes", mode) == found_by_words(owner, "Brittany", mode) == [3]
+    question = conversation.messages.get(position=5)
+    ingest.supersede_from(owner=owner, conversation_id=conversation.pk, message_id=question.pk)
+    assert found_by_words(owner, "artichokes", mode) == []
+    assert not ItemEmbedding.objects.exists()
+    assert Source.objects.get().spoken_length == sum(Item.objects.values_list("length", flat=True))
+
+
+def test_imported_words_are_found_before_any_worker_has_run() -> None:
+    owner = make_user()
+    pairs = [(f"question {number}", f"answer quux{number}") for number in range(150)]
+    draft = ConversationDraft(messages=exchange(*pairs), source="test", source_id="long")
+    ingest.sync_conversation(owner=owner, draft=draft)
+    assert [found_by_words(owner, f"quux{number}") for number in (0, 63, 64, 149)] == [[0], [63], [64], [149]]
+    changed = exchange(*pairs[:100], ("question 100", "answer frobnicate"), *pairs[101:])
+    ingest.sync_conversation(owner=owner, draft=replace(draft, messages=changed))
+    assert (found_by_words(owner, "quux100"), found_by_words(owner, "frobnicate")) == ([], [100])
+
+
+def test_worker_keeps_words_that_were_stored_after_it_had_read_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    read, late = batches.batches_of_items, [assistant_says("with nutmeg")]
+
+    def read_before_an_append(source: Source, first: int) -> Iterator[batches.ItemBatch]:
+        found = list(read(source, first))
+        if late:
+            ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[late.pop()])
+        yield from found
+
+    monkeypatch.setattr(active, "batches_of_items", read_before_an_append)
+    with (
+        patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        pytest.raises(EmbedderUnavailable),
+    ):
+        index_conversation(conversation_id=conversation.pk)
+    assert found_by_words(owner, "nutmeg") == [2]
+
+
+def test_recent_conversations_of_an_import_are_indexed_first(django_capture_on_commit_callbacks: Any) -> None:
+    owner = make_user()
+    sources = {}
+    with django_capture_on_commit_callbacks(execute=True):
+        for day in (3, 9, 1):
+            drafts = [replace(draft, created_at=NEW_YEAR + timedelta(days=day)) for draft in exchange(*PAIRS)]
+            sources[source_id(make_conversation(owner, drafts))] = day
+    claimed = [claim() for _ in sources]
+    assert [sources[task.args[0]] for task in claimed if task] == [9, 3, 1]
 
 
 def test_sweep_finds_sources_changed_without_signal() -> None:
