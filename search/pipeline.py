@@ -16,6 +16,7 @@ from search.options import SearchOptions
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
 from search.ranking.exchanges import passages_of_best, with_late_features
+from search.ranking.imputing import has_any_vector, with_imputed
 from search.ranking.in_time import (
     date_features,
     has_begun,
@@ -150,11 +151,18 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     if query.time:
         moments = read_moments(query, table.keys, item_count=table.item_count, of_all=retrieved.moments)
     table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
+    if query.space is not None and query.mode == "hybrid":
+        if has_any_vector(table):
+            table = with_imputed(retrieved, table)
+        else:
+            query = replace(query, space=None)
     if query.space is None:
         scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     if query.by_distance:
         scores = table.similarities
+        if table.imputed is not None:
+            scores = np.maximum(scores, table.imputed * scores.max())
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     scores = rankers.first_stage.score(table)
     best = np.sort(best_few(scores, table.keys, RESCORED))
@@ -343,7 +351,7 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
         columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
-    return Retrieved(query, table, word_weights, held, scanned=scanned)
+    return Retrieved(query, table, word_weights, held, scanned=scanned, behind=corpus.behind)
 
 
 # --- operators ------------------------------------------------------------------------------------

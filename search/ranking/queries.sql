@@ -5,6 +5,16 @@ FROM unnest(%(sources)s::bigint[], %(items)s::int[]) WITH ORDINALITY AS t (sourc
 INNER JOIN search_itemembedding AS e USING (source_id, item_number)
 WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.chunk_number = 0
 
+-- name: items_without_vectors
+-- Those of some items of one owner that have no vector of their current text in a space.
+SELECT array_agg(d.source_id), array_agg(d.number)
+FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)
+INNER JOIN search_item AS d USING (source_id, number)
+LEFT JOIN search_itemembedding AS e
+    ON e.source_id = d.source_id AND e.space_id = %(space)s AND e.item_number = d.number AND e.chunk_number = 0
+    AND e.owner_id = d.owner_id
+WHERE d.owner_id = %(owner)s AND (e.id IS NULL OR e.content_hash <> d.content_hash)
+
 -- name: late_passages
 -- Of each item the few passages that are nearest to the query, of some items only such as ask: in one row, for each passage the
 -- place of its item, the size of its token vectors, its element, whether it asks and the kind of its source; and all token

@@ -19,6 +19,7 @@ from search.retrieval.candidates import (
     EXCHANGES,
     LATE_INTERACTION,
     LEXICAL,
+    NEED_VECTORS,
     UNSCALED,
     Feature,
     FeatureTable,
@@ -129,7 +130,9 @@ class LinearRanker:
 
     def score(self, table: FeatureTable) -> Scores:
         require_features(table, self.features)
-        return fuse(table.columns, self.weights) if table.columns else np.zeros(len(table.keys), np.float32)
+        if not table.columns:
+            return np.zeros(len(table.keys), np.float32)
+        return fuse(table.columns, self.weights, imputed=table.imputed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +201,20 @@ def scale(scores: Scores) -> Scores:
     return (scaled if seen.all() else np.where(seen, scaled, 0.0)).astype(np.float32, copy=False)
 
 
-def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
-    """Return the weighted sum of the scaled features; features without a weight do not count."""
+def fuse(features: Mapping[str, Scores], weights: Mapping[str, float], *, imputed: Scores | None = None) -> Scores:
+    """Return the weighted sum of the scaled features; features without a weight do not count.
+
+    `imputed` (n,) is the least value of the features that need vectors, for items that lack these.
+    """
     size = len(next(iter(features.values())))
     total = np.zeros(size, dtype=np.float32)
     for name, scores in features.items():
         if weight := weights.get(name):
-            total += np.float32(weight) * scaled(name, scores)
+            total += np.float32(weight) * (
+                scaled(name, scores)
+                if imputed is None or name not in NEED_VECTORS
+                else np.maximum(imputed, scaled(name, np.where((imputed > 0) & (scores == 0), np.nan, scores)))
+            )
     return total
 
 

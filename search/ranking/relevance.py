@@ -16,7 +16,8 @@ import numpy as np
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import embedder_for
-from search.ranking.rankers import Order, long_share
+from search.ranking.imputing import scores_by_words
+from search.ranking.rankers import Order, best_first, long_share
 from search.retrieval.candidates import Feature, FeatureTable, Scores, median
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
@@ -149,18 +150,26 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The probability that any result answers, None without a calibration, and the inputs for that of a candidate."""
+    """The probability that any result answers, None without a calibration, and the inputs for that of a candidate.
+
+    `by_words` is the relevance by words alone, if candidates lack vectors: of these, the higher probability counts.
+    """
 
     answerable: float | None = None
     evidence: Evidence | None = None
     calibration: Calibration | None = None
+    by_words: "Relevance | None" = None
 
     def of(self, indices: Order) -> list[float | None]:
         """Return the probability that each of these few candidates answers; None without a calibration."""
         if self.answerable is None or self.evidence is None or self.calibration is None:
             return [None] * len(indices)
-        chances = self.calibration.of_candidates(self.evidence.of_candidates(indices))
-        return [round(float(self.answerable * chance), 4) for chance in chances]
+        chances = self.answerable * self.calibration.of_candidates(self.evidence.of_candidates(indices))
+        imputed = self.evidence.table.imputed
+        if self.by_words is not None and imputed is not None:
+            of_words = np.array(self.by_words.of(indices), np.float32)
+            chances = np.where(imputed[indices] > 0, np.fmax(chances, of_words), chances)
+        return [round(float(chance), 4) for chance in chances]
 
 
 def relevance_of(
@@ -172,6 +181,24 @@ def relevance_of(
     calibration = calibration_of(query.space.model if query.space else "", mode) if mode else None
     if calibration is None:
         return Relevance(evidence=evidence)
+    answerable = calibration.of_anything(evidence.query)
+    if table.imputed is None:
+        return Relevance(answerable, evidence, calibration)
+    by_words = _by_words(query, table, word_weights)
+    assert by_words.answerable is not None
+    assert by_words.evidence is not None
+    if table.imputed[by_words.evidence.order[0]] > 0:
+        answerable = max(answerable, by_words.answerable)
+    return Relevance(answerable, evidence, calibration, by_words)
+
+
+def _by_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> Relevance:
+    """Return the relevance by words alone, for candidates that lack vectors."""
+    scores = scores_by_words(table)
+    evidence = gather_evidence(query, table, scores, best_first(scores, table.keys), word_weights)
+    calibration = calibration_of(WORDS, "full_text")
+    if calibration is None:
+        raise CalibrationError("relevance.json lacks the calibration of words.")
     return Relevance(calibration.of_anything(evidence.query), evidence, calibration)
 
 

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from search.models import Item
 from search.pipeline import RankedItems
-from search.results.passages import ShownPassage, best_passages, places_of, send_nearest_query
+from search.results.passages import (
+    ShownPassage,
+    best_passages,
+    places_of,
+    send_nearest_query,
+    with_similarities,
+)
 from search.retrieval.candidates import Feature, FeatureTable, item_keys, split_keys
 from search.sources import adapter_of
 
@@ -30,9 +36,10 @@ NAMED_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked turn. `similarity` is a cosine from 0 to 1, `score` the fused score within this query.
+    """One ranked turn. `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector.
 
-    `relevance` is the probability that it answers, None if there is no calibration for this search.
+    `score` is the fused score within this query. `relevance` is the probability that it answers, None if there is no
+    calibration for this search.
 
     `marks` are the places of the query's words in `passage`; the passage is in part `passage_part` of message
     `passage_message_id`, from `passage_start` to `passage_end`. `further` are other passages of a document's item that
@@ -88,15 +95,16 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.held.of_items(ranked.table.keys[page]), strict=True)),
     )
+    if query.space is not None:
+        passages = with_similarities(query, passages)
     # A feature is shown from this value on: a share of its best value in these results.
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
-    similarities, relevances = ranked.table.similarities[page], ranked.relevance.of(page)
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), float(similarity), relevance, ranked, int(index), named_from)
-        for turn, index, similarity, relevance in zip(
-            zip(sources, items, strict=True), page, similarities, relevances, strict=True
+        _hit(turn, rows[turn], passages.get(turn, ()), relevance, ranked, int(index), named_from)
+        for turn, index, relevance in zip(
+            zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
         )
         if turn in rows  # otherwise deleted since they were found
     ]
@@ -106,7 +114,6 @@ def _hit(
     turn: tuple[int, int],
     row: tuple[Any, ...],
     passages: tuple[ShownPassage, ...],
-    similarity: float,
     relevance: float | None,
     ranked: RankedItems,
     index: int,
@@ -114,6 +121,9 @@ def _hit(
 ) -> Hit:
     message_id, question, created_at, title, agent, project, kind, object_id = row
     passage = passages[0] if passages else None
+    # Ranked by distance, a hit has the cosine that it was ranked by.
+    is_of_passage = passage is not None and not ranked.query.by_distance
+    similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
     return Hit(
         source_id=turn[0],
         kind=kind,
@@ -121,7 +131,7 @@ def _hit(
         conversation_title=title,
         turn_number=turn[1],
         message_id=message_id,
-        similarity=round(similarity, 4),
+        similarity=round(min(max(similarity, 0.0), 1.0), 4),
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
         user_question=question,

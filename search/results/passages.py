@@ -208,6 +208,31 @@ def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart
     return {(number, part.index): part for number, element in elements.items() for part in element.parts}
 
 
+def with_similarities(
+    query: PreparedQuery, shown: Mapping[Turn, tuple[ShownPassage, ...]]
+) -> dict[Turn, tuple[ShownPassage, ...]]:
+    """Return the passages, each first one with its cosine even if it was chosen by its words. At most one query."""
+    unknown = [turn for turn, passages in shown.items() if passages and not passages[0].similarity]
+    if not unknown:
+        return dict(shown)
+    first = [shown[turn][0] for turn in unknown]
+    parameters = {
+        "owner": query.owner_id,
+        "space": query.active_space.pk,
+        "vector": query.vector_text,
+        "elements": [passage.message_id for passage in first],
+        "parts": [passage.part_index for passage in first],
+        "starts": [passage.start for passage in first],
+        "ends": [passage.end for passage in first],
+    }
+    rows = PendingQuery(load_sql("search.results", "shown_similarities"), parameters, keeps_plan=True).rows()
+    found = {unknown[place - 1]: round(similarity, 4) for place, similarity in rows}
+    return {
+        turn: (replace(passages[0], similarity=found[turn]), *passages[1:]) if turn in found else passages
+        for turn, passages in shown.items()
+    }
+
+
 def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:
     """Return the words of the query that are about as rare as the rarest that any of the items contains."""
     found = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}

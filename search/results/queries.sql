@@ -22,6 +22,16 @@ CROSS JOIN LATERAL (
 ) AS near
 ORDER BY near.distance, near.id
 
+-- name: shown_similarities
+-- The cosine of the nearest passage within each of some spans of elements' parts; none for a span without a vector.
+SELECT t.place, max(1 - (e.embedding <=> %(vector)s::halfvec))
+FROM unnest(%(elements)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(ends)s::int[]) WITH ORDINALITY
+    AS t (element_id, part_index, first, last, place)
+INNER JOIN search_passage AS e
+    ON e.element_id = t.element_id AND e.part_index = t.part_index AND e."start" >= t.first AND e."end" <= t.last
+WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s
+GROUP BY t.place
+
 -- name: item_places
 -- The places of the passages of some items, by kind, a limited number per item; without a space in the active one.
 SELECT t.source_id, t.item_number, e.element_id, e.part_index, e."start", e."end"

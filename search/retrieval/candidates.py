@@ -128,6 +128,9 @@ class Feature(StrEnum):
     COVERAGE = "coverage"  # the share of the query's idf that the item contains
     NEIGHBOUR_COVERAGE = "neighbour_coverage"  # the same, with the item's neighbours
 
+    # The share of the query's idf that stands outside of turns, in text that has no vector. No ranker weighs it.
+    ASIDE_COVERAGE = "aside_coverage"
+
     DATE = "date"  # closeness to a date that the query names
 
     MAX_SIM = "max_sim"
@@ -173,6 +176,8 @@ LATE_INTERACTION = frozenset({Feature.MAX_SIM, Feature.NEIGHBOUR_MAX_SIM, Featur
 EXCHANGES = frozenset(
     {Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED, Feature.MAX_SIM_BEFORE}
 )
+NEED_VECTORS = DENSE | LATE_INTERACTION | {Feature.MAX_SIM_BEFORE}
+"""Scaled features that an item without a vector lacks."""
 UNSCALED = frozenset({Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED})
 """Features that are not scaled within the query: 0 means no effect, and values may exceed 1."""
 
@@ -183,7 +188,9 @@ class FeatureTable:
 
     `unavailable` names the features that this query does not have, such as a date that it does not name.
     `mean_item_length`, in words, is the mean over the `item_count` items of the owner; `named_share`, 0 to 1, is the
-    degree to which the best candidates are conversations between people with names.
+    degree to which the best candidates are conversations between people with names. `imputed` (n,), from 0 to 1,
+    replaces the scaled features that a candidate lacks because it has no vector; 0 for the others, None if none lacks
+    them.
     """
 
     keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -192,6 +199,7 @@ class FeatureTable:
     mean_item_length: float = 0.0
     item_count: int = 0
     named_share: float = 0.0
+    imputed: Scores | None = None
 
     def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":
         """Return the table with further columns; features `of` a maker that are missing become unavailable."""

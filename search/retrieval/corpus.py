@@ -23,7 +23,8 @@ from search.vectors.texts import searchable
 class Corpus:
     """The owner's sources: ids (sorted), numbers of items, spoken words and passages, object ids, newest item vectors.
 
-    `spoken_in` are the ids of sources with texts in a language other than English, by language.
+    `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
+    items that may not be in the space yet.
     """
 
     sources: NDArray[np.int64]
@@ -33,6 +34,7 @@ class Corpus:
     objects: NDArray[np.int64]
     newest_vectors: NDArray[np.int64]
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    behind: Sequence[int] = ()
 
     @property
     def items(self) -> int:
@@ -83,12 +85,12 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages = found
+        *numbers, foreign, languages, behind = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in)
+        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in, behind or ())
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

@@ -15,7 +15,7 @@ import numpy as np
 from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
 from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
-from search.retrieval.candidates import ITEM_BITS, LEXICAL, ItemKeys, item_keys
+from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.filters import Eligibility
 from search.retrieval.prepared import PreparedQuery
@@ -64,7 +64,7 @@ class PendingPostings:
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         """Return the items found and their features; for a search by meaning, only the weights of the words."""
         terms = _terms(query.words)
-        found = self._counts(query, terms, corpus.spoken_in) if terms else WordCounts.nothing()
+        found, aside = self._counts(query, terms, corpus.spoken_in) if terms else (WordCounts.nothing(), None)
         weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
         idf = dict(zip(terms, weights.tolist(), strict=True))
         word_weights = _word_weights(query.words, idf, corpus.items)
@@ -74,28 +74,33 @@ class PendingPostings:
             nothing = np.empty(0, np.float32)
             return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
         wide_keys, features = word_features(found, weights, corpus)
+        if aside is not None:
+            features[Feature.ASIDE_COVERAGE] = aside.coverage(wide_keys, weights)
         held = MatchedTerms.of_terms(found, list(terms), query.words)
         return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
 
     def _counts(
         self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
-    ) -> WordCounts:
+    ) -> "tuple[WordCounts, Aside | None]":
         """Count the terms in each eligible item; sources that are not packed yet take another statement.
 
-        `spoken_in` are the sources with texts in languages other than English.
+        Also returns the terms outside of turns, if there are any. `spoken_in` are the sources with texts in languages
+        other than English.
         """
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
         eligibility = query.eligibility
-        found = []
+        found, aside = [], None
         for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)
             postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
             packed = eligibility.without(unpacked or [])
-            found.append(_packed_counts(postings, list(terms.values()), spoken_in, letters, packed))
+            counts, said_aside = _packed_counts(postings, list(terms.values()), spoken_in, letters, packed)
+            found.append(counts)
+            aside = said_aside or aside
             if unpacked:
                 rows = PendingQuery(*unpacked_statement(column, list(terms), query, unpacked)).rows()
                 found.append(_ranked_counts(rows, eligibility))
-        return joined_counts(found, len(terms))
+        return joined_counts(found, len(terms)), aside
 
 
 def _letters(column: str, scope: frozenset[str]) -> str:
@@ -132,10 +137,10 @@ def _packed_counts(
     spoken_in: Mapping[str, Sequence[int]],
     letters: str,
     eligibility: Eligibility,
-) -> WordCounts:
-    """Return the terms' counts in eligible items from the postings, each the sum of its forms."""
+) -> "tuple[WordCounts, Aside | None]":
+    """Return the terms' counts in eligible items from the postings, each the sum of its forms, and the terms aside."""
     if not postings.segments:
-        return WordCounts.nothing()
+        return WordCounts.nothing(), None
     stands = postings.occurrences([lexeme for forms in terms for lexeme in forms])
     if spoken_in:
         languages = [of_lexeme for forms in terms for of_lexeme in forms.values()]
@@ -146,12 +151,35 @@ def _packed_counts(
     for letter in letters:
         own = stands.letters == ord(letter) - ord("A")
         np.add.at(counts.reshape(-1), cells[own], stands.counts[own].astype(np.float32))
+    aside = None
     if letters == "AB":
         beside = cells[stands.letters == ord(SYSTEM_LETTER) - ord("A")]
         counts.reshape(-1)[beside] = np.maximum(counts.reshape(-1)[beside], 1)
+        if len(beside):
+            aside = Aside.of_cells(np.unique(beside), postings.keys)
     if not eligibility.admits_all:
         counts[:, ~eligibility.admitted(postings.keys)] = 0
-    return WordCounts.of_matrix(postings.keys, postings.lengths, counts)
+    return WordCounts.of_matrix(postings.keys, postings.lengths, counts), aside
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Terms of the query outside of turns, in text that has no vector: (a,) the item's key and the term's number."""
+
+    keys: ItemKeys
+    terms: Ints
+
+    @classmethod
+    def of_cells(cls, cells: Ints, keys: ItemKeys) -> "Aside":
+        """Create the values from indices into a flattened matrix of terms and items."""
+        return cls(keys[cells % len(keys)], cells // len(keys))
+
+    def coverage(self, keys: ItemKeys, weights: Scores) -> Scores:
+        """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
+        places = np.searchsorted(keys, self.keys).clip(max=len(keys) - 1)
+        inside = keys[places] == self.keys
+        sums = np.bincount(places[inside], weights[self.terms[inside]], len(keys)).astype(np.float32)
+        return sums / max(float(weights.sum()), 1e-6)
 
 
 def _in_their_languages(

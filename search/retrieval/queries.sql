@@ -9,8 +9,8 @@ WHERE d.owner_id = %(owner)s
 
 -- name: corpus
 -- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
--- item vectors stored last; those that contain texts in languages other than English, and these. Passages and vectors are
--- those of one space.
+-- item vectors stored last; those that contain texts in languages other than English, and these; those with items that may
+-- not be in the space yet. Passages and vectors are those of one space.
 SELECT
     array_agg(s.id),
     array_agg(s.item_count),
@@ -19,7 +19,8 @@ SELECT
     array_agg(s.object_id),
     array_agg(coalesce(i.newest_vector, 0)),
     array_agg(s.id) FILTER (WHERE s.languages <> ''),
-    array_agg(s.languages) FILTER (WHERE s.languages <> '')
+    array_agg(s.languages) FILTER (WHERE s.languages <> ''),
+    array_agg(s.id) FILTER (WHERE s.version > 0 AND (i.id IS NULL OR i.indexed_version <> s.version))
 FROM search_source AS s
 LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s::bigint
 WHERE s.owner_id = %(owner)s AND s.item_count > 0

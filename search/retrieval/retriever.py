@@ -4,7 +4,7 @@ A retriever's queries are sent before they are read: PostgreSQL works on one whi
 one, write a class with `candidates`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,7 +69,8 @@ class Retrieved:
     """All candidates in one table, the query as searched, its words' idf and which items contain them.
 
     `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/in_time.py`);
-    `scanned` are the codes of the owner's passages, if those were compared.
+    `scanned` are the codes of the owner's passages, if those were compared; `behind` are the sources with items that
+    may not be in the space yet.
     """
 
     query: PreparedQuery
@@ -78,3 +79,4 @@ class Retrieved:
     held: MatchedTerms = field(default_factory=MatchedTerms)
     moments: tuple[Any, ...] | None = None
     scanned: Blocks | None = None
+    behind: Sequence[int] = ()
