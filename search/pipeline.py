@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from django.utils.translation import gettext, ngettext, pgettext
 
+from convmemory.conversations.names import with_known_names
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
@@ -114,6 +115,7 @@ class RankedItems:
     held: MatchedTerms = field(default_factory=MatchedTerms)
     relevance: Relevance = field(default_factory=Relevance)
     is_listing: bool = False
+    is_behind: bool = False  # whether any source may have items without vectors yet
 
     def is_answered(self, bar: float) -> bool | None:
         """Return whether any result answers with at least the probability `bar`; None if that is unknown.
@@ -133,7 +135,7 @@ class RankedItems:
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
     """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
-    ranked = _rank(retrieved, rankers, options)
+    ranked = replace(_rank(retrieved, rankers, options), is_behind=bool(len(retrieved.behind)))
     if not len(ranked.order):
         return ranked
     return replace(
@@ -231,6 +233,7 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner has:
     it doubles if the query has operators.
     """
+    query = replace(query, filters=with_known_names(owner_id, query.filters))
     query, shortening = _shortened(owner_id, query)
     if (listed := _listed_by_time(owner_id, query)) is not None:
         return listed
@@ -351,7 +354,8 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
         columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
-    return Retrieved(query, table, word_weights, held, scanned=scanned, behind=corpus.behind)
+    behind = corpus.behind if query.space is not None else ()
+    return Retrieved(query, table, word_weights, held, scanned=scanned, behind=behind)
 
 
 # --- operators ------------------------------------------------------------------------------------

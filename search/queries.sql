@@ -148,3 +148,27 @@ DROP INDEX CONCURRENTLY IF EXISTS {name}
 CREATE INDEX CONCURRENTLY {name} ON search_passage
 USING hnsw ((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops)
 WHERE space_id = {space}
+
+-- name: pending_items
+-- How many items of an owner wait for vectors in a space, and how many there are, by kind, in sources that pass the filters.
+SELECT
+    e.kind,
+    coalesce(sum(
+        CASE
+            WHEN e.version = 0 OR (i.error <> '' AND i.attempts >= %(max_attempts)s) THEN 0
+            WHEN i.id IS NULL THEN e.item_count
+            WHEN i.indexed_version = e.version AND i.error = '' THEN 0
+            WHEN i.dirty_from IS NOT NULL THEN greatest(e.item_count - i.dirty_from, 0)
+            ELSE e.item_count
+        END
+    ), 0),
+    coalesce(sum(e.item_count), 0)
+FROM (SELECT s.*, s.id AS source_id FROM search_source AS s WHERE s.owner_id = %(owner)s) AS e
+LEFT JOIN search_sourceindex AS i ON i.source_id = e.id AND i.space_id = %(space)s
+WHERE {filters}
+GROUP BY e.kind
+ORDER BY e.kind
+
+-- name: passes_any
+-- Whether any item of an owner passes the filters.
+SELECT EXISTS (SELECT FROM search_item AS d WHERE d.owner_id = %(owner)s AND {filters})

@@ -5,6 +5,16 @@ from typing import Literal
 
 from ninja import Field, Schema
 
+from search.reasons import Reason
+
+ANSWERED = Field(
+    None,
+    description="false: nothing found is likely to answer, these are only the nearest; null: not known, also while "
+    "turns or sections wait that could answer",
+)
+REASON = Field(None, description="why there are no results, or not all; the last note says it in words")
+PENDING = Field(0, description="turns and sections that pass the filters and are not searchable by meaning yet")
+
 
 class HitOut(Schema):
     """One ranked turn."""
@@ -36,9 +46,9 @@ class SearchPage(Schema):
     results: list[HitOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
-    answered: bool | None = Field(
-        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
-    )
+    answered: bool | None = ANSWERED
+    reason: Reason | None = REASON
+    pending: int = PENDING
 
 
 class SectionOut(Schema):
@@ -70,9 +80,9 @@ class SectionPage(Schema):
     results: list[SectionOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
-    answered: bool | None = Field(
-        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
-    )
+    answered: bool | None = ANSWERED
+    reason: Reason | None = REASON
+    pending: int = PENDING
 
 
 class TurnOut(HitOut):
@@ -89,9 +99,9 @@ class MixedPage(Schema):
     results: list[SectionOut | TurnOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
-    answered: bool | None = Field(
-        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
-    )
+    answered: bool | None = ANSWERED
+    reason: Reason | None = REASON
+    pending: int = PENDING
 
 
 class IndexStatusOut(Schema):

@@ -18,17 +18,19 @@ from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.core.postgres.replicas import may_use_replica
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
-from search.models import Passage, Source
+from search.models import Passage
 from search.options import SearchOptions
-from search.pipeline import rank_items
+from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
+from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, count_pending, explain_empty
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
 
@@ -46,15 +48,15 @@ __all__ = [
     "search",
 ]
 
-ONLY_NEAREST = "Nothing found seems to answer this; what follows is only the nearest."
-
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
     """A page of hits, the cursor of the next one, and notes for the caller.
 
     `total` counts all turns found, on all pages. `answered` is false if no result is likely to answer, so that the hits
-    are only the nearest; None if that is unknown. `time` is the time that the query names.
+    are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these.
+    `explanation` says why there are no hits, or not all; the last note is its sentence. `time` is the time that the
+    query names.
     """
 
     hits: list[Hit]
@@ -63,6 +65,12 @@ class SearchResults:
     total: int = 0
     answered: bool | None = None
     time: TimeReading | None = None
+    explanation: Explanation | None = None
+    pending: int = 0
+
+    @property
+    def reason(self) -> Reason | None:
+        return self.explanation.reason if self.explanation else None
 
 
 @may_use_replica
@@ -74,7 +82,8 @@ def search(
     `may_rerank` is false if the order does not matter: no reranker is called.
     """
     if caller is None or not caller.is_authenticated or caller.pk is None:
-        return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
+        nobody = Explanation(Reason.NO_CALLER)
+        return SearchResults([], notes=(nobody.for_tools,), explanation=nobody)
     start, placed = _read_place(query, cursor) if cursor else (0, ())
     reranker = RerankOptions.from_settings() if may_rerank and not cursor and query.mode != "full_text" else None
     with timed("search", label=query.mode) as measurement:
@@ -108,14 +117,34 @@ def _find(
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
-    notes = (*ranked.query.notes, *placing.notes, *([ONLY_NEAREST] if answered is False and len(order) else []))
+    pending = _pending_in(owner_id, ranked) if ranked.is_behind else Pending()
+    if answered is False and pending.items:
+        answered = None
+    if shown:
+        explanation = ONLY_NEAREST if answered is False else pending.explanation
+    elif start and len(order):
+        explanation = Explanation(Reason.PAST_END)
+    else:
+        explanation = explain_empty(owner_id=owner_id, filters=ranked.query.filters, pending=pending)
     return SearchResults(
         mark_reranked(shown, placing.keys),
         next_cursor,
-        notes,
+        (*ranked.query.notes, *placing.notes, *([explanation.for_tools] if explanation else [])),
         total=len(order),
         answered=answered,
         time=ranked.query.time,
+        explanation=explanation,
+        pending=pending.items,
+    )
+
+
+def _pending_in(owner_id: int, ranked: RankedItems) -> Pending:
+    """Return what waits for vectors among all that passes the filters of the query."""
+    return count_pending(
+        owner_id=owner_id,
+        filters=ranked.query.filters,
+        space=active_space(),
+        max_attempts=EMBEDDING.max_attempts,
     )
 
 
@@ -173,13 +202,19 @@ class SectionHit:
 
 @dataclass(frozen=True, slots=True)
 class MixedResults:
-    """A page of turns and sections, best first; `answered` as in `SearchResults`."""
+    """A page of turns and sections, best first; the other values as in `SearchResults`."""
 
     hits: list[Hit | SectionHit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     answered: bool | None = None
     time: TimeReading | None = None
+    explanation: Explanation | None = None
+    pending: int = 0
+
+    @property
+    def reason(self) -> Reason | None:
+        return self.explanation.reason if self.explanation else None
 
     @property
     def sections(self) -> list[SectionHit]:
@@ -205,6 +240,9 @@ def search_documents(
     if conversation_id is not None and isinstance(caller, AbstractBaseUser):
         among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
     chosen = _chosen(caller, document_id, among)
+    if among is not None and not chosen and isinstance(caller, AbstractBaseUser):
+        explanation = Explanation(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
+        return MixedResults([], notes=(explanation.for_tools,), explanation=explanation)
     filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
     return _with_further(caller, replace(query, filters=filters), cursor)
 
@@ -243,6 +281,8 @@ def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> Mix
     """
     query, notes = _by_words_where_needed(caller, query)
     found = search(caller=caller, query=query, cursor=cursor)
+    if found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
+        notes = ()  # what waits, or is missing, is said already
     return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
 
 
@@ -258,18 +298,12 @@ def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQu
     """Return the query; if it searches documents without vectors, search by words, with a note that says why."""
     if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
         return query, ()
-    by_words = replace(query, mode="full_text")
     if not config.rag_enabled:
-        return by_words, ("Searched by words only: RAG_ENABLED is off on this server.",)
-    if not isinstance(caller, AbstractBaseUser):
+        return replace(query, mode="full_text"), ("Searched by words only: RAG_ENABLED is off on this server.",)
+    if not isinstance(caller, AbstractBaseUser) or _has_vectors(caller.pk, query.filters.documents):
         return query, ()
-    if not Source.objects.filter(owner_id=caller.pk, kind=SECTIONS).exists():
-        return query, (gettext("There are no documents yet: add some on the page Documents."),)
-    if not _has_vectors(caller.pk, query.filters.documents):
-        return by_words, (
-            gettext("Searched by words only: no document is indexed by meaning yet. Try again in a moment."),
-        )
-    return query, ()
+    # A hybrid search goes by words where it finds no vector, and says what waits for one.
+    return replace(query, mode="hybrid"), (gettext("Searched by words only: no document is indexed by meaning yet."),)
 
 
 def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
@@ -300,7 +334,15 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
             hits.append(hit)
         elif section := sections.get((hit.conversation_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
-    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered, found.time)
+    return MixedResults(
+        hits,
+        found.next_cursor,
+        (*notes, *found.notes),
+        found.answered,
+        found.time,
+        explanation=found.explanation,
+        pending=found.pending,
+    )
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:

@@ -40,9 +40,9 @@ from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
-    ONLY_NEAREST,
     TURNS_ALONE,
     MixedResults,
     SearchQuery,
@@ -160,7 +160,8 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
-    shown_elsewhere = {ONLY_NEAREST} if is_silent else set()
+    explanation = results.explanation
+    shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
         shown_elsewhere.add(results.time.note)
     if box.sort:
@@ -172,12 +173,13 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "is_silent": is_silent,
         "next_cursor": None if box.sort or is_silent else results.next_cursor,
         "notes": [note for note in results.notes if note not in shown_elsewhere],
+        "why": explanation.for_pages if explanation and not is_silent else "",
         "time": results.time,
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not cursor:
-        context["nothing_imported"] = not is_silent and not _has_conversations(request)
-        context["pending"] = index_status(owner=request.user).pending
+        is_empty = results.reason is Reason.NOTHING_STORED
+        context["nothing_imported"] = is_empty and not _has_conversations(request)
     return context
 
 

@@ -5,10 +5,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from convmemory.tools.definition import Caller, Optional, Question, Text, Tool, ToolInput, ToolOutput, archive_owner
-from search.searching import MixedResults, SearchQuery, SectionHit, search_documents
+from search.reasons import Explanation, Reason
+from search.searching import SearchQuery, SectionHit, search_documents
 
-NO_DOCUMENT = "No document is attached to this conversation: attach one on its page, or name none."
-NO_CALLER = "Nobody is signed in: there is nothing to search."
 Documents = frozenset[int] | None
 
 
@@ -35,6 +34,8 @@ class DocumentSearchOutput(ToolOutput):
     results: list[FoundSection]
     next_cursor: str | Optional = None
     note: str | Optional = None
+    reason: Reason | Optional = None
+    pending: int | Optional = None
 
 
 def document_search(
@@ -43,7 +44,8 @@ def document_search(
     """Return the sections that answer the query, only from `documents` if given. Raises: InvalidInput, NotFound."""
     owner = archive_owner(caller)
     if owner is None:
-        return DocumentSearchOutput(results=[], note=NO_CALLER)
+        nobody = Explanation(Reason.NO_CALLER)
+        return DocumentSearchOutput(results=[], note=nobody.for_tools, reason=nobody.reason)
     found = search_documents(
         caller=owner,
         query=SearchQuery(text=arguments.query, limit=arguments.limit),
@@ -51,13 +53,13 @@ def document_search(
         among=documents,
         cursor=arguments.cursor,
     )
-    notes = [*found.notes, *([NO_DOCUMENT] if documents is not None and not documents else [])]
-    return _answer(found, " ".join(notes))
-
-
-def _answer(found: MixedResults, note: str) -> DocumentSearchOutput:
-    results = [_found(number, hit) for number, hit in enumerate(found.sections, 1)]
-    return DocumentSearchOutput(results=results, next_cursor=found.next_cursor, note=note or None)
+    return DocumentSearchOutput(
+        results=[_found(number, hit) for number, hit in enumerate(found.sections, 1)],
+        next_cursor=found.next_cursor,
+        note=" ".join(found.notes) or None,
+        reason=found.reason,
+        pending=found.pending or None,
+    )
 
 
 def _found(number: int, hit: SectionHit) -> FoundSection:

@@ -18,12 +18,14 @@ from convmemory.conversations.messages.parts import (
     tool_call_text,
 )
 from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
 from convmemory.tools.definition import Caller, Moment, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner
 from convmemory.tools.searching import Agent, Project
+from search.reasons import Explanation, Reason, explain_no_conversation
 from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50
@@ -68,6 +70,8 @@ class ReadConversationOutput(ToolOutput):
     url: str
     messages: list[ReadMessage]
     next_cursor: str | Optional = None
+    note: str | Optional = None
+    reason: Reason | Optional = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,13 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
         url=f"{conversation.get_absolute_url()}?turn={first}",
         messages=messages,
         next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
+        **_said(None if messages else Explanation(Reason.PAST_END)),
     )
+
+
+def _said(explanation: Explanation | None) -> dict[str, Any]:
+    """Return the note and the reason of an answer."""
+    return {"note": explanation.for_tools, "reason": explanation.reason} if explanation else {}
 
 
 def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
@@ -205,17 +215,25 @@ class ListedConversation(BaseModel):
 class ListConversationsOutput(ToolOutput):
     results: list[ListedConversation]
     next_cursor: str | Optional = None
+    note: str | Optional = None
+    reason: Reason | Optional = None
 
 
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
     """Return the caller's conversations, latest first; none without a caller. Raises: InvalidInput."""
     owner = archive_owner(caller)
     if owner is None:
-        return ListConversationsOutput(results=[])
+        return ListConversationsOutput(results=[], **_said(Explanation(Reason.NO_CALLER)))
+    filters = with_known_names(owner.pk, filters_of(arguments.__dict__))
     rows, next_cursor = page_of_conversations(
-        owner=owner, filters=filters_of(arguments.__dict__), limit=arguments.limit, cursor=arguments.cursor
+        owner=owner, filters=filters, limit=arguments.limit, cursor=arguments.cursor
     )
-    return ListConversationsOutput(results=[_listed(row) for row in rows], next_cursor=next_cursor)
+    explanation = None
+    if not rows:
+        explanation = Explanation(Reason.PAST_END) if arguments.cursor else explain_no_conversation(owner.pk, filters)
+    return ListConversationsOutput(
+        results=[_listed(row) for row in rows], next_cursor=next_cursor, **_said(explanation)
+    )
 
 
 def _listed(row: Conversation) -> ListedConversation:

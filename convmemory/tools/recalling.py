@@ -1,5 +1,6 @@
 """The tool that recalls old messages. It runs only when it is called: it inserts nothing without a request."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -10,8 +11,9 @@ from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput
-from memory.context import Outcome, RecalledMessage, build_memory_context, enclosed
+from memory.context import Outcome, Recall, RecalledMessage, build_memory_context, enclosed
 from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
+from search.reasons import NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -53,6 +55,7 @@ class ConversationRecallOutput(ToolOutput):
     results: list[RecalledTurn]
     sections: list[str] = []
     note: str | Optional = None
+    reason: Reason | Optional = None
 
 
 def conversation_recall(
@@ -62,16 +65,7 @@ def conversation_recall(
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
-    found = recall(
-        owner=archive_owner(caller),
-        query=arguments.query,
-        top_k=arguments.top_k,
-        scope=arguments.kinds,
-        filters=arguments.filters,
-        conversation_id=arguments.conversation_id,
-        before_position=arguments.alive_from_position,
-        alive_message_ids=arguments.alive_message_ids,
-    )
+    found = _recall(caller, arguments)
     alive = alive_passages(found.messages, arguments.alive)
     context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
     results = [
@@ -81,12 +75,48 @@ def conversation_recall(
     notes = found.notes
     if found.messages and not context.text:
         notes = (*notes, "Nothing fits into max_tokens: raise it, or read a turn with read_conversation.")
+    explanation = None if found.messages else _explain_nothing(caller, arguments, found)
+    if explanation is not None and not (notes and explanation.reason in (Reason.BELOW_BAR, Reason.NO_CALLER)):
+        notes = (*notes, explanation.for_tools)
     answer = ConversationRecallOutput(
-        context=context.text, tokens=context.tokens, results=results, note=" ".join(notes) or None
+        context=context.text,
+        tokens=context.tokens,
+        results=results,
+        note=" ".join(notes) or None,
+        reason=explanation.reason if explanation else None,
     )
     if arguments.documents:
         _add_sections(answer, caller, arguments, documents)
     return answer
+
+
+def _recall(caller: Caller, arguments: ConversationRecallInput, *, may_repeat: bool = False) -> Recall:
+    """Recall for these arguments; with `may_repeat` also what the model sees already."""
+    return recall(
+        owner=archive_owner(caller),
+        query=arguments.query,
+        top_k=arguments.top_k,
+        scope=arguments.kinds,
+        filters=arguments.filters,
+        conversation_id=arguments.conversation_id,
+        before_position=None if may_repeat else arguments.alive_from_position,
+        alive_message_ids=() if may_repeat else arguments.alive_message_ids,
+    )
+
+
+def _explain_nothing(caller: Caller, arguments: ConversationRecallInput, found: Recall) -> Explanation:
+    """Return why nothing was recalled."""
+    owner = archive_owner(caller)
+    if owner is None:
+        return Explanation(Reason.NO_CALLER)
+    names_alive = bool(arguments.alive_message_ids) or arguments.alive_from_position is not None
+    if names_alive and _recall(caller, arguments, may_repeat=True).messages:
+        return Explanation(Reason.IN_CONTEXT)
+    filters = replace(arguments.filters, conversation_id=arguments.conversation_id)
+    if arguments.conversation_id is not None:
+        filters = replace(filters, archived=None)
+    explanation = explain_empty(owner_id=owner.pk, filters=filters, pending=Pending())
+    return NOTHING_BROUGHT if explanation.reason is Reason.NO_MATCH else explanation
 
 
 def _add_sections(

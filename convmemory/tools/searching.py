@@ -25,6 +25,7 @@ from convmemory.tools.definition import (
     archive_owner,
 )
 from search.query import MAX_QUERY_CHARS
+from search.reasons import Explanation, Reason
 from search.searching import TURNS_ALONE, Hit, SearchQuery, search
 
 # --- filters --------------------------------------------------------------------------------------
@@ -79,8 +80,6 @@ logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 300
 SNIPPET_CHARS = 200
-NO_CALLER = "user identity required: nobody is signed in, so there is nothing to search"
-NO_HISTORY = "no chat history found"
 
 
 class ConversationSearchInput(SearchInput):
@@ -105,6 +104,8 @@ class ConversationSearchOutput(ToolOutput):
     results: list[FoundTurn]
     next_cursor: str | Optional = None
     note: str | Optional = None
+    reason: Reason | Optional = None
+    pending: int | Optional = None
 
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
@@ -115,6 +116,8 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
         results=[_found_turn(hit) for hit in found.hits],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
+        reason=found.reason,
+        pending=found.pending or None,
     )
 
 
@@ -164,12 +167,15 @@ class SearchChatHistoryOutput(ToolOutput):
     totalFound: int
     query: str
     note: str | Optional = None
+    reason: Reason | Optional = None
+    pending: int | Optional = None
 
 
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
     """Return snippets of the caller's turns, closest first; report errors in `note` and raise none."""
     if archive_owner(caller) is None:
-        return _nothing(arguments.query, NO_CALLER)
+        nobody = Explanation(Reason.NO_CALLER)
+        return _nothing(arguments.query, nobody.for_tools, nobody.reason)
     if not arguments.query.strip():
         return _nothing(arguments.query, "the query is blank: ask a question")
     try:
@@ -193,7 +199,9 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
         results=[_snippet(hit) for hit in found.hits],
         totalFound=found.total,
         query=arguments.query,
-        note=" ".join(found.notes) or (None if found.hits else NO_HISTORY),
+        note=" ".join(found.notes) or None,
+        reason=found.reason,
+        pending=found.pending or None,
     )
 
 
@@ -206,8 +214,8 @@ def _snippet(hit: Hit) -> Snippet:
     )
 
 
-def _nothing(query: str, note: str) -> SearchChatHistoryOutput:
-    return SearchChatHistoryOutput(results=[], totalFound=0, query=query, note=note)
+def _nothing(query: str, note: str, reason: Reason | None = None) -> SearchChatHistoryOutput:
+    return SearchChatHistoryOutput(results=[], totalFound=0, query=query, note=note, reason=reason)
 
 
 def _refused(arguments: object, reason: str) -> SearchChatHistoryOutput:

@@ -208,7 +208,7 @@ def test_document_search_uses_words_while_nothing_is_embedded(client: Client, ow
     settings.RAG_ENABLED = True
     found = find(client)
     assert len(found["results"]) == 1
-    assert "no document is indexed by meaning yet" in found["notes"][0]
+    assert found["notes"] == ["Searched by words only: no document is indexed by meaning yet."]
     source = Source.objects.get(object_id=document.pk)
     source.index.all().delete()
     index_source(owner_id=source.owner_id, source_id=source.pk)

@@ -13,13 +13,14 @@ from convmemory.tools.registry import run_tool
 from memory.context import NOTHING_ANSWERS
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
-from search.searching import ONLY_NEAREST
+from search.reasons import ONLY_NEAREST as BELOW_BAR
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import indexed, upload
 
 pytestmark = pytest.mark.django_db
 
+ONLY_NEAREST = BELOW_BAR.for_tools
 NONSENSE = "zzqqxx blorf"
 QUESTION = "how long do I boil an egg?"
 PAIRS = [
@@ -81,7 +82,7 @@ def test_the_api_brings_the_nearest_and_says_that_they_do_not_answer(archive: Us
 
 def test_empty_result_counts_as_unanswered(archive: User) -> None:
     found = Api(archive).get("/search", query=NONSENSE, mode="full_text").json()
-    assert (found["results"], found["answered"], found["notes"]) == ([], False, [])
+    assert (found["results"], found["answered"], found["reason"]) == ([], False, "no_match")
 
 
 def test_threshold_of_zero_silences_nothing(archive: User, settings: Any) -> None:

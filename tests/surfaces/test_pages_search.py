@@ -174,7 +174,7 @@ def test_empty_results_suggest_searching_without_filters(owner: User, pages: Pag
 
 def test_no_hits_say_that_turns_wait_for_their_index(owner: User, pages: Pages) -> None:
     make_conversation(owner, exchange(PERU))
-    assert "1 turn waits to be indexed" in pages.get("/search", {"q": "zyxwvut"})
+    assert "Not yet searchable by meaning, only by words: 1 of 1 turns." in pages.get("/search", {"q": "zyxwvut"})
 
 
 def test_query_of_one_character_asks_for_two(pages: Pages) -> None:

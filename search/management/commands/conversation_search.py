@@ -68,10 +68,8 @@ class Command(BaseCommand):
 
 
 def _notes_on(status: IndexStatus) -> list[str]:
-    """Return notes about content that is not indexed yet."""
+    """Return a note about content that could not be indexed."""
     notes = []
-    if status.pending:
-        notes.append(f"{status.pending} turn{'s' * (status.pending != 1)} not indexed yet: search again in a moment.")
     if status.failed:
         notes.append(f"{status.failed} could not be indexed: `manage.py doctor` says why.")
     return notes
@@ -84,6 +82,7 @@ def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
         "next_cursor": results.next_cursor,
         "notes": list(results.notes),
         "answered": results.answered,
+        "reason": results.reason,
         "pending": status.pending,
         "failed": status.failed,
     }

@@ -53,7 +53,7 @@ def test_document_search_uses_words_while_rag_is_off_or_not_embedded(owner: User
     early = ask(owner)
     assert len(off["results"]) == len(early["results"]) == 1
     assert "RAG_ENABLED is off" in off["note"]
-    assert "no document is indexed by meaning yet" in early["note"]
+    assert early["note"] == "Searched by words only: no document is indexed by meaning yet."
 
 
 def test_document_search_is_limited_to_given_or_attached_documents(owner: User, guide: Document) -> None:

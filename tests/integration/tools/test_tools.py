@@ -82,7 +82,8 @@ def test_tools_without_a_caller_answer_empty(caller: Any, bread: Conversation) -
 
 def test_search_chat_history_without_history_adds_a_note() -> None:
     answer = run_tool("search_chat_history", {"query": "sourdough"}, make_user())
-    assert answer == {"results": [], "totalFound": 0, "query": "sourdough", "note": "no chat history found"}
+    assert answer.pop("note").startswith("no chat history found: ")
+    assert answer == {"results": [], "totalFound": 0, "query": "sourdough", "reason": "nothing_stored"}
 
 
 @pytest.mark.parametrize("query", ["?", "é", " ", "\x00", '"', "-", "🥖", "x" * 500])

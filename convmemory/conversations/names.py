@@ -1,0 +1,65 @@
+"""The names of agents, projects and sources as people give them: any case, a project by the last part of its path."""
+
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from convmemory.conversations.filters import EXACT, Filters
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import project_name
+
+MAX_NAMES = 500
+NEAREST = 3
+# The least similarity, by `difflib`, of a name that is offered in place of an unknown one.
+LEAST_SIMILARITY = 0.5
+
+
+def with_known_names(owner_id: int, filters: Filters) -> Filters:
+    """Return the filters with the full names of the owner's conversations that were meant.
+
+    A name that a conversation has stays as it is, and so does one that is unknown or could be several. One query for
+    each name, two for an unknown one.
+    """
+    found: dict[str, Any] = {name: _meant(owner_id, name, value) for name in EXACT if (value := getattr(filters, name))}
+    return replace(filters, **found) if found else filters
+
+
+def nearest_names(owner_id: int, name: str, value: str) -> list[str] | None:
+    """Return the known names most similar to `value`; None if it is known itself. Two queries."""
+    if _exists(owner_id, name, value):
+        return None
+    known = _known(owner_id, name)
+    by_short: dict[str, str] = {}
+    for full in known:
+        by_short.setdefault(_short(full), full)
+        by_short.setdefault(full.casefold(), full)
+    near = get_close_matches(_short(value), by_short, n=2 * NEAREST, cutoff=LEAST_SIMILARITY)
+    return list(dict.fromkeys(by_short[short] for short in near))[:NEAREST]
+
+
+def _meant(owner_id: int, name: str, value: str) -> str:
+    if _exists(owner_id, name, value):
+        return value
+    known = _known(owner_id, name)
+    for matches in (
+        [full for full in known if full.casefold() == value.casefold()],
+        [full for full in known if _short(full) == _short(value)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+    return value
+
+
+def _exists(owner_id: int, name: str, value: str) -> bool:
+    return Conversation.objects.filter(owner_id=owner_id, **{name: value}).exists()
+
+
+def _known(owner_id: int, name: str) -> list[str]:
+    """Return the values that the owner's conversations have, a limited number."""
+    rows = Conversation.objects.filter(owner_id=owner_id).exclude(**{name: ""}).order_by()
+    return list(rows.values_list(name, flat=True).distinct()[:MAX_NAMES])
+
+
+def _short(name: str) -> str:
+    """Return the last part of a path, without case."""
+    return project_name(name).casefold()

@@ -1,0 +1,241 @@
+"""Every surface gives the same typed reason for an empty or incomplete answer, with a sentence that says what to do."""
+
+import json
+from collections.abc import Callable
+from html import unescape
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.management import call_command
+from django.test import Client
+
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.tools.registry import Seen, run_tool
+from search.adapters.conversations import index_conversation
+from search.reasons import PAGES, TOOLS, Reason
+from tests.factories import exchange, make_conversation
+from tests.support.api import Api
+from tests.support.documents import GUIDE, indexed, read, upload
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
+
+PAIRS = [("how do I rig a dinghy?", "Raise the mast first."), ("which knot holds the boom?", "A bowline holds it.")]
+NONSENSE = "zzqqxx blorf"
+Answer = dict[str, Any]
+
+
+def archive(owner: User, *, is_indexed: bool = True) -> Conversation:
+    made = make_conversation(owner, exchange(*PAIRS), title="Boats", project="/home/ada/sailing", agent="Skipper")
+    if is_indexed:
+        index_conversation(conversation_id=made.pk)
+    return made
+
+
+# --- surfaces of a search ---------------------------------------------------------------------------
+
+
+def by_api(path: str) -> Callable[..., Answer]:
+    return lambda owner, **query: dict(Api(owner).get(path, **query).json())
+
+
+def by_command(owner: User, **query: Any) -> Answer:
+    out = StringIO()
+    arguments = [f"--{name}={value}" for name, value in query.items()]
+    call_command("conversation_search", "--user", owner.username, "--json", *arguments, stdout=out)
+    return dict(json.loads(out.getvalue()))
+
+
+def by_tool(name: str) -> Callable[..., Answer]:
+    return lambda owner, **query: run_tool(name, query, owner)
+
+
+def by_page(owner: User, **query: Any) -> Answer:
+    client = Client()
+    client.force_login(owner)
+    text = unescape(client.get("/search", {"q": query.pop("query"), **query}).content.decode())
+    found = [reason for reason in Reason if all(piece in text for piece in _pieces(str(PAGES[reason])))]
+    return {"reason": found[0] if found else None, "notes": [text]}
+
+
+SURFACES: dict[str, Callable[..., Answer]] = {
+    "turns over the API": by_api("/conversations/search"),
+    "everything over the API": by_api("/search"),
+    "command": by_command,
+    "page": by_page,
+    "ConversationSearch": by_tool("ConversationSearch"),
+    "search_chat_history": by_tool("search_chat_history"),
+}
+WITH_MODES = ["turns over the API", "everything over the API", "command", "page"]
+WITH_CURSORS = ["turns over the API", "everything over the API", "command", "ConversationSearch"]
+
+
+def check(answer: Answer, reason: Reason) -> None:
+    said = " ".join(answer.get("notes") or [answer.get("note", "")])
+    assert answer["reason"] == reason, said
+    if "<html" not in said:
+        assert all(piece in said for piece in _pieces(TOOLS[reason]))
+
+
+def _pieces(sentence: str) -> list[str]:
+    """The parts of a sentence between its values."""
+    return [piece.split(")s")[-1] for piece in sentence.split("%(")]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_empty_archive_has_nothing_stored(owner: User, surface: str) -> None:
+    if surface == "page":  # it invites to import instead
+        assert "Nothing here yet" in by_page(owner, query="bowline")["notes"][0]
+        return
+    check(SURFACES[surface](owner, query="bowline"), Reason.NOTHING_STORED)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_unknown_project_gets_the_nearest_names(owner: User, surface: str) -> None:
+    archive(owner)
+    answer = SURFACES[surface](owner, query="bowline", project="sailng")
+    check(answer, Reason.FILTERED_OUT)
+    assert "/home/ada/sailing" in str(answer.get("notes", answer.get("note")))
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("filters", [{"project": "Sailing"}, {"agent": "skipper"}])
+def test_names_of_filters_match_by_last_part_and_in_any_case(
+    owner: User, surface: str, filters: dict[str, str]
+) -> None:
+    archive(owner)
+    answer = SURFACES[surface](owner, query="which knot holds the boom?", **filters)
+    assert answer.get("reason") is None
+    assert "results" not in answer or len(answer["results"]) == 2
+
+
+@pytest.mark.parametrize("surface", WITH_MODES)
+def test_unknown_words_match_nothing_in_full_text(owner: User, surface: str) -> None:
+    archive(owner)
+    check(SURFACES[surface](owner, query=NONSENSE, mode="full_text"), Reason.NO_MATCH)
+
+
+@pytest.mark.parametrize("surface", [name for name in SURFACES if name != "page"])
+def test_hits_that_hardly_answer_are_below_the_bar(owner: User, settings: Any, surface: str) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    archive(owner)
+    answer = SURFACES[surface](owner, query=NONSENSE)
+    check(answer, Reason.BELOW_BAR)
+    assert answer["results"]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("query", ["which knot holds the boom?", NONSENSE])
+def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
+    owner: User, settings: Any, surface: str, query: str
+) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    archive(owner)
+    archive(owner, is_indexed=False)
+    answer = SURFACES[surface](owner, query=query)
+    check(answer, Reason.PENDING)
+    assert "2 of 4 turns" in str(answer.get("notes", answer.get("note")))
+    assert answer.get("answered") is not False
+    if surface != "page":
+        assert answer["pending"] == 2
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_turns_that_the_filters_leave_out_are_not_waited_for(owner: User, surface: str) -> None:
+    archive(owner)
+    make_conversation(owner, exchange(*PAIRS), project="other")
+    answer = SURFACES[surface](owner, query="which knot holds the boom?", project="sailing")
+    assert answer.get("reason") is None
+
+
+@pytest.mark.parametrize("surface", WITH_CURSORS)
+def test_cursor_past_the_end_is_named(owner: User, surface: str) -> None:
+    first, second = archive(owner), archive(owner)
+    ask = SURFACES[surface]
+    cursor = ask(owner, query="which knot holds the boom?", limit=3)["next_cursor"]
+    ingest.delete_conversation(owner=owner, conversation_id=first.pk)
+    check(ask(owner, query="which knot holds the boom?", limit=3, cursor=cursor), Reason.PAST_END)
+    assert second.pk
+
+
+# --- documents ---------------------------------------------------------------------------------------
+
+
+DOCUMENT_SURFACES: dict[str, Callable[..., Answer]] = {
+    "API": by_api("/documents/search"),
+    "document_search": by_tool("document_search"),
+}
+
+
+@pytest.mark.parametrize("surface", DOCUMENT_SURFACES)
+def test_documents_that_cannot_be_searched_are_explained(owner: User, surface: str) -> None:
+    ask = DOCUMENT_SURFACES[surface]
+    archive(owner)
+    check(ask(owner, query="tomatoes"), Reason.NOTHING_STORED)
+    document = upload(owner, GUIDE)
+    check(ask(owner, query="tomatoes"), Reason.NOT_READY)
+    check(ask(owner, query="tomatoes", document_id=document.pk), Reason.NOT_READY)
+    read(document)
+    answer = ask(owner, query="how much sun do tomatoes need?")
+    check(answer, Reason.PENDING)
+    assert answer["results"]
+    assert "sections" in str(answer.get("notes", answer.get("note")))
+    indexed(document)
+    assert ask(owner, query="how much sun do tomatoes need?").get("reason") is None
+
+
+def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
+    conversation, guide = archive(owner), indexed(upload(owner, GUIDE))
+    other = indexed(upload(owner, "Tomatoes are red.", "other.txt"))
+    check(
+        Api(owner).get("/documents/search", query="sun", conversation_id=conversation.pk).json(), Reason.NONE_ATTACHED
+    )
+    none = run_tool("document_search", {"query": "sun"}, owner, seen=Seen(documents=frozenset()))
+    check(none, Reason.NONE_ATTACHED)
+    seen = Seen(documents=frozenset({guide.pk}))
+    check(run_tool("document_search", {"query": "sun", "document_id": other.pk}, owner, seen=seen), Reason.NOT_ATTACHED)
+
+
+# --- other tools ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("ConversationSearch", {"query": "bowline"}), ("search_chat_history", {"query": "bowline"}),
+        ("conversation_recall", {"query": "bowline"}), ("document_search", {"query": "bowline"}),
+        ("list_conversations", {}),
+    ],
+)  # fmt: skip
+def test_tools_without_a_caller_say_so(tool: str, arguments: Answer) -> None:
+    assert run_tool(tool, arguments, AnonymousUser())["reason"] == Reason.NO_CALLER
+
+
+def test_recall_explains_why_it_brings_nothing(owner: User, settings: Any) -> None:
+    settings.RECALL_MIN_RELEVANCE = 0.25
+
+    def recall(**arguments: Any) -> Answer:
+        return run_tool("conversation_recall", {"query": "which knot holds the boom?", **arguments}, owner)
+
+    check(recall(), Reason.NOTHING_STORED)
+    made = archive(owner)
+    assert "reason" not in recall()
+    assert recall(query=NONSENSE)["reason"] == Reason.BELOW_BAR
+    check(recall(project="sailng"), Reason.FILTERED_OUT)
+    check(recall(alive_message_ids=list(made.messages.values_list("pk", flat=True))), Reason.IN_CONTEXT)
+
+
+def test_reading_and_listing_explain_empty_pages(owner: User) -> None:
+    check(run_tool("list_conversations", {}, owner), Reason.NOTHING_STORED)
+    made = archive(owner)
+    unknown = run_tool("list_conversations", {"agent": "skiper"}, owner)
+    check(unknown, Reason.FILTERED_OUT)
+    assert "'Skipper'" in unknown["note"]
+    assert run_tool("list_conversations", {"project": "sailing"}, owner)["results"]
+    check(run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 7}, owner), Reason.PAST_END)
+
+
+def test_each_reason_has_one_sentence_for_tools_and_one_for_pages() -> None:
+    assert TOOLS.keys() == PAGES.keys() == set(Reason)
