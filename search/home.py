@@ -54,11 +54,7 @@ class Home:
     @property
     def is_new(self) -> bool:
         """Return whether the archive is empty, so that the page explains how to fill it."""
-        return not self.recent and not self.index.messages
-
-    @property
-    def percent_indexed(self) -> int:
-        return 100 * self.index.embedded_turns // self.index.turns if self.index.turns else 100
+        return not self.recent and not self.index.items
 
     @property
     def active_days(self) -> int:

@@ -15,10 +15,11 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT, Filters
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.names import nearest_names
+from convmemory.conversations.names import nearest_names, with_known_names
+from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.documents.models import Document
-from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Source
 from search.query_text import QueryText
@@ -134,11 +135,12 @@ _PAGE_NAMES: Mapping[str, "StrOrPromise"] = {
 }
 
 
-def count_pending(*, owner_id: int, filters: Filters, space: EmbeddingSpace, max_attempts: int) -> Pending:
-    """Return the items in sources that pass the filters and wait for vectors in this space. One query."""
+def pending_of(owner_id: int, filters: Filters) -> Pending:
+    """Return the items in sources that pass the filters and wait for vectors in the active space. One query."""
+    filters = with_known_names(owner_id, filters)
     conditions, parameters = source_conditions(filters, "e")
     statement = load_sql("search", "pending_items").replace("{filters}", " AND ".join(conditions) or "TRUE")
-    parameters |= {"owner": owner_id, "space": space.pk, "max_attempts": max_attempts}
+    parameters |= {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     rows = PendingQuery(statement, parameters).rows()
     return Pending(tuple((str(kind), int(pending), int(total)) for kind, pending, total in rows))
 
@@ -147,7 +149,8 @@ def count_pending(*, owner_id: int, filters: Filters, space: EmbeddingSpace, max
 
 
 def explain_empty(*, owner_id: int, filters: Filters, pending: Pending) -> Explanation:
-    """Return why a search with these filters found nothing. At most four queries."""
+    """Return why a search with these filters found nothing. A few queries."""
+    filters = with_known_names(owner_id, filters)
     if filters.documents is not None and (unready := _unready(owner_id, filters.documents)):
         return unready
     of_kinds = Source.objects.filter(owner_id=owner_id, item_count__gt=0)

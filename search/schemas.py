@@ -109,5 +109,7 @@ class IndexStatusOut(Schema):
     embedded_turns: int
     messages: int
     passages: int
-    pending: int
-    failed: int
+    pending: int = Field(description="turns and sections that wait for a worker")
+    failed: int = Field(description="turns and sections that could not be indexed by meaning")
+    sections: int
+    embedded_sections: int

@@ -18,7 +18,6 @@ from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.core.postgres.replicas import may_use_replica
-from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
@@ -26,11 +25,11 @@ from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage
 from search.options import SearchOptions
-from search.pipeline import RankedItems, rank_items
+from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
-from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, count_pending, explain_empty
+from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
 
@@ -117,7 +116,8 @@ def _find(
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
-    pending = _pending_in(owner_id, ranked) if ranked.is_behind else Pending()
+    # What waits among all that passes the filters could answer, too.
+    pending = pending_of(owner_id, ranked.query.filters) if ranked.is_behind else Pending()
     if answered is False and pending.items:
         answered = None
     if shown:
@@ -135,16 +135,6 @@ def _find(
         time=ranked.query.time,
         explanation=explanation,
         pending=pending.items,
-    )
-
-
-def _pending_in(owner_id: int, ranked: RankedItems) -> Pending:
-    """Return what waits for vectors among all that passes the filters of the query."""
-    return count_pending(
-        owner_id=owner_id,
-        filters=ranked.query.filters,
-        space=active_space(),
-        max_attempts=EMBEDDING.max_attempts,
     )
 
 

@@ -34,7 +34,7 @@ from convmemory.core.numbers import parse_number
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Place, view_sections
 from search.home import home_values
-from search.indexing.status import index_status
+from search.indexing.status import index_status, indexing_pace
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
@@ -282,8 +282,8 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 def index_progress(request: PageRequest) -> HttpResponse:
     """Show the progress bar of the index, which polls until all turns are indexed."""
     status = index_status(owner=request.user)
-    percent = 100 * status.embedded_turns // status.turns if status.turns else 100
-    return render(request, "search/progress.html", {"status": status, "done": percent})
+    pace = indexing_pace(owner=request.user, pending=status.pending) if status.pending else None
+    return render(request, "search/progress.html", {"status": status, "pace": pace})
 
 
 # --- palette views --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from convmemory.conversations.filters import Filters
 from convmemory.core.config import config
 from convmemory.core.text import fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
@@ -13,7 +14,7 @@ from convmemory.tools.documents import Documents, DocumentSearchInput, document_
 from convmemory.tools.searching import SearchInput
 from memory.context import Outcome, Recall, RecalledMessage, build_memory_context, enclosed
 from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
-from search.reasons import NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty
+from search.reasons import NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty, pending_of
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -56,6 +57,7 @@ class ConversationRecallOutput(ToolOutput):
     sections: list[str] = []
     note: str | Optional = None
     reason: Reason | Optional = None
+    pending: int | Optional = None
 
 
 def conversation_recall(
@@ -78,12 +80,17 @@ def conversation_recall(
     explanation = None if found.messages else _explain_nothing(caller, arguments, found)
     if explanation is not None and not (notes and explanation.reason in (Reason.BELOW_BAR, Reason.NO_CALLER)):
         notes = (*notes, explanation.for_tools)
+    owner = archive_owner(caller)
+    pending = pending_of(owner.pk, _filters(arguments)) if owner is not None else Pending()
+    if pending.explanation is not None:
+        notes = (*notes, pending.explanation.for_tools)
     answer = ConversationRecallOutput(
         context=context.text,
         tokens=context.tokens,
         results=results,
         note=" ".join(notes) or None,
-        reason=explanation.reason if explanation else None,
+        reason=_reason(explanation, pending),
+        pending=pending.items or None,
     )
     if arguments.documents:
         _add_sections(answer, caller, arguments, documents)
@@ -112,11 +119,22 @@ def _explain_nothing(caller: Caller, arguments: ConversationRecallInput, found: 
     names_alive = bool(arguments.alive_message_ids) or arguments.alive_from_position is not None
     if names_alive and _recall(caller, arguments, may_repeat=True).messages:
         return Explanation(Reason.IN_CONTEXT)
-    filters = replace(arguments.filters, conversation_id=arguments.conversation_id)
-    if arguments.conversation_id is not None:
-        filters = replace(filters, archived=None)
-    explanation = explain_empty(owner_id=owner.pk, filters=filters, pending=Pending())
+    explanation = explain_empty(owner_id=owner.pk, filters=_filters(arguments), pending=Pending())
     return NOTHING_BROUGHT if explanation.reason is Reason.NO_MATCH else explanation
+
+
+def _filters(arguments: ConversationRecallInput) -> Filters:
+    """Return the filters of a recall: archived conversations are read only if one is named."""
+    if arguments.conversation_id is None:
+        return arguments.filters
+    return replace(arguments.filters, archived=None, conversation_id=arguments.conversation_id)
+
+
+def _reason(explanation: Explanation | None, pending: Pending) -> Reason | None:
+    """Return why nothing is recalled, or that not all could be: what waits could be nearer than the bar."""
+    if pending.items and (explanation is None or explanation.reason is Reason.BELOW_BAR):
+        return Reason.PENDING
+    return explanation.reason if explanation else None
 
 
 def _add_sections(

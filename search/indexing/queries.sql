@@ -96,9 +96,12 @@ ORDER BY d.source_id
 LIMIT %(limit)s
 
 -- name: index_status
--- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed.
+-- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed; the same of
+-- documents alone; and how many of those that wait are not found by their words either.
 WITH state AS (
     SELECT
+        s.id,
+        s.kind = 'document' AS is_document,
         s.item_count,
         s.element_count,
         coalesce(i.passages, 0) AS passages,
@@ -124,8 +127,31 @@ SELECT
     (
         SELECT count(*) FROM search_item AS d
         WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
-    )
+    ),
+    coalesce(sum(item_count) FILTER (WHERE is_document), 0),
+    coalesce(sum(behind) FILTER (WHERE is_document AND NOT given_up), 0),
+    coalesce(sum(behind) FILTER (WHERE is_document AND given_up), 0),
+    (
+        SELECT count(*)
+        FROM search_item AS d
+        INNER JOIN search_source AS s ON s.id = d.source_id AND s.kind = 'document'
+        WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
+    ),
+    coalesce(sum(greatest(item_count - (SELECT count(*) FROM search_item AS d WHERE d.source_id = state.id), 0))
+        FILTER (WHERE behind > 0), 0)
 FROM state
+
+-- name: indexing_pace
+-- How many items of one owner got vectors in the last seconds, and the seconds since the first of them; of the newest vectors.
+SELECT count(DISTINCT (source_id, item_number)), coalesce(extract(EPOCH FROM %(now)s::timestamptz - min(created_at)), 0)
+FROM (
+    SELECT e.source_id, e.item_number, e.created_at
+    FROM search_itemembedding AS e
+    WHERE e.owner_id = %(owner)s
+    ORDER BY e.id DESC
+    LIMIT %(rows)s
+) AS newest
+WHERE created_at > %(now)s::timestamptz - make_interval(secs => %(seconds)s)
 
 -- name: count_orphans
 -- Rows of a derived table with a foreign owner, or of deleted items.

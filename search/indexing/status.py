@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
+from django.utils import timezone
 
 from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
@@ -12,7 +13,11 @@ from convmemory.embeddings.spaces import active_space
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """Counts over one owner; `turns` are items, messages elements, and `pending` and `failed` are items."""
+    """Counts over one owner: turns and sections are counted separately, `pending` and `failed` are both together.
+
+    `without_words` are pending items that a search by words does not find yet, because they were stored before words
+    were stored with their messages, or changed without a signal.
+    """
 
     turns: int
     embedded_turns: int
@@ -20,6 +25,22 @@ class IndexStatus:
     passages: int
     pending: int
     failed: int
+    sections: int = 0
+    embedded_sections: int = 0
+    without_words: int = 0
+
+    @property
+    def items(self) -> int:
+        return self.turns + self.sections
+
+    @property
+    def embedded_items(self) -> int:
+        return self.embedded_turns + self.embedded_sections
+
+    @property
+    def percent(self) -> int:
+        """Return the share of items that are indexed."""
+        return 100 * self.embedded_items // self.items if self.items else 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +48,7 @@ class IndexCounts:
     """Counts over one owner or over all owners.
 
     Of the items, `pending` wait for a worker, `given_up` belong to sources without attempts left, and `failed` were
-    refused individually.
+    refused individually; the same counts of sections alone follow. `without_words` as in `IndexStatus`.
     """
 
     sources: int
@@ -37,20 +58,55 @@ class IndexCounts:
     pending: int
     given_up: int
     failed: int
+    sections: int
+    pending_sections: int
+    given_up_sections: int
+    failed_sections: int
+    without_words: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingPace:
+    """The progress of indexing: items a minute, and the minutes that the rest takes at this pace; None if unknown."""
+
+    per_minute: int | None = None
+    minutes_left: int | None = None
 
 
 def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
     """Return the caller's counts. One query over the caller's sources and their index states."""
     counts = count_index(owner_id=owner.pk)
-    failed = counts.failed + counts.given_up
+    failed_sections = counts.failed_sections + counts.given_up_sections
+    failed_turns = counts.failed + counts.given_up - failed_sections
+    turns, pending_turns = counts.items - counts.sections, counts.pending - counts.pending_sections
     return IndexStatus(
-        turns=counts.items,
-        embedded_turns=max(0, counts.items - counts.pending - failed),
-        messages=counts.elements,
+        turns=turns,
+        embedded_turns=max(0, turns - pending_turns - failed_turns),
+        messages=counts.elements - counts.sections,
         passages=counts.passages,
         pending=counts.pending,
-        failed=failed,
+        failed=failed_turns + failed_sections,
+        sections=counts.sections,
+        embedded_sections=max(0, counts.sections - counts.pending_sections - failed_sections),
+        without_words=counts.without_words,
     )
+
+
+# The pace is that of this many seconds, or of this many vectors if they were stored in less time.
+PACE_S, PACE_VECTORS = 60, 2_000
+LEAST_PACE_S = 5  # of a shorter time, a pace says nothing
+
+
+def indexing_pace(*, owner: AbstractBaseUser, pending: int) -> IndexingPace:
+    """Return how fast the caller's items are being indexed. One query."""
+    parameters = {"owner": owner.pk, "now": timezone.now(), "rows": PACE_VECTORS, "seconds": PACE_S}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "indexing_pace"), parameters)
+        items, seconds = cursor.fetchone()
+    if not items or seconds < LEAST_PACE_S:
+        return IndexingPace()
+    per_minute = max(1, round(60 * items / float(seconds)))
+    return IndexingPace(per_minute, -(-pending // per_minute))
 
 
 def count_index(*, owner_id: int | None) -> IndexCounts:
@@ -58,4 +114,4 @@ def count_index(*, owner_id: int | None) -> IndexCounts:
     parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "index_status"), parameters)
-        return IndexCounts(*cursor.fetchone())
+        return IndexCounts(*map(int, cursor.fetchone()))
