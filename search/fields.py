@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func
 
 from convmemory.core.postgres.fields import OwnedWords
 
-__all__ = ["BitsField", "OwnedWords", "binary_code_of"]
+__all__ = ["BitsField", "OwnedWords", "binary_code_of", "words_of"]
 
 
 class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
@@ -27,3 +28,9 @@ def binary_code_of(vector: str) -> models.GeneratedField:
         output_field=BitsField(),
     )
     return models.GeneratedField(expression=code, output_field=BitsField(), db_persist=True)
+
+
+def words_of(text: str) -> models.GeneratedField:
+    """Return a stored generated column with the stemmed words of the column `text`."""
+    words: Any = Func(F(text), template="to_tsvector('convmemory', %(expressions)s)", output_field=SearchVectorField())
+    return models.GeneratedField(expression=words, output_field=SearchVectorField(), db_persist=True)

@@ -13,7 +13,7 @@ from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.embeddings.models import EmbeddingSpace
-from search.fields import binary_code_of
+from search.fields import binary_code_of, words_of
 
 __all__ = [
     "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight", "Source",
@@ -52,6 +52,7 @@ class Source(models.Model):
         db_default="",
         help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
     )
+    title_words = words_of("title")
 
     LAYOUT = 3
     """The newest layout: only token vectors of words are kept."""

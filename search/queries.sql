@@ -149,6 +149,22 @@ CREATE INDEX CONCURRENTLY {name} ON search_passage
 USING hnsw ((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops)
 WHERE space_id = {space}
 
+-- name: title_matches
+-- The owner's sources that pass the filters and whose title, or whose document's file name, contains all words; those with the
+-- fewest other words first, of these the newest.
+SELECT e.kind, e.object_id, e.title, e.agent, e.project, e.created_at, e.updated_at, e.item_count
+FROM (SELECT s.*, s.id AS source_id FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.version > 0) AS e
+LEFT JOIN documents_document AS d ON e.kind = 'document' AND d.id = e.object_id AND d.owner_id = %(owner)s
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN e.title_words @@ %(words)s::tsquery THEN e.title_words
+        ELSE to_tsvector('convmemory', translate(d.name, '._-', '   '))
+    END AS words
+) AS named
+WHERE named.words @@ %(words)s::tsquery AND {filters}
+ORDER BY length(named.words), e.updated_at DESC, e.source_id DESC
+LIMIT %(limit)s
+
 -- name: pending_items
 -- How many items of an owner wait for vectors in a space, and how many there are, by kind, in sources that pass the filters.
 SELECT

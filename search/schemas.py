@@ -1,7 +1,7 @@
 """Responses of the search routes."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ninja import Field, Schema
 
@@ -14,6 +14,23 @@ ANSWERED = Field(
 )
 REASON = Field(None, description="why there are no results, or not all; the last note says it in words")
 PENDING = Field(0, description="turns and sections that pass the filters and are not searchable by meaning yet")
+
+
+class TitleOut(Schema):
+    """A conversation or a document whose title contains the words of the query."""
+
+    kind: Literal["conversation", "document"]
+    id: int
+    title: str
+    agent: str
+    project: str
+    created_at: datetime
+    updated_at: datetime
+    items: int = Field(description="turns or sections")
+    url: str
+
+
+TITLES: Any = Field([], description="conversations and documents named like the query; they stand above the results")
 
 
 class HitOut(Schema):
@@ -49,6 +66,7 @@ class SearchPage(Schema):
     answered: bool | None = ANSWERED
     reason: Reason | None = REASON
     pending: int = PENDING
+    titles: list[TitleOut] = TITLES
 
 
 class SectionOut(Schema):
@@ -83,6 +101,7 @@ class SectionPage(Schema):
     answered: bool | None = ANSWERED
     reason: Reason | None = REASON
     pending: int = PENDING
+    titles: list[TitleOut] = TITLES
 
 
 class TurnOut(HitOut):
@@ -102,6 +121,7 @@ class MixedPage(Schema):
     answered: bool | None = ANSWERED
     reason: Reason | None = REASON
     pending: int = PENDING
+    titles: list[TitleOut] = TITLES
 
 
 class IndexStatusOut(Schema):

@@ -32,6 +32,7 @@ from search.ranking.times.reading import TimeReading
 from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
+from search.titles import TitleHit, find_titles
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -54,8 +55,8 @@ class SearchResults:
 
     `total` counts all turns found, on all pages. `answered` is false if no result is likely to answer, so that the hits
     are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these.
-    `explanation` says why there are no hits, or not all; the last note is its sentence. `time` is the time that the
-    query names.
+    `explanation` says why there are no hits, or not all; the last note is its sentence. `titles` are conversations and
+    documents whose title contains the query, on the first page. `time` is the time that the query names.
     """
 
     hits: list[Hit]
@@ -66,6 +67,7 @@ class SearchResults:
     time: TimeReading | None = None
     explanation: Explanation | None = None
     pending: int = 0
+    titles: tuple[TitleHit, ...] = ()
 
     @property
     def reason(self) -> Reason | None:
@@ -118,9 +120,14 @@ def _find(
     answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(owner_id, ranked.query.filters) if ranked.is_behind else Pending()
+    titles = () if start or not ranked.query.words else find_titles(owner_id, ranked.query.words, ranked.query.filters)
     if answered is False and pending.items:
         answered = None
-    if shown:
+    if answered is False and titles:
+        answered = True  # as if a hit contained all words
+    if titles and not shown:
+        explanation = pending.explanation
+    elif shown:
         explanation = ONLY_NEAREST if answered is False else pending.explanation
     elif start and len(order):
         explanation = Explanation(Reason.PAST_END)
@@ -135,6 +142,7 @@ def _find(
         time=ranked.query.time,
         explanation=explanation,
         pending=pending.items,
+        titles=titles,
     )
 
 
@@ -201,6 +209,7 @@ class MixedResults:
     time: TimeReading | None = None
     explanation: Explanation | None = None
     pending: int = 0
+    titles: tuple[TitleHit, ...] = ()
 
     @property
     def reason(self) -> Reason | None:
@@ -332,6 +341,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
         found.time,
         explanation=found.explanation,
         pending=found.pending,
+        titles=found.titles,
     )
 
 

@@ -67,7 +67,7 @@ def search_page(request: PageRequest) -> HttpResponse:
     box = _box(request, is_typing=step in ("typed", "goes-on"))
     status, context = _listing(request, box)
     context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
-    if context.get("groups") and (step == "chosen" or not request.htmx):
+    if (context.get("groups") or context.get("titles")) and (step == "chosen" or not request.htmx):
         remember_search(owner=request.user, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
@@ -168,6 +168,7 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
         "groups": [*likely, *unlikely],
+        "titles": results.titles,
         "first_unlikely": unlikely[0].key if unlikely and likely else "",
         "hit_count": len(results.hits),
         "is_silent": is_silent,
@@ -177,7 +178,7 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "time": results.time,
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
-    if not groups and not cursor:
+    if not groups and not results.titles and not cursor:
         is_empty = results.reason is Reason.NOTHING_STORED
         context["nothing_imported"] = is_empty and not _has_conversations(request)
     return context

@@ -25,7 +25,11 @@ Text = Annotated[str, AfterValidator(storable)]
 Question = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(storable)]
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
 Optional = SkipJsonSchema[None]
-"""The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""
+"""The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None.
+
+`SkipJsonSchema[str | None]` is in no schema: for values of an answer that explain themselves, because a schema costs
+tokens.
+"""
 # Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
 UNSAID: tuple[Any, ...] = (None, "", False, [])
 TYPES = frozenset({"type", "format"})

@@ -3,8 +3,19 @@
 from typing import Annotated
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
-from convmemory.tools.definition import Caller, Optional, Question, Text, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.definition import (
+    Caller,
+    Optional,
+    Question,
+    Text,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    archive_owner,
+)
+from convmemory.tools.searching import Titles, named_like_query
 from search.reasons import Explanation, Reason
 from search.searching import SearchQuery, SectionHit, search_documents
 
@@ -31,11 +42,12 @@ class FoundSection(BaseModel):
 
 
 class DocumentSearchOutput(ToolOutput):
+    titles: SkipJsonSchema[Titles | None] = None
     results: list[FoundSection]
     next_cursor: str | Optional = None
     note: str | Optional = None
-    reason: Reason | Optional = None
-    pending: int | Optional = None
+    reason: SkipJsonSchema[str | None] = None
+    pending: SkipJsonSchema[int | None] = None
 
 
 def document_search(
@@ -54,6 +66,7 @@ def document_search(
         cursor=arguments.cursor,
     )
     return DocumentSearchOutput(
+        titles=named_like_query(found.titles),
         results=[_found(number, hit) for number, hit in enumerate(found.sections, 1)],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,

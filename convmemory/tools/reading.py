@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.messages.parts import (
@@ -23,7 +24,16 @@ from convmemory.conversations.reading import get_conversation, home_turn_of, mes
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
-from convmemory.tools.definition import Caller, Moment, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.definition import (
+    Caller,
+    Moment,
+    Optional,
+    Text,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    archive_owner,
+)
 from convmemory.tools.searching import Agent, Project
 from search.reasons import Explanation, Reason, explain_no_conversation
 from search.vectors.texts import head_and_tail
@@ -70,8 +80,8 @@ class ReadConversationOutput(ToolOutput):
     url: str
     messages: list[ReadMessage]
     next_cursor: str | Optional = None
-    note: str | Optional = None
-    reason: Reason | Optional = None
+    note: SkipJsonSchema[str | None] = None
+    reason: SkipJsonSchema[str | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +225,8 @@ class ListedConversation(BaseModel):
 class ListConversationsOutput(ToolOutput):
     results: list[ListedConversation]
     next_cursor: str | Optional = None
-    note: str | Optional = None
-    reason: Reason | Optional = None
+    note: SkipJsonSchema[str | None] = None
+    reason: SkipJsonSchema[str | None] = None
 
 
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.conversations.filters import Filters
 from convmemory.core.config import config
@@ -56,8 +57,8 @@ class ConversationRecallOutput(ToolOutput):
     results: list[RecalledTurn]
     sections: list[str] = []
     note: str | Optional = None
-    reason: Reason | Optional = None
-    pending: int | Optional = None
+    reason: SkipJsonSchema[str | None] = None
+    pending: SkipJsonSchema[int | None] = None
 
 
 def conversation_recall(

@@ -5,10 +5,12 @@ other programs know: snippets with a cosine distance, and an empty answer with a
 """
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.conversations.filters import Filters, filters_of
 from convmemory.core.errors import ConvMemoryError
@@ -27,6 +29,7 @@ from convmemory.tools.definition import (
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.searching import TURNS_ALONE, Hit, SearchQuery, search
+from search.titles import TitleHit
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -100,12 +103,22 @@ class FoundTurn(BaseModel):
     url: str
 
 
+Titles = list[Any]
+"""The values show what they are; a type of their own would cost every client tokens."""
+
+
+def named_like_query(titles: Sequence[TitleHit]) -> Titles | None:
+    """Return the conversations and documents named like the query for an answer; None leaves them out."""
+    return [{"kind": hit.kind, "id": hit.id, "title": hit.title, "url": hit.url} for hit in titles] or None
+
+
 class ConversationSearchOutput(ToolOutput):
+    titles: SkipJsonSchema[Titles | None] = None
     results: list[FoundTurn]
     next_cursor: str | Optional = None
     note: str | Optional = None
-    reason: Reason | Optional = None
-    pending: int | Optional = None
+    reason: SkipJsonSchema[str | None] = None
+    pending: SkipJsonSchema[int | None] = None
 
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
@@ -113,6 +126,7 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
     return ConversationSearchOutput(
+        titles=named_like_query(found.titles),
         results=[_found_turn(hit) for hit in found.hits],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
@@ -167,8 +181,8 @@ class SearchChatHistoryOutput(ToolOutput):
     totalFound: int
     query: str
     note: str | Optional = None
-    reason: Reason | Optional = None
-    pending: int | Optional = None
+    reason: SkipJsonSchema[str | None] = None
+    pending: SkipJsonSchema[int | None] = None
 
 
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:

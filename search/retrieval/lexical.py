@@ -16,7 +16,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
 from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
 from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores, item_keys
-from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
+from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency, quoted_lexeme
 from search.retrieval.filters import Eligibility
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
@@ -207,15 +207,9 @@ def unpacked_statement(
     return load_sql("search.retrieval", "lexical_matches").replace("{column}", column), {
         "owner": query.owner_id,
         "sources": list(sources),
-        "queries": [_quoted(term) + mask for term in terms],
+        "queries": [quoted_lexeme(term) + mask for term in terms],
         "weights": [float(letter in letters) for letter in "DCBA"],
     }
-
-
-def _quoted(lexeme: str) -> str:
-    """Return the lexeme as a literal in tsquery syntax."""
-    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
 
 
 def _ranked_counts(rows: Sequence[tuple[Any, ...]], eligibility: Eligibility) -> WordCounts:

@@ -56,12 +56,15 @@ class Command(BaseCommand):
     def _print(self, results: SearchResults, status: IndexStatus) -> None:
         for note in (*results.notes, *_notes_on(status)):
             self.stderr.write(note)
+        for title in results.titles:
+            self.stdout.write(f"{title.kind} {title.title}")
+            self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}\n")
         for hit in results.hits:
             self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
             self.stdout.write(f"  {one_line(hit.user_question, 110)}")
             self.stdout.write(f"  > {one_line(hit.passage, 160)}")
             self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
-        if not results.hits:
+        if not results.hits and not results.titles:
             self.stdout.write("Nothing found.")
         if results.next_cursor:
             self.stdout.write(f"More: --cursor {results.next_cursor}")
@@ -78,6 +81,7 @@ def _notes_on(status: IndexStatus) -> list[str]:
 def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
     """Return the results in the format of the API's answer, with the numbers of pending and failed items."""
     return {
+        "titles": [{**asdict(title), "url": title.url} for title in results.titles],
         "results": [hit_document(hit) for hit in results.hits],
         "next_cursor": results.next_cursor,
         "notes": list(results.notes),
