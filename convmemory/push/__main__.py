@@ -1,6 +1,7 @@
-"""`convmemory-push --server URL`: send what the coding agents of this machine have written since the last time.
+"""`convmemory push | connect | disconnect | mcp | hook`: the client of this machine, which needs nothing but Python.
 
-The key is in CONVMEMORY_KEY, or in the file that CONVMEMORY_KEY_FILE names. With `--every` it continues until Ctrl-C.
+`push` sends what the coding agents have written since the last time; `connect` wires them to the server, so that they
+run `convmemory mcp` and `convmemory hook`. `convmemory-push` is `convmemory push`.
 """
 
 import argparse
@@ -9,22 +10,184 @@ import sqlite3
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+if not __package__:  # `python FOLDER`, as the entries of agents call it: the folder is loaded as a package
+    import importlib.util
+
+    folder = Path(__file__).resolve().parent
+    spec = importlib.util.spec_from_file_location(
+        "convmemory_push", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{folder} is no package")
+    sys.modules["convmemory_push"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["convmemory_push"])
+    sys.path.remove(sys.path[0])
+    __package__ = "convmemory_push"
+
+from . import hook, stdio
+from .account import Account
+from .agents import AGENTS, RECALL, Wires
 from .ledger import Ledger
 from .packing import Item, batches, pack, unsent
 from .places import existing_places
-from .sending import Answer, Offline, PushError, Server, send
+from .sending import Answer, Offline, PushError, Server, request, send
+from .wiring import Wiring, chosen_agents
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
+COMMANDS = ("push", "connect", "disconnect", "mcp", "hook")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    0: everything was sent; 3: the server does not answer; 2: a person has to act.
+    0: it is done; 3: the server does not answer; 2: a person has to act.
     """
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] not in (*COMMANDS, "-h", "--help") or Path(sys.argv[0]).stem == "convmemory-push":
+        given = ["push", *given]
+    options = _parser().parse_args(given)
+    try:
+        return _DO[options.command](options)
+    except Offline as error:
+        print(error, file=sys.stderr)
+        return OFFLINE_EXIT
+    except PushError as error:
+        print(error, file=sys.stderr)
+        return ERROR_EXIT
+
+
+def own_command() -> tuple[str, ...]:
+    """Return the command that starts this program from anywhere, for the entries of agents."""
+    folder = Path(__file__).resolve().parent
+    script = Path(sys.executable).with_name("convmemory.exe" if sys.platform == "win32" else "convmemory")
+    if folder.name == "convmemory_push" and script.exists():
+        return (str(script),)
+    return sys.executable, str(folder)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="convmemory", description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--server", default="", help="the server's address; or CONVMEMORY_SERVER")
+    shared.add_argument(
+        "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
+    )
+    push = commands.add_parser("push", parents=[shared], help="send the conversations of this machine's agents")
+    push.add_argument("--state", type=Path, help="folder for the record of what was sent")
+    push.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat at this interval")
+    push.add_argument("--list", action="store_true", help="only list what would be sent")
+    slugs = ", ".join(agent.slug for agent in AGENTS)
+    connect = commands.add_parser("connect", parents=[shared], help="wire the agents of this machine to the server")
+    connect.add_argument("agents", nargs="*", metavar="AGENT", help=f"only these, even if they are not found: {slugs}")
+    connect.add_argument(
+        "--recall", choices=RECALL, default="auto",
+        help="off: tools alone; ask: and a skill that says when to use them; auto: and a hook that recalls by itself",
+    )  # fmt: skip
+    connect.add_argument("--direct", action="store_true", help="write address and key into the agents' files")
+    connect.add_argument("--dry-run", action="store_true", help="only say what would be written")
+    connect.add_argument("--check", action="store_true", help="only check the entries, the server and the hook")
+    disconnect = commands.add_parser("disconnect", parents=[shared], help="take the entries out again")
+    disconnect.add_argument("agents", nargs="*", metavar="AGENT", help="only these")
+    disconnect.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
+    commands.add_parser("mcp", parents=[shared], help="MCP on standard input and output, for an agent")
+    hooks = commands.add_parser("hook", parents=[shared], help="an agent's hook: adds memory to a prompt")
+    hooks.add_argument("event", choices=hook.EVENTS)
+    hooks.add_argument("agent", metavar="AGENT")
+    return parser
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+def _connect(options: argparse.Namespace) -> int:
+    _check_names(options.agents)
+    account = Account(options.home)
+    wiring = Wiring(account, is_dry=options.dry_run)
+    if options.check:
+        return _check(wiring, account, options)
+    server = _server(options)
+    wires = Wires(own_command(), server.address, server.key, options.recall, options.direct)
+    agents = chosen_agents(options.agents, wiring.installed())
+    if not agents:
+        print("No agent is found on this machine. Name one to wire it all the same: convmemory connect claude-code")
+        return ERROR_EXIT
+    wiring.save_account(wires)
+    for agent in agents:
+        lines = wiring.connect(agent, wires)
+        print(f"{agent.name}: {'would be connected' if options.dry_run else 'connected' if lines else 'unchanged'}")
+        for line in lines:
+            print(f"  {line}")
+        if lines and agent.note:
+            print(f"  {agent.note}")
+    return 0
+
+
+def _disconnect(options: argparse.Namespace) -> int:
+    _check_names(options.agents)
+    wiring = Wiring(Account(options.home), is_dry=options.dry_run)
+    agents = chosen_agents(options.agents, wiring.wired())
+    if not agents:
+        print("No agent is connected.")
+    for agent, lines in wiring.disconnect(agents):
+        print(f"{agent.name}: {'would be disconnected' if options.dry_run else 'disconnected'}")
+        for line in lines:
+            print(f"  {line}")
+    return 0
+
+
+def _check(wiring: Wiring, account: Account, options: argparse.Namespace) -> int:
+    """Say what is wired, what is wrong with it, whether the server accepts the key, and what the hook did."""
+    agents = chosen_agents(options.agents, wiring.wired())
+    faults = {agent.slug: wiring.faults(agent) for agent in agents}
+    for agent in agents:
+        print(f"{agent.name}: {'the entries are in place' if not faults[agent.slug] else 'look at these entries:'}")
+        for line in [*faults[agent.slug], *([agent.note] if agent.note else [])]:
+            print(f"  {line}")
+    if not agents:
+        print("No agent is connected: run `convmemory connect`.")
+    server = _server(options)
+    status, _ = request(server, "GET", "/api/v1/index/status")
+    print(f"{server.address}: {'accepts the key' if status == 200 else f'refuses the key (status {status})'}")
+    counts = hook.outcomes(account)
+    if counts:
+        print("Hook: " + ", ".join(f"{outcome} {count}" for outcome, count in counts.most_common()))
+    return 0 if status == 200 and agents and not any(faults.values()) else ERROR_EXIT
+
+
+def _check_names(slugs: Sequence[str]) -> None:
+    unknown = sorted(set(slugs) - {agent.slug for agent in AGENTS})
+    if unknown:
+        known = ", ".join(agent.slug for agent in AGENTS)
+        raise PushError(f"There is no agent {', '.join(unknown)}: choose from {known}.")
+
+
+def _mcp(options: argparse.Namespace) -> int:
+    stdio.serve(_server(options))
+    return 0
+
+
+def _hook(options: argparse.Namespace) -> int:
+    text = hook.run(options.event, options.agent, Account(options.home), own_command())
+    if text:
+        print(text, flush=True)
+    # A thread may still wait for the agent or the server.
+    os._exit(0)
+
+
+def _server(options: argparse.Namespace) -> Server:
+    """Return the server with its key. Raises: PushError."""
+    account = Account(options.home)
+    return Server(options.server or account.address(), account.key())
+
+
+# --- push -----------------------------------------------------------------------------------------
+
+
+def _push(options: argparse.Namespace) -> int:
     while True:
         code = _run(options)
         if not options.every or code == ERROR_EXIT:
@@ -32,22 +195,11 @@ def main(arguments: list[str] | None = None) -> int:
         time.sleep(options.every)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="convmemory-push", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--server", default=os.environ.get("CONVMEMORY_SERVER", ""), help="or CONVMEMORY_SERVER")
-    parser.add_argument(
-        "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
-    )
-    parser.add_argument("--state", type=Path, help="folder for the record of what was sent")
-    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat at this interval")
-    parser.add_argument("--list", action="store_true", help="only list what would be sent")
-    return parser
-
-
 def _run(options: argparse.Namespace) -> int:
     state: Path = options.state or options.home / ".local" / "state" / "convmemory-push" / "ledger.db"
     try:
-        server = Server(options.server, "" if options.list else _key())
+        account = Account(options.home)
+        server = Server(options.server or account.address(), "" if options.list else account.key())
         with Ledger(state) as ledger:
             waiting = list(unsent(existing_places(home=options.home), server=server.address, ledger=ledger))
             print(f"{len(waiting)} files to send")
@@ -94,16 +246,7 @@ def _send_batch(batch: list[Item], server: Server) -> Answer:
         return send(archive, server=server)
 
 
-def _key() -> str:
-    """Return the key. Raises: PushError if there is none."""
-    path = os.environ.get("CONVMEMORY_KEY_FILE")
-    try:
-        key = Path(path).read_text(encoding="utf-8").strip() if path else os.environ.get("CONVMEMORY_KEY", "")
-    except OSError as error:
-        raise PushError(f"The key cannot be read from {path}: {error.strerror}") from error
-    if not key:
-        raise PushError("There is no key: set CONVMEMORY_KEY, or CONVMEMORY_KEY_FILE to a file that holds one.")
-    return key
+_DO = {"push": _push, "connect": _connect, "disconnect": _disconnect, "mcp": _mcp, "hook": _hook}
 
 
 if __name__ == "__main__":

@@ -45,13 +45,27 @@ _LINES = (".jsonl",)
 _HISTORY = ("api_conversation_history.json",)
 
 
+def folders(*, home: Path, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """Return the folders of the agents' settings, by the names that the table of agents uses."""
+    own = environment.get("CLAUDE_CONFIG_DIR")
+    return {
+        "home": home,
+        "claude": Path(own or home / ".claude"),
+        "claude_json": Path(own or home) / ".claude.json",
+        "codex": Path(environment.get("CODEX_HOME") or home / ".codex"),
+        "gemini": Path(environment.get("GEMINI_CLI_HOME") or home) / ".gemini",
+        "copilot": Path(environment.get("COPILOT_HOME") or home / ".copilot"),
+        "config": _config_folder(home, environment),
+        "xdg": Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
+    }
+
+
 def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
     """Return every place where an agent on this machine could keep conversations, whether it exists or not."""
-    data, config = _data_folder(home, environment), _config_folder(home, environment)
-    claude = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    codex = Path(environment.get("CODEX_HOME") or home / ".codex")
-    gemini = Path(environment.get("GEMINI_CLI_HOME") or home) / ".gemini"
-    copilot = Path(environment.get("COPILOT_HOME") or home / ".copilot")
+    data, named = _data_folder(home, environment), folders(home=home, environment=environment)
+    claude, codex, gemini, copilot, config = (
+        named[name] for name in ("claude", "codex", "gemini", "copilot", "config")
+    )
     places = [
         Place("claude-code", claude / "projects", _LINES),
         Place("claude-code", claude / "history.jsonl", _LINES),

@@ -1,4 +1,4 @@
-"""Sends archives to a server's `POST /api/v1/imports`, and pauses while the server is busy."""
+"""Requests to the server, and sending archives to its `POST /api/v1/imports`, with pauses while it is busy."""
 
 import hashlib
 import http.client
@@ -64,9 +64,9 @@ def send(archive: Path, *, server: Server) -> Answer:
         if status in (200, 202):
             return Answer(taken=True)
         if status in (401, 403):
-            raise PushError(f"The server refuses the key: {_detail(body)}")
+            raise PushError(f"The server refuses the key: {detail_of(body)}")
         if status not in (429, 502, 503, 504):
-            return Answer(taken=False, detail=_detail(body), outcome="refused")
+            return Answer(taken=False, detail=detail_of(body), outcome="refused")
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
@@ -75,7 +75,7 @@ def _is_there(archive: Path, server: Server) -> bool:
     """Return whether the server already has exactly these bytes; False if the server cannot say."""
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    status, body = _request(server, "GET", f"/imports?limit=1&digest={digest}")
+    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}")
     if status != http.client.OK:
         return False
     try:
@@ -96,18 +96,24 @@ def _post(archive: Path, server: Server) -> tuple[int, bytes]:
         "Content-Type": f"multipart/form-data; boundary={boundary}",
         "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
     }
-    return _request(server, "POST", f"/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
+    return request(server, "POST", f"/api/v1/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
 
 
-def _request(
-    server: Server, method: str, path: str, body: Iterable[bytes] = (), headers: Mapping[str, str] | None = None
+def request(
+    server: Server,
+    method: str,
+    path: str,
+    body: bytes | Iterable[bytes] = b"",
+    headers: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[int, bytes]:
     """Return the status and body of the response. Raises: Offline."""
     address = urlsplit(server.address)
-    connection = _connection(address.scheme, address.netloc.rpartition("@")[2])
+    connection = _connection(address.scheme, address.netloc.rpartition("@")[2], timeout_s)
     try:
         connection.request(
-            method, f"{address.path.rstrip('/')}/api/v1{path}", body=body or None,
+            method, f"{address.path.rstrip('/')}{path}", body=body or None,
             headers={"Authorization": f"Bearer {server.key}", **(headers or {})},
         )  # fmt: skip
         response = connection.getresponse()
@@ -118,10 +124,10 @@ def _request(
         connection.close()
 
 
-def _connection(scheme: str, netloc: str) -> http.client.HTTPConnection:
+def _connection(scheme: str, netloc: str, timeout_s: float) -> http.client.HTTPConnection:
     if scheme == "https":
-        return http.client.HTTPSConnection(netloc, timeout=TIMEOUT_S, context=ssl.create_default_context())
-    return http.client.HTTPConnection(netloc, timeout=TIMEOUT_S)
+        return http.client.HTTPSConnection(netloc, timeout=timeout_s, context=ssl.create_default_context())
+    return http.client.HTTPConnection(netloc, timeout=timeout_s)
 
 
 def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:
@@ -132,7 +138,7 @@ def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:
     yield tail
 
 
-def _detail(body: bytes) -> str:
+def detail_of(body: bytes) -> str:
     """Return the reason in a problem document, or the beginning of any other body."""
     try:
         value = json.loads(body)

@@ -1,0 +1,269 @@
+"""`convmemory hook EVENT AGENT`: an agent's hook, which adds what earlier conversations say to a prompt.
+
+It reads the agent's JSON from standard input and writes the agent's JSON to standard output, or nothing. It is silent
+and exits with 0 whenever there is doubt: no answer within `ANSWER_S`, an error, a probability of an answer below
+`MIN_RELEVANCE`. The state of a session and the outcomes of calls are kept in the client's state folder.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .account import Account
+from .agents import Agent, agent_named
+from .sending import Offline, PushError, Server, request
+
+INPUT_S = 0.3
+INPUT_BYTES = 1024**2
+ANSWER_S = 0.8
+QUERY_CHARS = 480
+MIN_WORDS = 4
+PROMPT_TOKENS, SESSION_TOKENS = 350, 4_000
+LEAST_TOKENS = 100  # less is taken up by the fence and its notice
+# A recall that an agent asks for says nothing below 0.25 (RECALL_MIN_RELEVANCE), a search below 0.37.
+MIN_RELEVANCE = 0.5
+TOP_K = 3
+LISTED = 20
+TITLE_CHARS = 60
+LOG_LINES = 6
+LOG_BYTES = 256 * 1024
+SESSION_DAYS = 7
+EVENTS = ("start", "prompt", "end")
+
+_FENCE = re.compile(r"<(/?)recalled-(?:memory|documents)\b[^>\n]{0,80}+>", re.IGNORECASE)
+_LOG_LINE = re.compile(
+    r"\s*+(?:\[?\d{2,4}[-:/.]\d{2}[-:/.T]|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|at \S|File \"|Traceback\b"
+    r"|\S++:\d++:|[0-9a-f]{8}|\$ |>>> |npm |E\s{2})"
+)
+
+
+def run(
+    event: str, slug: str, account: Account, command: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> str:
+    """Run one event of an agent's hook and return the text to print. Never raises an expected error."""
+    agent = agent_named(slug)
+    if agent is None or agent.hook is None or event not in EVENTS:
+        return ""
+    started = time.monotonic()
+    given = _input()
+    if event == "end":
+        _push_in_background(command)
+        return ""
+    answers: list[_Answer] = []
+    _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, given, environment)))
+    answer = answers[0] if answers else _Answer("slow")
+    if answer.session:
+        answer.session.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        answer.session.write_text(json.dumps(answer.seen), encoding="utf-8")
+    _log(account, event, slug, answer.outcome, time.monotonic() - started)
+    return _dressed(agent, event, given, answer.text) if answer.text else ""
+
+
+def outcomes(account: Account) -> Counter[str]:
+    """Return how often the hook ended in which way, from its log."""
+    try:
+        lines = (account.state / "hook.log").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return Counter()
+    return Counter(fields[3] for line in lines if len(fields := line.split()) == 5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The outcome of an event, the text for the agent, and what the session has been shown with it."""
+
+    outcome: str
+    text: str = ""
+    session: Path | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def _answer(
+    event: str, account: Account, agent: Agent, given: Mapping[str, Any], environment: Mapping[str, str]
+) -> _Answer:
+    try:
+        server = account.server(environment)
+        return _start(server, given) if event == "start" else _prompt(server, agent, given, account)
+    except Offline:
+        return _Answer("offline")
+    except (PushError, OSError, ValueError, KeyError, TypeError) as error:
+        return _Answer(f"error-{type(error).__name__}")
+
+
+def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Account) -> _Answer:
+    """Ask the archive about the prompt."""
+    query = query_of(str(given.get("prompt") or ""))
+    if not query:
+        return _Answer("no-question")
+    session = _session_id(given)
+    state = account.state / "sessions" / hashlib.sha256(f"{agent.slug}:{session}".encode()).hexdigest()[:24]
+    seen = _seen(state)
+    budget = min(PROMPT_TOKENS, SESSION_TOKENS - seen["tokens"])
+    if budget < LEAST_TOKENS:
+        return _Answer("budget")
+    body = {
+        "query": query,
+        "project": _project(given),
+        "exclude_session": session,
+        "alive_message_ids": seen["shown"],
+        "max_tokens": budget,
+        "min_relevance": MIN_RELEVANCE,
+        "top_k": TOP_K,
+    }
+    status, answer = _post(server, "/api/v1/memory/recall", body)
+    if status != 200:
+        return _Answer(f"status-{status}")
+    if answer["answered"] is not True or not answer["context"]:
+        return _Answer("nothing")
+    left_out = {item["message_id"] for item in answer["left_out"]}
+    shown = [item["message_id"] for item in answer["results"] if item["message_id"] not in left_out]
+    seen = {"tokens": seen["tokens"] + answer["context_tokens"], "shown": [*seen["shown"], *shown]}
+    return _Answer("said", str(answer["context"]), state, seen)
+
+
+def _start(server: Server, given: Mapping[str, Any]) -> _Answer:
+    """Say in one sentence which conversations of this folder there are."""
+    project = _project(given)
+    if not project:
+        return _Answer("no-question")
+    status, answer = _post(server, "/api/v1/tools/list_conversations", {"project": project, "limit": LISTED})
+    if status != 200:
+        return _Answer(f"status-{status}")
+    found = answer["results"]
+    if not found:
+        return _Answer("nothing")
+    count = f"{len(found)} or more" if answer.get("next_cursor") else str(len(found))
+    title = re.sub(r"[<>\"\s]+", " ", str(found[0]["title"]))[:TITLE_CHARS].strip()
+    return _Answer(
+        "said",
+        f"<recalled-memory>\nconvmemory holds {count} earlier conversations of this folder, the latest "
+        f'"{title}" ({str(found[0]["updated_at"])[:10]}). Search it when earlier work matters.\n</recalled-memory>',
+    )
+
+
+def query_of(prompt: str) -> str:
+    """Return what is asked of a prompt; an empty string for commands, a few words, and pasted logs."""
+    text = _without_fences(prompt).strip()
+    if text.startswith(("/", "!", "#")) or len(text.split(maxsplit=MIN_WORDS)) < MIN_WORDS:
+        return ""
+    lines = [line for line in text[:20_000].splitlines() if line.strip()]
+    if len(lines) >= LOG_LINES and sum(map(bool, map(_LOG_LINE.match, lines))) * 2 >= len(lines):
+        return ""
+    return text if len(text) <= QUERY_CHARS else text[:QUERY_CHARS].rsplit(maxsplit=1)[0]
+
+
+def _without_fences(text: str) -> str:
+    kept, depth, place = [], 0, 0
+    for mark in _FENCE.finditer(text):
+        if depth == 0:
+            kept.append(text[place : mark.start()])
+        depth = max(depth - 1, 0) if mark[1] else depth + 1
+        place = mark.end()
+    return "".join([*kept, text[place:]] if depth == 0 else kept)
+
+
+def _push_in_background(command: Sequence[str]) -> None:
+    options: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    quiet = subprocess.DEVNULL
+    subprocess.Popen([*command, "push"], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
+
+
+# --- the agent's input and output -----------------------------------------------------------------
+
+
+def _input() -> dict[str, Any]:
+    """Return the object on standard input; an empty one if there is none within `INPUT_S`."""
+    read: list[bytes] = []
+
+    def take() -> None:
+        size = 0
+        while size < INPUT_BYTES and (chunk := os.read(sys.stdin.fileno(), 65536)):
+            read.append(chunk)
+            size += len(chunk)
+
+    _within(INPUT_S, take)
+    try:
+        value = json.loads(b"".join(read))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _session_id(given: Mapping[str, Any]) -> str:
+    return str(given.get("session_id") or given.get("sessionId") or "")[:200]
+
+
+def _project(given: Mapping[str, Any]) -> str:
+    return str(given.get("cwd") or "")
+
+
+def _dressed(agent: Agent, event: str, given: Mapping[str, Any], text: str) -> str:
+    """Return the text in the form that the agent reads."""
+    hook = agent.hook
+    if hook is None or hook.answer == "plain":
+        return text
+    if hook.answer == "flat":
+        return json.dumps({"additionalContext": text})
+    named = next((name for name, ours in hook.events.items() if ours == event), event)
+    name = str(given.get("hook_event_name") or named)
+    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
+
+
+# --- requests and state ---------------------------------------------------------------------------
+
+
+def _post(server: Server, path: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    headers = {"Content-Type": "application/json"}
+    status, answer = request(server, "POST", path, json.dumps(body).encode(), headers, timeout_s=ANSWER_S)
+    return status, json.loads(answer) if status == 200 else {}
+
+
+def _within(limit_s: float, work: Callable[[], None]) -> None:
+    """Run the work, and go on without its end after so many seconds."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+
+
+def _seen(state: Path) -> dict[str, Any]:
+    """Return the tokens and messages that the session has been shown."""
+    try:
+        value = json.loads(state.read_text(encoding="utf-8"))
+        return {"tokens": int(value["tokens"]), "shown": list(value["shown"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"tokens": 0, "shown": []}
+
+
+def _log(account: Account, event: str, slug: str, outcome: str, took_s: float) -> None:
+    """Add a line to the log, for `connect --check`. If it is too long, start it again and delete old sessions."""
+    path = account.state / "hook.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.unlink()
+            _forget_sessions(account.state / "sessions")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{int(time.time())} {event} {slug} {outcome} {took_s * 1000:.0f}\n")
+    except OSError:
+        return  # a hook must not disturb its agent, even if the disk is full
+
+
+def _forget_sessions(folder: Path) -> None:
+    for path in folder.glob("*"):
+        if path.stat().st_mtime < time.time() - SESSION_DAYS * 86_400:
+            path.unlink(missing_ok=True)

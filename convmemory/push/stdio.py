@@ -1,0 +1,105 @@
+"""`convmemory mcp`: MCP on standard input and output, passed on to the server's `/mcp`, so that agents hold no key.
+
+Each line is one JSON-RPC message and one request. What cannot be passed on is answered with a JSON-RPC error that says
+what to do.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TextIO
+
+from .sending import PushError, Server, detail_of, request
+
+AT_ONCE = 4
+PARSE_ERROR, INTERNAL_ERROR = -32700, -32603
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+
+
+class Bridge:
+    """Passes messages on to a server and writes its answers."""
+
+    def __init__(self, server: Server, output: TextIO) -> None:
+        self._server, self._output = server, output
+        self._writing = threading.Lock()
+        self._version = ""
+
+    def serve(self, lines: Iterable[str]) -> None:
+        """Answer each line. The first messages are answered in order, later calls at the same time."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for line in filter(str.strip, lines):
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    self._write(_error(None, PARSE_ERROR, "The line is not JSON: send one message a line."))
+                    continue
+                if isinstance(message, dict) and message.get("method") == "tools/call":
+                    pool.submit(self._pass_on, message)
+                else:
+                    self._pass_on(message)
+
+    def _pass_on(self, message: Any) -> None:
+        given = message if isinstance(message, dict) else {}
+        try:
+            status, body = request(
+                self._server, "POST", "/mcp", json.dumps(message).encode(), self._headers(given)
+            )  # fmt: skip
+        except PushError as error:
+            self._refuse(given, f"{error}. Start it, or run `convmemory connect --check`.")
+            return
+        answer = _object(body)
+        if answer is not None and "jsonrpc" in answer:
+            if given.get("method") == "initialize":
+                self._version = str(answer.get("result", {}).get("protocolVersion", ""))
+            self._write(answer)
+        elif status >= 400:
+            self._refuse(given, f"{detail_of(body)} (status {status}; run `convmemory connect --check`)")
+
+    def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        parameters = message.get("params")
+        parameters = parameters if isinstance(parameters, dict) else {}
+        meta = parameters.get("_meta")
+        declared = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+        named = {  # the server checks that they agree with the message
+            "Mcp-Protocol-Version": declared or self._version,
+            "Mcp-Method": message.get("method") if declared else "",
+            "Mcp-Name": (parameters.get("name") or parameters.get("uri")) if declared else "",
+        }
+        return headers | {
+            name: value for name, value in named.items() if isinstance(value, str) and value.isprintable() and value
+        }
+
+    def _refuse(self, message: Mapping[str, Any], reason: str) -> None:
+        if message.get("id") is not None:  # a notification has no answer
+            self._write(_error(message["id"], INTERNAL_ERROR, reason))
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        with self._writing:
+            self._output.write(json.dumps(message, ensure_ascii=False) + "\n")
+            self._output.flush()
+
+
+def serve(server: Server) -> None:
+    """Serve the agent that started this process until it closes its end."""
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    Bridge(server, sys.stdout).serve(sys.stdin)
+
+
+def _fits_header(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and value.isascii() and value.isprintable()
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _error(message_id: Any, code: int, reason: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": reason}}

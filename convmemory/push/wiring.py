@@ -1,0 +1,291 @@
+"""Writes the entries of agents into their files, takes them out again, and checks them.
+
+`~/.local/state/convmemory/wired.json` records each insertion with its text, so that taking it out leaves the file as it
+was. An entry that a person has changed is never touched; its file is named.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .account import Account
+from .agents import AGENTS, Agent, Entry, Wires, entries_of
+from .edits import MISSING, Target, Unreadable, insert, read, remove
+from .places import folders
+from .sending import PushError
+
+RECORD = "wired.json"
+SECRET = 0o600
+
+
+@dataclass(slots=True)
+class Inserted:
+    """One insertion of the record; `is_new` says that the file was created for it."""
+
+    agent: str
+    file: str
+    form: str
+    keys: tuple[str, ...]
+    is_item: bool
+    marker: str
+    value: Any
+    text: str
+    made: int
+    is_new: bool
+
+    @property
+    def target(self) -> Target:
+        return Target(self.form, tuple(self.keys), self.is_item, self.marker)
+
+    @property
+    def place(self) -> tuple[str, str, tuple[str, ...]]:
+        return self.agent, self.form, tuple(self.keys)
+
+
+@dataclass(slots=True)
+class Record:
+    """The insertions in their order, and the folders and own files that were created."""
+
+    entries: list[Inserted] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+
+class Wiring:
+    """The agents of one home folder. With `is_dry` nothing is written."""
+
+    def __init__(self, account: Account, *, environment: Mapping[str, str] = os.environ, is_dry: bool = False) -> None:
+        self._account, self._is_dry, self._environment = account, is_dry, environment
+        self._folders = {name: str(path) for name, path in folders(home=account.home, environment=environment).items()}
+        self._record = self._read_record()
+        self._texts: dict[Path, str | None] = {}  # what a dry run would have written
+
+    def installed(self) -> list[Agent]:
+        """Return the agents that are on this machine: by their folders, or by their programs."""
+        return [agent for agent in AGENTS if self._is_installed(agent)]
+
+    def wired(self) -> list[Agent]:
+        """Return the agents that have recorded insertions."""
+        slugs = {entry.agent for entry in self._record.entries}
+        return [agent for agent in AGENTS if agent.slug in slugs]
+
+    def save_account(self, wires: Wires) -> None:
+        """Write the server's address, and the key readable by its owner alone, unless they are there already."""
+        for path, content in ((self._account.server_file, wires.server), (self._account.key_file, wires.key)):
+            if (_read(path) or "").strip() != content:
+                if not path.exists():
+                    self._record.files.append(str(path))
+                self._write(path, f"{content}\n", mode=SECRET)
+
+    def connect(self, agent: Agent, wires: Wires) -> list[str]:
+        """Bring an agent's files up to date; return a line for each change, each problem and each kept entry."""
+        lines: list[str] = []
+        wanted = list(entries_of(agent, wires))
+        places = {(agent.slug, entry.target.form, entry.target.keys) for entry in wanted}
+        for old in self._entries_of(agent)[::-1]:
+            if old.place not in places:
+                lines += self._take_out(old)
+        for entry in wanted:
+            try:
+                lines += self._put_in(agent, entry)
+            except (Unreadable, OSError) as error:
+                lines.append(f"{self._file_of(entry)} is left as it is: {_reason(error)}")
+        self._save()
+        return lines
+
+    def disconnect(self, agents: Iterable[Agent]) -> Iterator[tuple[Agent, list[str]]]:
+        """Take out the agents' insertions, and after the last one the client's own files."""
+        for agent in agents:
+            lines: list[str] = []
+            for entry in self._entries_of(agent)[::-1]:
+                lines += self._take_out(entry)
+            yield agent, lines
+        self._save()
+        if not self._record.entries and not self._is_dry:
+            self._remove_own_files()
+
+    def faults(self, agent: Agent) -> list[str]:
+        """Return what is wrong with an agent's entries: missing, or changed by a person."""
+        lines = []
+        for entry in self._entries_of(agent):
+            try:
+                found = read(self._text(Path(entry.file)) or "", entry.target, entry.value)
+            except (Unreadable, OSError) as error:
+                lines.append(f"{entry.file}: {_reason(error)}")
+                continue
+            if found is MISSING:
+                lines.append(f"{entry.file}: {_named(entry.target)} is missing; run `convmemory connect` again")
+            elif found != entry.value:
+                lines.append(f"{entry.file}: {_named(entry.target)} was changed by hand")
+        return lines
+
+    def _entries_of(self, agent: Agent) -> list[Inserted]:
+        return [entry for entry in self._record.entries if entry.agent == agent.slug]
+
+    # --- one entry ----------------------------------------------------------------------
+
+    def _put_in(self, agent: Agent, entry: Entry) -> list[str]:
+        place = (agent.slug, entry.target.form, entry.target.keys)
+        old = next((found for found in self._record.entries if found.place == place), None)
+        path = Path(old.file) if old else self._file_of(entry)
+        found = read(self._text(path) or "", entry.target, old.value if old else entry.value)
+        if old and found is MISSING:
+            self._record.entries.remove(old)
+        elif old and found == old.value == entry.value:
+            return []
+        elif old and found == old.value:
+            self._take_out(old)
+        elif found == entry.value:
+            return []  # a person has written the same
+        elif found is not MISSING:
+            return [f"{path}: {_named(entry.target)} was written by hand and is kept"]
+        before = self._text(path)
+        edit = insert(before or "", entry.target, entry.value)
+        self._write(path, edit.text)
+        is_new = before is None or bool(old and old.is_new and old.file == str(path))
+        self._record.entries.append(
+            Inserted(
+                agent.slug, str(path), entry.target.form, entry.target.keys, entry.target.is_item, entry.target.marker,
+                entry.value, edit.inserted, edit.made, is_new,
+            )
+        )  # fmt: skip
+        return [f"{path}: {_named(entry.target)}"]
+
+    def _take_out(self, entry: Inserted) -> list[str]:
+        path, target = Path(entry.file), entry.target
+        self._record.entries.remove(entry)
+        try:
+            text = self._text(path)
+            if text is None or read(text, target, entry.value) is MISSING:
+                return []
+            left = remove(text, target, entry.value, inserted=entry.text, made=entry.made)
+        except (Unreadable, OSError) as error:
+            return [f"{path} is left as it is: {_reason(error)}"]
+        if left is None:
+            return [f"{path}: {_named(target)} was changed by hand and is kept"]
+        is_ours = entry.is_new or any(other.file == entry.file and other.is_new for other in self._record.entries)
+        if is_ours and left.strip() in ("", "{}"):
+            self._write(path, None)
+        else:
+            self._write(path, left)
+        return [f"{path}: {_named(target)} taken out"]
+
+    def _file_of(self, entry: Entry) -> Path:
+        paths = [Path(file.format_map(self._folders)) for file in entry.files]
+        return next((path for path in paths if path.exists()), paths[0])
+
+    def _is_installed(self, agent: Agent) -> bool:
+        search = self._environment.get("PATH")
+        return any(Path(folder.format_map(self._folders)).is_dir() for folder in agent.found) or any(
+            shutil.which(program, path=search) for program in agent.programs
+        )
+
+    # --- files --------------------------------------------------------------------------
+
+    def _text(self, path: Path) -> str | None:
+        return self._texts[path] if path in self._texts else _read(path)
+
+    def _write(self, path: Path, text: str | None, *, mode: int | None = None) -> None:
+        """Write a file, or remove it with the folders that were created for it if `text` is None."""
+        if self._is_dry:
+            self._texts[path] = text
+            return
+        if text is None:
+            path.unlink(missing_ok=True)
+            self._remove_folders(path.parent)
+            return
+        self._make_folders(path.parent)
+        target = path.resolve()  # a link to a file elsewhere stays a link
+        if mode is None:
+            mode = target.stat().st_mode & 0o777 if target.exists() else None
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            os.chmod(name, _ordinary_mode() if mode is None else mode)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=0o700)
+            self._record.folders.append(str(each))
+
+    def _remove_folders(self, folder: Path) -> None:
+        """Remove the folder and those above it, as long as they were created for us and are empty."""
+        while str(folder) in self._record.folders:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            self._record.folders.remove(str(folder))
+            folder = folder.parent
+
+    def _remove_own_files(self) -> None:
+        for name in self._record.files:
+            Path(name).unlink(missing_ok=True)
+            self._remove_folders(Path(name).parent)
+        created = list(self._record.folders)
+        shutil.rmtree(self._account.state, ignore_errors=True)
+        for name in reversed(created):
+            with contextlib.suppress(OSError):
+                Path(name).rmdir()
+
+    # --- the record ---------------------------------------------------------------------
+
+    @property
+    def _record_file(self) -> Path:
+        return self._account.state / RECORD
+
+    def _read_record(self) -> Record:
+        text = _read(self._record_file)
+        if text is None:
+            return Record()
+        try:
+            value = json.loads(text)
+            return Record([Inserted(**entry) for entry in value["entries"]], value["folders"], value["files"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise PushError(f"{self._record_file} cannot be read: repair it, or delete it and the entries") from error
+
+    def _save(self) -> None:
+        if not self._is_dry:
+            self._make_folders(self._record_file.parent)
+            self._write(self._record_file, json.dumps(asdict(self._record), indent=1) + "\n", mode=SECRET)
+
+
+def chosen_agents(slugs: Sequence[str], otherwise: list[Agent]) -> list[Agent]:
+    """Return the agents that were named, or the others if none was."""
+    return [agent for agent in AGENTS if agent.slug in slugs] if slugs else otherwise
+
+
+def _read(path: Path) -> str | None:
+    """Return the content of a file, or None if there is none. Raises: Unreadable, OSError."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise Unreadable("it is not UTF-8") from error
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _named(target: Target) -> str:
+    return ".".join(target.keys) or "the file"
+
+
+def _ordinary_mode() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
