@@ -13,7 +13,7 @@ from django.db import connection
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of
-from convmemory.conversations.reading import get_conversation, with_home_turns
+from convmemory.conversations.reading import get_conversation, sessions_of, with_home_turns
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.numbers import MAX_BIGINT
@@ -60,6 +60,7 @@ def recall(
     after_position: int | None = None,
     filters: Filters = EVERYTHING,
     alive_message_ids: Collection[int] = (),
+    exclude_session: str = "",
 ) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
@@ -68,6 +69,7 @@ def recall(
     RECALL_THRESHOLD. If no vectors can be compared, it is not applied and a note says so. Positions bound the messages
     of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is plain
     text. `alive_message_ids` are messages that the model already sees: other messages take their places.
+    `exclude_session` is the id of the calling agent's own session, as its transcript names it: it is not recalled.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -80,7 +82,10 @@ def recall(
     alive = alive_among(alive_message_ids)
     # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
     seen = alive_turns(owner_id=owner.pk, message_ids=alive)
-    turns = replace(_of_conversation(owner, filters, conversation_id, positions), except_turns=seen)
+    own = sessions_of(owner=owner, session_id=exclude_session)
+    turns = replace(
+        _of_conversation(owner, filters, conversation_id, positions), except_turns=seen, except_conversations=own
+    )
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=turns)
     ranked = rank_messages(owner.pk, checked, positions, alive)
     answered = ranked.turns.is_answered(limits.min_relevance)

@@ -56,6 +56,9 @@ class RecallIn(FilterSchema):
     alive_message_ids: list[int] = Field(
         [], max_length=50_000, description="messages that the model sees already: they do not come back"
     )
+    exclude_session: str = Field(
+        "", max_length=300, description="id of the caller's own session: it and its subagents are not recalled"
+    )
     max_tokens: int | None = Field(None, description="of `context`, at least 1; MAX_RECALL_TOKENS where it is left out")
     partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
 

@@ -46,8 +46,8 @@ def _by(operator: Literal["=", ">=", "<=", ""], column: str, indexed: str, meani
 class Filters:
     """Which conversations count, and for one conversation which turns. None and "" mean any.
 
-    `except_turns` (conversation, turn number) are excluded. Only searches use `kinds`, the kinds of sources (all if
-    empty), and `documents`, the only documents that count.
+    `except_turns` (conversation, turn number) and `except_conversations` are excluded. Only searches use `kinds`, the
+    kinds of sources (all if empty), and `documents`, the only documents that count.
     """
 
     agent: str = field(default="", metadata=_by("=", "agent", "agent", "only those of this agent"))
@@ -63,6 +63,7 @@ class Filters:
     conversation_id: int | None = None
     turns: tuple[int, int] | None = None
     except_turns: tuple[tuple[int, int], ...] = ()
+    except_conversations: tuple[int, ...] = ()
     kinds: frozenset[str] = frozenset()
     documents: frozenset[int] | None = None
 

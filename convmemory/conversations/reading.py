@@ -168,6 +168,15 @@ def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> C
     return found.order_by("-updated_at", "-id").first()
 
 
+def sessions_of(*, owner: AbstractBaseUser, session_id: str) -> tuple[int, ...]:
+    """Return the ids of the caller's conversations that an agent's session has become, with those of its subagents."""
+    if not session_id:
+        return ()
+    named = storable(session_id)[:SOURCE_ID_CHARS]
+    found = Conversation.objects.filter(owner_id=owner.pk).filter(Q(source_id=named) | Q(parent_source_id=named))
+    return tuple(found.values_list("pk", flat=True))
+
+
 @may_use_replica
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""

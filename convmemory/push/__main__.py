@@ -6,6 +6,7 @@ run `convmemory mcp` and `convmemory hook`. `convmemory-push` is `convmemory pus
 
 import argparse
 import os
+import shlex
 import sqlite3
 import sys
 import tempfile
@@ -40,15 +41,15 @@ OFFLINE_EXIT, ERROR_EXIT = 3, 2
 COMMANDS = ("push", "connect", "disconnect", "mcp", "hook")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
+def main(arguments: Sequence[str] | None = None, *, key: str = "") -> int:
+    """Run the command and return its exit code. `key` is used instead of the key of the environment or the file.
 
     0: it is done; 3: the server does not answer; 2: a person has to act.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] not in (*COMMANDS, "-h", "--help") or Path(sys.argv[0]).stem == "convmemory-push":
         given = ["push", *given]
-    options = _parser().parse_args(given)
+    options = _parser().parse_args(given, argparse.Namespace(key=key))
     try:
         return _DO[options.command](options)
     except Offline as error:
@@ -123,6 +124,7 @@ def _connect(options: argparse.Namespace) -> int:
             print(f"  {line}")
         if lines and agent.note:
             print(f"  {agent.note}")
+    print(f"{shlex.join(own_command())} disconnect   # undoes it")
     return 0
 
 
@@ -181,7 +183,7 @@ def _hook(options: argparse.Namespace) -> int:
 def _server(options: argparse.Namespace) -> Server:
     """Return the server with its key. Raises: PushError."""
     account = Account(options.home)
-    return Server(options.server or account.address(), account.key())
+    return Server(options.server or account.address(), options.key or account.key())
 
 
 # --- push -----------------------------------------------------------------------------------------

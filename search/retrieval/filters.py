@@ -89,6 +89,9 @@ def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
     if filters.kinds:
         conditions.append("kind <> ALL(%(filter_kinds)s)")
         parameters["filter_kinds"] = sorted(filters.kinds)
+    if filters.except_conversations:
+        conditions.append("kind = 'conversation' AND object_id = ANY(%(except_conversations)s::bigint[])")
+        parameters["except_conversations"] = list(filters.except_conversations)
     if filters.documents is not None:
         conditions.append("kind = 'document' AND object_id <> ALL(%(filter_documents)s::bigint[])")
         parameters["filter_documents"] = sorted(filters.documents)

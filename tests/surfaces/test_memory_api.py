@@ -94,6 +94,21 @@ def test_recall_omits_messages_in_context_and_filtered_ones(api: Api, owner: Use
     assert api.send("POST", "/memory/recall", body).json()["results"] == []
 
 
+def test_recall_leaves_out_the_callers_own_session_and_its_subagents(api: Api, owner: User) -> None:
+    session, subagent, other = stored(owner), stored(owner), stored(owner)
+    Conversation.objects.filter(pk=session.pk).update(source="claude-code", source_id="s-1")
+    Conversation.objects.filter(pk=subagent.pk).update(source="claude-code", source_id="s-2", parent_source_id="s-1")
+    foreign = stored(make_user())
+    Conversation.objects.filter(pk=foreign.pk).update(source="claude-code", source_id="s-foreign")
+
+    def found(session_id: str) -> set[int]:
+        body = {"query": "boil a soft egg", "threshold": 0, "top_k": 50, "exclude_session": session_id}
+        return {row["conversation_id"] for row in api.send("POST", "/memory/recall", body).json()["results"]}
+
+    assert found("s-1") == {other.pk}
+    assert found("") == found("s-foreign") == found("s-unknown\x00") == {session.pk, subagent.pk, other.pk}
+
+
 def test_recall_renders_a_context_within_the_budget(api: Api, owner: User) -> None:
     conversation = stored(owner)
     body = {"query": "boil a soft egg", "threshold": 0, "top_k": 4}

@@ -1,0 +1,196 @@
+"""The client's `connect`, `hook` and `mcp` as processes, as agents start them, against the real server."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from mcp import Client, StdioServerParameters
+
+from convmemory.accounts.keys import create_key, revoke_all_keys
+from convmemory.accounts.models import ApiKey
+from convmemory.conversations.models import Conversation
+from convmemory.push.account import Account
+from convmemory.push.hook import outcomes, query_of
+from convmemory.push.sending import Server, request
+from memory.recall import recall
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support import asgi_server
+from tests.support.patience import ANSWER_S
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BREAD = ("How do I keep a sourdough starter alive in the fridge?", "Feed the starter flour and water once a week.")
+FOLDER = "/home/ada/bakery"
+PUSH = Path(django_settings.BASE_DIR) / "convmemory" / "push"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with asgi_server.serve() as address:
+        yield address
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def bread(owner: User) -> Conversation:
+    made = make_conversation(
+        owner, exchange(BREAD), title="Bread", project=FOLDER, agent="claude-code", source="claude-code", source_id="s0"
+    )
+    index_conversation(conversation_id=made.pk)
+    recall(owner=owner, query=BREAD[0])  # loads the model
+    return made
+
+
+@pytest.fixture
+def home(tmp_path: Path, owner: User, address: str) -> Path:
+    """A home folder whose agents are connected."""
+    for folder in (".claude", ".copilot"):
+        (tmp_path / folder).mkdir()
+    key = create_key(owner=owner)
+    run(tmp_path, "connect", "--server", address, environment={"CONVMEMORY_KEY": key})
+    # The hook does not wait for a server that answers its first request.
+    headers = {"Content-Type": "application/json"}
+    assert request(Server(address, key), "POST", "/api/v1/memory/recall", b'{"query": "warm"}', headers)[0] == 200
+    return tmp_path
+
+
+def run(home: Path, *arguments: str, given: Any = None, environment: dict[str, str] | None = None) -> str:
+    """Run the client as agents do, from another folder; its standard output."""
+    done = subprocess.run(
+        [sys.executable, str(PUSH), *arguments], cwd=home, input=json.dumps(given) if given else "", text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), **(environment or {})}, capture_output=True,
+        timeout=ANSWER_S, check=True,
+    )  # fmt: skip
+    assert not done.stderr
+    return done.stdout
+
+
+def hook(home: Path, prompt: str, session: str = "s1", *, agent: str = "claude-code", cwd: str = FOLDER) -> str:
+    """Return what the hook adds to a prompt."""
+    named = {"session_id": session} if agent == "claude-code" else {"sessionId": session}
+    printed = run(home, "hook", "prompt", agent, given={**named, "cwd": cwd, "prompt": prompt})
+    if not printed:
+        return ""
+    value = json.loads(printed)
+    return str(
+        value["additionalContext"] if agent == "copilot-cli" else value["hookSpecificOutput"]["additionalContext"]
+    )
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "copilot-cli"])
+def test_hook_recalls_what_answers_and_nothing_twice_in_a_session(home: Path, bread: Conversation, agent: str) -> None:
+    said = hook(home, BREAD[0], agent=agent)
+    assert BREAD[1] in said
+    assert said.startswith("<recalled-memory")
+    assert hook(home, BREAD[0], agent=agent) == ""
+    assert BREAD[1] in hook(home, f"Once more, please: {BREAD[0]}", "s2", agent=agent)
+    assert outcomes(Account(home)) == {"said": 2, "nothing": 1}
+
+
+def test_hook_is_silent_about_other_projects_sessions_and_users(home: Path, bread: Conversation) -> None:
+    assert hook(home, BREAD[0], cwd="/home/ada/other") == ""
+    assert hook(home, BREAD[0], "s0") == ""  # the agent's own session
+    Conversation.objects.filter(pk=bread.pk).delete()
+    foreign = make_conversation(make_user(), exchange(BREAD), project=FOLDER)
+    index_conversation(conversation_id=foreign.pk)
+    assert hook(home, BREAD[0]) == ""
+
+
+def test_hook_is_silent_without_a_server_or_a_valid_key_and_the_check_says_so(
+    home: Path, owner: User, bread: Conversation, address: str
+) -> None:
+    assert address in run(home, "connect", "--check")
+    revoke_all_keys(owner=owner)
+    assert hook(home, BREAD[0]) == ""
+    (home / ".config/convmemory/server").write_text("http://127.0.0.1:9\n")
+    assert hook(home, BREAD[0]) == ""
+    (home / ".config/convmemory/server").write_text(f"{address}\n")
+    checked = subprocess.run(
+        [sys.executable, str(PUSH), "connect", "--check", "--home", str(home)], capture_output=True, text=True,
+        env={"PATH": os.environ["PATH"]}, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 2
+    assert "refuses the key (status 401)" in checked.stdout
+    assert "status-401 1" in checked.stdout
+    assert "offline 1" in checked.stdout
+
+
+def test_hook_ends_although_its_input_stays_open(home: Path) -> None:
+    command = [sys.executable, str(PUSH), "hook", "prompt", "claude-code", "--home", str(home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.wait(ANSWER_S) == 0  # its input is still open
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+
+
+def test_session_start_counts_the_conversations_of_the_folder(home: Path, bread: Conversation) -> None:
+    printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
+    value = json.loads(printed)["hookSpecificOutput"]
+    assert value["hookEventName"] == "SessionStart"
+    assert 'holds 1 earlier conversations of this folder, the latest "Bread"' in value["additionalContext"]
+    assert run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": "/elsewhere"}) == ""
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_bridge_serves_the_tools_to_the_official_client(home: Path, bread: Conversation, mode: str) -> None:
+    server = StdioServerParameters(
+        command=sys.executable, args=[str(PUSH), "mcp"], cwd=home, env={"PATH": "/usr/bin", "HOME": str(home)}
+    )
+
+    async def steps() -> Any:
+        async with Client(server, mode=mode) as client:
+            assert (await client.list_tools()).tools
+            return await client.call_tool("ConversationSearch", {"query": BREAD[0]})
+
+    found = asyncio.run(steps())
+    assert found.structured_content["results"][0]["conversation_id"] == bread.pk
+
+
+def test_bridge_says_what_to_do_when_the_server_is_down(home: Path) -> None:
+    (home / ".config/convmemory/server").write_text("http://127.0.0.1:9\n")
+    line = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
+    answer = json.loads(run(home, "mcp", given=line))
+    assert answer["id"] == 7
+    assert "convmemory connect --check" in answer["error"]["message"]
+
+
+def test_manage_connect_makes_one_key_that_reads_and_imports(
+    tmp_path: Path, owner: User, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    for said in ("Claude Code: connected", "Claude Code: unchanged"):
+        call_command("connect", "--user", "ada", "--server", address, "--home", str(tmp_path), "claude-code")
+        assert said in capsys.readouterr().out
+    (key,) = ApiKey.objects.filter(owner=owner)
+    assert not key.read_only
+    assert (tmp_path / ".config/convmemory/key").read_text().startswith(key.prefix)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        ("fix it", ""),
+        ("/compact keep the plan of today", ""),
+        ("!ls -l in this folder", ""),
+        ("\n".join(f"2026-01-0{n} 10:00:00 ERROR the pool is empty" for n in range(1, 8)), ""),
+        ("why does the pool run empty", "why does the pool run empty"),
+        ('<recalled-memory mark="1">\nold words\n</recalled-memory mark="1"> why is it empty', "why is it empty"),
+        ("what a long text " * 60, ("what a long text " * 60)[:475].rstrip()),
+    ],
+)
+def test_query_of_a_prompt_leaves_out_commands_logs_and_recalled_text(prompt: str, query: str) -> None:
+    assert query_of(prompt) == query
