@@ -119,6 +119,36 @@ def quoted(text: str, tag: str) -> str:
     return fenced(text, tag).replace("\n", f"\n{CONTINUED}")
 
 
+RECALL_TAG, DOCUMENTS_TAG = "recalled-memory", "recalled-documents"
+"""The fences of what a model is given from conversations and from documents."""
+_RECALL_MARK = re.compile(f'<(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?>')
+
+
+def recalled_spans(text: str) -> list[tuple[int, int]]:
+    """Return the places of recalled text with its fences, in order. A fence counts if its closing mark follows."""
+    if "<recalled-" not in text:
+        return []
+    spans: list[tuple[int, int]] = []
+    opened: dict[tuple[str, str | None], int] = {}
+    for mark in _RECALL_MARK.finditer(text):
+        name = (mark[2], mark[3])
+        if not mark[1]:
+            opened.setdefault(name, mark.start())
+        elif name in opened:
+            spans.append((opened[name], mark.end()))
+            opened.clear()
+    return spans
+
+
+def without_recalled(text: str) -> str:
+    """Return `text` with line breaks in place of recalled text, so that all other places stay as they are."""
+    kept, place = [], 0
+    for start, end in recalled_spans(text):
+        kept += [text[place:start], "\n" * (end - start)]
+        place = end
+    return "".join([*kept, text[place:]])
+
+
 @lru_cache(maxsize=4096)
 def _skeleton(char: str) -> str:
     """Return the character that a reader takes `char` for."""

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Q
 from django.urls import reverse
 
+from convmemory.conversations.messages.echo import is_echo, own_calls
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
@@ -21,12 +22,13 @@ from convmemory.conversations.messages.parts import (
     ToolCallPart,
     ToolResultPart,
     part_text,
+    said_text,
     speaker_of,
 )
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import StoredMessage, stored_message, stored_messages, with_home_turns
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.core.text import cut
+from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
@@ -169,21 +171,24 @@ def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
     own = [message for message in messages if message.has_turn] or messages
     question = next((m for m in own if m.is_real_user), own[0])
     said = (text for m in own if m.is_real_user or m is question for text in _texts(m.parts))
+    calls = own_calls(part for message in messages for part in message.parts)
     return ItemText(
         number=number,
         opening_id=question.message_id,
         heading=cut("\n".join(said), HEADING_CHARS),
         created_at=next((m.created_at for m in own if m.created_at), None),
-        elements=tuple(element_of(message) for message in messages),
+        elements=tuple(element_of(message, calls) for message in messages),
     )
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[str]:
-    yield from (part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
+    yield from (text for part in parts if isinstance(part, TextPart) and (text := said_text(part)).strip())
 
 
-def element_of(message: StoredMessage) -> Element:
-    """Return a message as the index reads it, without text from a harness (reminders).
+def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> Element:
+    """Return a message as the index reads it, without text from a harness (reminders) and without echoes.
+
+    `calls` are the calls of our own tools in its turn, for results without a name.
 
     A message without a turn contributes to no turn's vector and to no turn's rank; a system message without a turn is a
     system prompt.
@@ -194,7 +199,7 @@ def element_of(message: StoredMessage) -> Element:
         said = "system"
     elif said and message.has_other_turns:
         said = "outside"
-    parts = _parts(message.parts, said)
+    parts = _parts(message.parts, said, calls)
     return Element(
         element_id=message.message_id,
         item_number=message.turn_number,
@@ -211,13 +216,13 @@ def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bo
     return tuple(_parts(parts, said))
 
 
-def _parts(parts: Iterable[Part], said: Kind | None) -> Iterator[ElementPart]:
+def _parts(parts: Iterable[Part], said: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
     for index, part in enumerate(parts):
         kind = _kind(part, said)
-        if kind is not None:
+        if kind is not None and not is_echo(part, calls):
             label = part.name if isinstance(part, AttachmentPart) else ""
             in_vector = said is not None and isinstance(part, (TextPart, ToolCallPart))
-            yield ElementPart(index, kind, part_text(part), label, in_vector)
+            yield ElementPart(index, kind, without_recalled(part_text(part)), label, in_vector)
 
 
 def _kind(part: Part, said: Kind | None) -> Kind | None:

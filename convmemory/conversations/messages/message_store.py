@@ -15,6 +15,7 @@ from django.db import connection
 
 from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in_batches
+from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.parts import Role, pack_lines, part_to_json, spoken_text
@@ -234,7 +235,7 @@ def merge_messages(
 
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
     """Update the stored messages from `drafts` with keys hidden. Numbers no turns, announces and counts nothing."""
-    drafts = map(hidden_keys.without_keys, drafts)
+    drafts = map(hidden_keys.without_keys, with_echoes_named(drafts))
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}

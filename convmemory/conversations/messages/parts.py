@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from convmemory.core.text import cut, json_storable
+from convmemory.core.text import cut, json_storable, recalled_spans, without_recalled
 
 Role = Literal["user", "assistant", "tool", "system"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
@@ -91,8 +91,14 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
 
 
 def spoken_text(parts: Iterable[Part]) -> str:
-    """Return the text parts joined by blank lines, without thinking, calls and results."""
-    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
+    """Return the text parts joined by blank lines, without thinking, calls, results and recalled text."""
+    texts = (said_text(part) for part in parts if isinstance(part, TextPart))
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def said_text(part: TextPart) -> str:
+    """Return the text without recalled text and the white space that this leaves around it."""
+    return without_recalled(part.text).strip("\n") if recalled_spans(part.text) else part.text
 
 
 def tool_call_text(call: ToolCallPart) -> str:

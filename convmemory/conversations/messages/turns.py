@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from convmemory.conversations.messages.parts import Part, Role, TextPart
+from convmemory.core.text import without_recalled
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,10 @@ class TurnMessage:
 
 
 def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = False) -> bool:
-    """Return whether a person wrote this: role user, non-blank text, not inserted by a harness."""
+    """Return whether a person wrote this: role user, non-blank text, not inserted by a harness or by our recall."""
     if role != "user" or injected:
         return False
-    return any(isinstance(part, TextPart) and part.text.strip() for part in parts)
+    return any(isinstance(part, TextPart) and without_recalled(part.text).strip() for part in parts)
 
 
 class TurnCounter:

@@ -22,7 +22,7 @@ from convmemory.conversations.pages.ansi import ansi_html, has_sequences, withou
 from convmemory.conversations.pages.diffs import Diff, diff_of
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text, without_markers
 from convmemory.conversations.pages.markdown_html import SHOWN_AS_IT_IS, TooMuchWork, Work, sanitised_html
-from convmemory.core.text import one_line
+from convmemory.core.text import one_line, recalled_spans, without_recalled
 
 TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
@@ -55,7 +55,8 @@ class PartView:
     """One part as the page shows it. `index` is its position in the message; `left_out` counts cut characters.
 
     `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
-    `diff` is a call's change to a file; `is_image` says that the part has a picture to show.
+    `diff` is a call's change to a file; `is_image` says that the part has a picture to show. `recalled` is what our own
+    recall has added to a text, shown folded.
     """
 
     index: int
@@ -73,6 +74,7 @@ class PartView:
     call_id: str = ""
     diff: Diff | None = None
     is_image: bool = False
+    recalled: str = ""
 
 
 def view_part(
@@ -88,6 +90,11 @@ def view_part(
 
     `work` is the remaining work for the page; without it the part is a page of its own.
     """
+    if isinstance(part, TextPart) and (spans := recalled_spans(part.text)):
+        recalled = "\n\n".join(part.text[start:end] for start, end in spans)
+        said = replace(part, text=without_recalled(part.text))
+        view = _view_text(said, index, whole=whole, passage=passage, work=work or Work())
+        return replace(view, recalled=_cut(recalled, TOOL_CHARS, whole=whole)[0])
     if isinstance(part, (TextPart, ThinkingPart)):
         return _view_text(part, index, whole=whole, passage=passage, work=work or Work())
     if isinstance(part, ToolCallPart):

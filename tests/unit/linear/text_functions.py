@@ -61,7 +61,17 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.key_shapes import find_keys
-from convmemory.core.text import content_hash, cut, fenced, json_storable, one_line, quoted, storable, visible
+from convmemory.core.text import (
+    content_hash,
+    cut,
+    fenced,
+    json_storable,
+    one_line,
+    quoted,
+    storable,
+    visible,
+    without_recalled,
+)
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
 from convmemory.documents.converters.office import joined_row
@@ -387,6 +397,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.pages.part_views parts": _part_views,
     "convmemory.core.text fence": lambda text: (
         visible(text),
+        without_recalled(text),
+        without_recalled(f"<recalled-memory>{text}</recalled-memory>"),
         fenced(text, "summary"),
         quoted(text, "recalled-memory"),
     ),

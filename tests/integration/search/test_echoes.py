@@ -1,0 +1,114 @@
+"""What our own tools return and what our own recall inserts is stored and shown, but never found again."""
+
+import json
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.models import Conversation
+from memory.context import NOTICE, TAG, build_memory_context, enclosed
+from memory.recall import recall
+from search.adapters import conversations as adapter
+from search.adapters.conversations import index_conversation
+from search.indexing.sweeping import sources_to_index
+from search.models import Passage, Source
+from search.query import SearchQuery
+from search.searching import search
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+PUMP = ("Why did the well pump stop last spring?", "Its capacitor burst; a new one of 40 microfarad cured it.")
+EVERYWHERE = frozenset({"user", "assistant", "thinking", "tool"})
+
+
+def indexed(owner: User, messages: Any) -> Conversation:
+    made = make_conversation(owner, messages)
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+def searched(name: str = "mcp__convmemory__ConversationSearch", **parameters: Any) -> list[MessageDraft]:
+    """Return a turn in which an agent has asked the archive, as transcripts keep it: the result has no name."""
+    answer = json.dumps({"results": [{"user_question": PUMP[0], "passage": PUMP[1]}]})
+    return [
+        user_says("Is there anything in the archive that helps me here?"),
+        MessageDraft("assistant", (ToolCallPart("c1", name, {"query": PUMP[0], **parameters}),)),
+        MessageDraft("tool", (ToolResultPart("c1", answer),)),
+        assistant_says("Yes, I have read it."),
+    ]
+
+
+def found(owner: User) -> set[int]:
+    query = SearchQuery(text=" ".join(PUMP), limit=10, scope=EVERYWHERE)
+    recalled = recall(owner=owner, query=" ".join(PUMP), min_relevance=0, scope=EVERYWHERE)
+    hits = {hit.conversation_id for hit in search(caller=owner, query=query).hits if "microfarad" in hit.passage}
+    return hits | {message.conversation_id for message in recalled.messages if "microfarad" in str(message.passages)}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("mcp__convmemory__ConversationSearch", {}),
+        ("mcp_convmemory_search_chat_history", {}),
+        ("convmemory-conversation_recall", {}),
+        ("convmemory_read_conversation", {}),
+        ("ConversationSearch", {}),
+        ("use_mcp_tool", {"server_name": "convmemory", "tool_name": "search"}),
+    ],
+)
+def test_search_by_words_of_an_earlier_search_finds_the_answer_and_not_the_search(
+    name: str, parameters: dict[str, str]
+) -> None:
+    owner = make_user()
+    pump = indexed(owner, exchange(PUMP))
+    asked = indexed(owner, searched(name, **parameters))
+    assert found(owner) == {pump.pk}
+    assert "microfarad" in str(asked.messages.get(position=2).parts)
+
+
+def test_results_of_other_tools_are_found() -> None:
+    owner = make_user()
+    asked = indexed(owner, searched("mcp__wiki__search"))
+    assert found(owner) == {asked.pk}
+
+
+def test_recalled_text_in_a_prompt_is_no_part_of_the_question() -> None:
+    owner = make_user()
+    pump = indexed(owner, exchange(PUMP))
+    context = build_memory_context(recall(owner=owner, query=PUMP[0], min_relevance=0).messages, 350).text
+    assert "microfarad" in context
+    prompt = f"{context}\n\nWrite that down for the neighbour, please."
+    note = indexed(owner, [user_says(prompt), assistant_says("It is written down.")])
+    assert found(owner) == {pump.pk}
+    assert note.title == "Write that down for the neighbour, please."
+    (hit, *_) = search(caller=owner, query=SearchQuery(text="write that down for the neighbour")).hits
+    assert (hit.conversation_id, hit.user_question) == (note.pk, "Write that down for the neighbour, please.")
+    assert hit.passage.startswith("Write that down")
+
+
+def test_message_of_recalled_text_alone_opens_no_turn() -> None:
+    fence = enclosed("Ada: old words", tag=TAG, notice=NOTICE)
+    made = indexed(make_user(), [*exchange(PUMP), MessageDraft("user", (TextPart(fence),)), assistant_says("And so.")])
+    assert made.turn_count == 1
+
+
+def test_echoes_that_were_indexed_before_are_dropped_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    with monkeypatch.context() as before:
+        before.setattr(adapter, "is_echo", lambda part, calls: False)
+        asked = indexed(owner, searched())
+        other = indexed(owner, exchange(("How do I oil a hinge?", "With a drop of graphite oil.")))
+        assert found(owner) == {asked.pk}
+    kept = set(Passage.objects.filter(source__object_id=other.pk).values_list("pk", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("search.migrations.0019_without_echoes").COMPARE_AGAIN)
+    for source in Source.objects.filter(pk__in=sources_to_index(limit=10), owner=owner):
+        index_conversation(conversation_id=source.object_id)
+    assert found(owner) == set()
+    assert set(Passage.objects.filter(source__object_id=other.pk).values_list("pk", flat=True)) == kept
