@@ -67,6 +67,42 @@
     markCurrent();
   }
 
+  /* --- loading ------------------------------------------------------------------------------- */
+
+  const LOADING_MS = 150; // what comes sooner needs no sign
+  const underway = new Set(); // what will replace the main area: promises
+  let dimming;
+
+  /** Dims the main area while it waits for another page. Keys that act on its content do nothing until then. */
+  async function showLoading(loading) {
+    if (!underway.size) dimming = setTimeout(() => main().classList.add("is-loading"), LOADING_MS);
+    underway.add(loading);
+    main().setAttribute("aria-busy", "true");
+    await loading;
+    underway.delete(loading);
+    if (underway.size) return;
+    clearTimeout(dimming);
+    main().classList.remove("is-loading");
+    main().removeAttribute("aria-busy");
+  }
+
+  const endOf = (xhr) => new Promise((done) => xhr.addEventListener("loadend", done));
+
+  document.addEventListener("htmx:beforeSend", ({ detail: { elt, target, xhr } }) => {
+    if (target.id !== "main") return;
+    showLoading(endOf(xhr));
+    if (elt.matches(".item")) selectItem(elt);
+  });
+
+  document.addEventListener("htmx:historyCacheMiss", ({ detail }) => showLoading(endOf(detail.xhr)));
+  document.addEventListener("convmemory:loading", ({ detail }) => showLoading(detail));
+
+  /** Marks the row that was opened before its page is there. */
+  function selectItem(opened) {
+    for (const item of all(".item[aria-current]")) item.removeAttribute("aria-current");
+    opened.setAttribute("aria-current", "page");
+  }
+
   /* Earlier messages and drawn pages are put in above what is being read: keep that where it is. */
   let kept = null;
 
@@ -177,7 +213,7 @@
     } else if (event.key === "Escape") {
       onEscape(active);
     } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
-      one(hitKeys[event.key]).click();
+      if (!underway.size) one(hitKeys[event.key]).click();
     } else if (stepKeys[event.key] && !isTyping(active) && items().length) {
       stepFromSelected(stepKeys[event.key]);
     } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
@@ -272,8 +308,12 @@
     toastTimer = setTimeout(() => (toast.hidden = true), 6000);
   }
 
-  document.addEventListener("htmx:sendError", () => say(word("The server does not answer. Is it running?")));
+  document.addEventListener("htmx:sendError", () => {
+    markCurrent();
+    say(word("The server does not answer. Is it running?"));
+  });
   document.addEventListener("htmx:responseError", (event) => {
+    markCurrent();
     const isGone = event.detail.xhr.status === 404;
     say(isGone ? word("That is no longer there.") : word("The server could not answer that. Try again in a moment."));
   });

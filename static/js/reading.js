@@ -210,7 +210,7 @@
     } else if (event.key === "Escape" && active.closest(".outline-panel")) {
       closeOutline();
       event.stopImmediatePropagation();
-    } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("[data-outline-link]") &&
+    } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("#main:not([aria-busy]) [data-outline-link]") &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       event.preventDefault();
       if (panel().hidden) one("[data-outline-link]").click();

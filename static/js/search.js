@@ -9,7 +9,6 @@
 
   /* --- the preview --------------------------------------------------------------------------------- */
 
-  let waiting;
   let asked; // the request of the preview that is on its way
 
   const isBeside = () => getComputedStyle(one("#main")).display !== "none" && innerWidth > 720;
@@ -43,14 +42,15 @@
   }
 
   function show(hit) {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => load(hit.dataset.preview), DELAY_MS);
-  }
-
-  async function load(address) {
     asked?.abort();
     asked = new AbortController();
-    const { signal } = asked;
+    const loading = load(hit.dataset.preview, asked.signal);
+    document.dispatchEvent(new CustomEvent("convmemory:loading", { detail: loading }));
+  }
+
+  async function load(address, signal) {
+    await new Promise((done) => setTimeout(done, DELAY_MS));
+    if (signal.aborted) return;
     try {
       const response = await fetch(address, { headers: { "HX-Request": "true" }, signal });
       const html = await response.text();
@@ -84,7 +84,6 @@
 
   /** Nothing is found: a preview of what was found before says nothing any more. */
   function forget() {
-    clearTimeout(waiting);
     asked?.abort();
     if (isOnSearchPage() && !one("#results .hit")) one("#main [data-preview]")?.remove();
   }
@@ -95,7 +94,7 @@
 
   document.addEventListener("htmx:afterSwap", ({ detail }) => {
     if (detail.target?.id === "results") showSelected();
-    if (detail.target?.id === "main") clearTimeout(waiting), asked?.abort();
+    if (detail.target?.id === "main") asked?.abort();
   });
 
   /* --- what a search adds to the history --------------------------------------------------------- */

@@ -276,11 +276,22 @@ def test_html_in_a_transcript_is_not_executed(visit: Callable[..., None], archiv
     visit(steps)
 
 
+LAYOUT_SHIFT = """
+window.shifted = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((entry) => (window.shifted += entry.value)))
+  .observe({ type: "layout-shift", buffered: true });
+"""
+
+
 def test_indexing_progress_disappears_when_done(visit: Callable[..., None], archive: Archive) -> None:
     conversation = make_conversation(archive.owner, exchange(("new?", "yes")), title="Just imported")
 
     def waiting(page: Page) -> None:
+        page.add_init_script(LAYOUT_SHIFT)
+        page.reload()
         expect(page.locator("#progress")).to_contain_text("Indexing: 71 of 72 turns")
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("window.shifted") < 0.01
 
     def silent(page: Page) -> None:
         expect(page.locator("#progress")).to_be_hidden()

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
+from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width, held
@@ -56,6 +57,32 @@ def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., 
         expect(page).to_have_url(re.compile(r"/conversations/\d+\?turn=0&q=keep"))
 
     at_every_width(visit, steps, widths=WIDE)
+
+
+def test_a_page_that_is_on_its_way_dims_the_pane_and_its_keys_wait(visit: Callable[..., None], owner: User) -> None:
+    bread = Conversation.objects.get(owner=owner, title="Bread")
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{bread.pk}?turn=0&q=sourdough")
+        expect(page.locator(".hits .step").first).to_be_visible()
+        other = page.locator(f'#results .hit[data-conversation="{bread.pk}"][data-turn-link="3"]')
+        address = str(other.get_attribute("href"))
+        main = page.locator("#main")
+        with held(page, lambda url: "/conversations/" in url):
+            other.click()
+            expect(other).to_have_attribute("aria-current", "page")
+            expect(page.locator("#results [aria-current]")).to_have_count(1)
+            expect(main).to_have_class("is-loading")
+            page.keyboard.press("n")
+        expect(main).not_to_have_class("is-loading")
+        expect(page).to_have_url(re.compile(rf"{re.escape(address)}$"))
+        with held(page, lambda url: "/preview" in url):
+            page.goto("/search?q=sourdough", wait_until="commit")
+            expect(main).to_have_class("is-loading")
+        preview(page, "sourdough")
+        expect(main).not_to_have_attribute("aria-busy", "true")
+
+    visit(steps)
 
 
 def test_tapped_hit_opens_its_conversation_on_a_phone(visit: Callable[..., None]) -> None:
