@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -17,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory import problems
 from convmemory.accounts.async_authentication import user_of_session
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, signed_in, to_login
 from convmemory.chat import agents, live, replies
 from convmemory.chat import agents as agent_documents
 from convmemory.chat.agents import HOW_TO_SET_UP, agents_of, dry_run_of_agent
@@ -52,9 +51,9 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
     wants_events = EVENTS in request.headers.get("Accept", "")
     caller = await user_of_session(request)
     if caller is None:
-        if wants_events:
+        if wants_events and "HX-Request" not in request.headers:
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
-        return redirect_to_login("/chat" if conversation_id is None else f"/conversations/{conversation_id}")
+        return to_login(request, "/chat" if conversation_id is None else f"/conversations/{conversation_id}")
     text, replaces = request.POST.get("message", ""), _number(request, "replaces")
     asked = Request(caller, conversation_id, text, agent_id=_number(request, "agent"), replaces=replaces)
     try:
@@ -170,7 +169,7 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
     """Show the models of the form's endpoint, or its error; a part of the agent's page."""
     caller = await user_of_session(request)
     if caller is None:
-        return redirect_to_login("/agents")
+        return to_login(request, "/agents")
     given = request.POST
     trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
     context: dict[str, Any] = {"model": trial.model.strip(), "models": None}

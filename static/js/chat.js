@@ -1,6 +1,7 @@
 /* The composer with JavaScript: the reply appears as it is written. Without this file the form waits for it.
    What the model says is put in as text; the server renders it once it is stored. */
 
+import { draftOf, forget } from "./drafts.js";
 import { renderMarkdown } from "./markdown.js";
 
 const one = (selector, root = document) => root.querySelector(selector);
@@ -143,8 +144,9 @@ class Exchange {
   async run() {
     this.setBusy(true);
     try {
-      const headers = { Accept: "text/event-stream" };
+      const headers = { Accept: "text/event-stream", "HX-Request": "true" };
       const response = await fetch(this.form.action, { method: "POST", body: this.body, headers });
+      if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
       if (!response.ok) return this.refuse(await reasonOf(response));
       this.begin();
       for await (const event of eventsOf(response)) {
@@ -166,7 +168,10 @@ class Exchange {
     this.question.say("text", this.text);
     this.answer = new Draft("assistant", word("Assistant"));
     this.messages.append(this.question.element, this.answer.element);
-    write(this.form, "");
+    if (!this.isAgain) {
+      forget(this.form, this.replaces);
+      writeDraft(this.form);
+    }
     this.status.textContent = word("The reply is being written.");
     scroller().scrollTop = scroller().scrollHeight;
   }
@@ -273,6 +278,7 @@ function leftOut(count) {
 }
 
 async function reasonOf(response) {
+  if (response.status === 403) return word("This page is out of date: load it again. What you wrote is kept.");
   try {
     return (await response.json()).detail;
   } catch {
@@ -291,6 +297,14 @@ function write(form, text, replaces = "") {
   form.elements.message.value = text;
   form.elements.replaces.value = replaces;
   one("[data-editing]", form).hidden = !replaces;
+}
+
+/** Shows what was typed before, unless the composer holds something already. */
+function writeDraft(form, isEmptied = true) {
+  if (!isEmptied && form.elements.message.value) return;
+  const { text, edited } = draftOf(form);
+  if (edited && one(`[data-message="${edited.replaces}"]`)) write(form, edited.text, edited.replaces);
+  else write(form, text);
 }
 
 /* --- after an exchange ------------------------------------------------------------------------------ */
@@ -369,9 +383,21 @@ document.addEventListener("click", (event) => {
   }
   const cancel = pressed("[data-stop-editing]");
   if (cancel?.closest("[data-conversation-page]")) {
+    const form = cancel.closest("form");
     event.preventDefault();
-    write(cancel.closest("form"), "");
+    forget(form, form.elements.replaces.value);
+    writeDraft(form);
   }
   const model = pressed("[data-model]");
   if (model) one("[name=model]", model.closest("form")).value = model.dataset.model;
 });
+
+/** What was typed on this page before is there again. */
+function showDraft() {
+  const form = one("[data-composer]");
+  if (form) writeDraft(form, false);
+}
+
+showDraft();
+document.addEventListener("htmx:afterSwap", ({ detail }) => detail.target?.id === "main" && showDraft());
+document.addEventListener("htmx:historyRestore", showDraft);

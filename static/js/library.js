@@ -47,8 +47,10 @@
   async function toggle(button) {
     const values = new URLSearchParams({ [button.name]: button.value });
     values.set("csrfmiddlewaretoken", form().elements.csrfmiddlewaretoken.value);
-    const response = await fetch(button.formAction, { method: "POST", body: values, redirect: "manual" });
-    if (response.type !== "opaqueredirect") return;
+    const headers = { "HX-Request": "true" };
+    const response = await fetch(button.formAction, { method: "POST", body: values, headers, redirect: "manual" });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+    if (response.type !== "opaqueredirect" && !response.ok) return;
     button.setAttribute("aria-pressed", String(button.value === "1"));
     button.value = button.value === "1" ? "0" : "1";
   }

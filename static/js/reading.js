@@ -17,13 +17,13 @@
 
   /* --- the title ------------------------------------------------------------------------------- */
 
-  function editTitle(isEdited) {
+  function editTitle(isEdited, typed = one("[data-title]").title) {
     const form = one("[data-title-form]");
     form.hidden = !isEdited;
     one("[data-title]").hidden = isEdited;
     one("[data-edit-title]").hidden = isEdited;
     if (isEdited) {
-      form.elements.title.value = one("[data-title]").title;
+      form.elements.title.value = typed;
       form.elements.title.select();
     } else {
       one("[data-edit-title]").focus();
@@ -32,7 +32,9 @@
 
   async function saveTitle(form) {
     const title = form.elements.title.value.trim();
-    const response = await fetch(form.action, { method: "POST", body: new FormData(form), redirect: "manual" });
+    const body = new FormData(form), headers = { "HX-Request": "true" };
+    const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (response.type !== "opaqueredirect") return say(word("The title could not be saved."));
     const head = one("[data-title]");
     head.textContent = head.title = title;
@@ -217,6 +219,10 @@
       else one("[data-find]", panel())?.focus();
     }
   }, true);
+
+  document.addEventListener("convmemory:refilled", ({ target }) => {
+    if (target.matches("[data-title-form] input")) editTitle(true, target.value);
+  });
 
   /* A picture whose bytes were not kept leaves no hole. */
   document.addEventListener("error", (event) => {

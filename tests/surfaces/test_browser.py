@@ -306,7 +306,7 @@ def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> 
         page.wait_for_load_state("networkidle")  # no request of the page itself finds out first
         page.context.clear_cookies()
         page.get_by_role("searchbox").fill("sourdough")
-        page.wait_for_url("**/login?next=/")
+        page.wait_for_url("**/login?next=/&ended=1")
 
     visit(steps)
 

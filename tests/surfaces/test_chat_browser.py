@@ -102,6 +102,58 @@ def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], end
     assert set(Conversation.objects.values_list("turn_count", flat=True)) == {3}
 
 
+def test_typed_text_survives_editing_reload_and_an_ended_session(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User, settings: Settings
+) -> None:
+    owner.set_password("correct horse")
+    owner.save()
+    conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
+    address = f"/conversations/{conversation.pk}"
+    endpoint.scripts.extend([says("Two."), says("Three.")])
+
+    def steps(page: Page) -> None:
+        def sign_out() -> None:
+            page.wait_for_load_state("networkidle")
+            page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+
+        def sign_in() -> None:
+            expect(page.get_by_text("Your session has ended")).to_be_visible()
+            page.get_by_label("Name").fill(owner.username)
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Sign in").click()
+
+        message = page.get_by_role("textbox", name="Message")
+        message.fill("And then?")
+        page.keyboard.press("Enter")
+        expect(page.locator(".message.is-assistant").last).to_contain_text("Two.")
+        message.press_sequentially("half a thou")
+        page.locator("[data-edit-question]").last.click()
+        expect(message).to_have_value("And then?")
+        page.get_by_role("link", name="Cancel").click()
+        expect(message).to_have_value("half a thou")
+        page.goto("/library")
+        page.goto(address)
+        expect(message).to_have_value("half a thou")
+        sign_out()
+        message.press_sequentially("ght")
+        page.keyboard.press("Enter")
+        sign_in()
+        expect(page).to_have_url(re.compile(f"{address}$"))
+        expect(message).to_have_value("half a thought")
+        page.get_by_role("button", name="Change the title").click()
+        page.get_by_role("textbox", name="Title").fill("A longer story")
+        sign_out()
+        page.keyboard.press("Enter")
+        sign_in()
+        expect(page.get_by_role("textbox", name="Title")).to_have_value("A longer story")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".message.is-assistant").last).to_contain_text("Three.")
+        page.reload()
+        expect(message).to_have_value("")
+
+    visit(steps, at=address)
+
+
 def test_chat_failure_is_shown_once_below_the_question(
     visit: Callable[..., None], endpoint: ChatServer, owner: User
 ) -> None:

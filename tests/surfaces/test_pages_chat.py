@@ -63,7 +63,7 @@ def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) ->
 def test_chat_without_a_session_leads_to_the_login(owner: User) -> None:
     conversation = make_conversation(owner)
     sent = Client().post(f"/conversations/{conversation.pk}/send", {"message": "Hi"})
-    assert sent.headers["Location"] == f"/login?next=/conversations/{conversation.pk}"
+    assert sent.headers["Location"] == f"/login?next=/conversations/{conversation.pk}&ended=1"
     asked = Client().post("/chat/send", {"message": "Hi"}, headers={"Accept": "text/event-stream"})
     assert asked.status_code == 401
 

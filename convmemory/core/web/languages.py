@@ -117,6 +117,7 @@ SCRIPT_WORDS = (
     gettext_noop("The title could not be saved."),
     gettext_noop("Thinking"),
     gettext_noop("The server does not answer. What was received is kept: load the page again."),
+    gettext_noop("This page is out of date: load it again. What you wrote is kept."),
     gettext_noop("The reply is being written."),
     gettext_noop("The reply is complete."),
     gettext_noop("Stopping…"),
