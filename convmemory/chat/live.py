@@ -8,7 +8,7 @@ another one takes over when a dead process's lease has expired. See docs/adr/001
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -29,13 +29,15 @@ from convmemory.conversations.messages.drafts import TITLE_CHARS, MessageDraft
 from convmemory.conversations.messages.hidden_keys import text_without_keys
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.conversations.messages.responses import release_abandoned_responses
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.messages.titling import title_of
+from convmemory.conversations.models import TITLE_VERSION, Conversation
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, NotFound, QuotaUsedUp
-from convmemory.core.text import cut, one_line, storable
+from convmemory.core.text import cut, storable
 from convmemory.core.threads import in_thread
+from convmemory.core.titles import plain_title, says_something
 
 # --- titles ---------------------------------------------------------------------------------------
 # Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
@@ -44,8 +46,8 @@ from convmemory.core.threads import in_thread
 
 
 INSTRUCTION = (
-    "Give the conversation that follows a title of three to six words, in the language that it is in, without "
-    "quotation marks and without a full stop. Answer with the title alone."
+    "Give the question that follows a title of three to six words, in the language that it is in, without quotation "
+    "marks and without a full stop. Do not answer the question: reply with the title alone."
 )
 TIMEOUT_S = 20.0
 # A model that thinks first uses most of these.
@@ -58,14 +60,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstTurn:
-    """The chat's current title, which is its first question, and its first turn."""
+    """The chat's current title, which is its first question, and that question."""
 
     title: str
     question: str
-    answer: str
 
 
-def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | None:
+def first_turn_of(job: ReplyJob) -> FirstTurn | None:
     """Return the first turn for a title of the reply's chat; None if its owner has set a title."""
     chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
     if chat is None:
@@ -73,10 +74,11 @@ def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | 
     asked = {
         row.pk: spoken_text(row.typed_parts) for row in chat.messages.filter(Q(position=0) | Q(pk=job.question_id))
     }
-    if job.question_id not in asked or chat.title not in map(responses.title_of, asked.values()):
+    if job.question_id not in asked or chat.title not in map(title_of, asked.values()):
         return None
-    said = spoken_text(part for draft in answer for part in draft.parts)
-    return FirstTurn(chat.title, asked[job.question_id], said)
+    if not says_something(asked[job.question_id]):
+        return None  # the second question becomes the title
+    return FirstTurn(chat.title, asked[job.question_id])
 
 
 async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
@@ -95,8 +97,7 @@ async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
     """Ask the model for a title. Raises: EndpointError, QuotaUsedUp."""
     recipe = replace(job.agent.recipe, tool_definitions=())
     brief = replace(job, agent=replace(job.agent, reply_tokens=TITLE_TOKENS, recipe=recipe))
-    asked = f"Question: {cut(turn.question, READ_CHARS)}\n\nAnswer: {cut(turn.answer, READ_CHARS)}"
-    messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": asked}]
+    messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": cut(turn.question, READ_CHARS)}]
     draft = CompletionDraft()
     body = request_body(brief.agent, messages, may_call=False)
     async with metered(brief, body, draft), open_stream(brief.agent, body) as chunks:
@@ -111,7 +112,7 @@ def clean_title(text: str) -> str:
     """Return the first line of a model's answer, without the quotes and other marks that models put around titles."""
     lines = [line for line in storable(text[: READ_CHARS * 2]).splitlines() if line.strip(AROUND)]
     first = lines[0].strip(AROUND).removeprefix("Title:").strip(AROUND) if lines else ""
-    return one_line(text_without_keys(first), TITLE_CHARS)
+    return plain_title(text_without_keys(first), TITLE_CHARS)
 
 
 def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
@@ -123,7 +124,9 @@ def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
             return False
         if chat.title != before:
             return False
-        ingest.change_conversation(owner=job.owner, conversation_id=chat.pk, values={"title": title})
+        ingest.change_conversation(
+            owner=job.owner, conversation_id=chat.pk, values={"title": title, "title_version": TITLE_VERSION}
+        )
     return True
 
 
@@ -286,7 +289,7 @@ class LiveReply:
             self._publish(Event("error", {"status": "lost", "detail": GONE}))
             return
         begins = ending.status is Reply.Status.DONE and stored.turn_number == 0
-        turn = await in_thread(first_turn_of, self.job, received) if begins else None
+        turn = await in_thread(first_turn_of, self.job) if begins else None
         self._send_end(ending, stored, title_follows=turn is not None)
         if turn is not None:
             await self._give_title(turn)

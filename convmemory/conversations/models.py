@@ -28,6 +28,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
+OWN_TITLE = 0  # the owner's, which nothing replaces
+
+
 class Conversation(models.Model):
     """One thread of messages with one owner."""
 
@@ -38,6 +42,9 @@ class Conversation(models.Model):
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations")
     title = models.CharField(max_length=300, blank=True, default="")
+    title_version = models.SmallIntegerField(
+        null=True, default=TITLE_VERSION, help_text="0: chosen by the owner. Null: of an older version."
+    )
     agent = models.CharField(max_length=100, blank=True, default="")
     project = models.CharField(max_length=300, blank=True, default="")
     source = models.CharField(max_length=50, default="api")
@@ -75,6 +82,7 @@ class Conversation(models.Model):
             ),
             models.Index(fields=["owner", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
+            models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
         ]
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from convmemory.core.key_shapes import find_keys
 from convmemory.core.processes.child_limits import run_under_limits
 from convmemory.core.processes.confinement import Access
 from convmemory.core.text import storable
+from convmemory.core.titles import plain_title, says_something
 from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable, collected
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
@@ -22,7 +23,7 @@ MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
 DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
-_WORD, _LETTER = re.compile(r"\w"), re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,9 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         yield _as_json(Heading(failure="broken", error=f"{DAMAGED} ({type(error).__name__})"))
         return
     first_heading = sections[0].path[:1] if format in ("docx", "pptx") else ()
-    named = (_named(title) for title in (converted.title, *first_heading, file.stem))
-    title = next(filter(None, named), file.stem or "Document")
+    named = (title for title in (converted.title, *first_heading) if title not in DEFAULT_TITLES)
+    titles = (plain_title(storable(title), TITLE_CHARS) for title in named)
+    title = next(filter(says_something, titles), storable(file.stem) or "Document")
     heading = Heading(
         format=format,
         title=(masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS],
@@ -81,12 +83,6 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     yield _as_json(heading)
     for section in file.watched(hidden.sections):
         yield {name: getattr(section, name) for name in SectionDraft.__dataclass_fields__}
-
-
-def _named(title: str) -> str:
-    """Return a title on one line; "" if it says nothing, such as "12", or is a library's default."""
-    plain = " ".join(storable(title).split())
-    return plain if _LETTER.search(plain) and plain not in DEFAULT_TITLES else ""
 
 
 def _storable(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -34,7 +34,8 @@ from convmemory.conversations.messages.numbering import announce, announce_turns
 from convmemory.conversations.messages.parts import Part, ThinkingPart, part_from_json, part_text
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import count_stored
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.messages.titling import title_of_source
+from convmemory.conversations.models import OWN_TITLE, Conversation, Message
 from convmemory.conversations.signals import conversation_deleting
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.sql import execute_without_nested_loops, load_sql
@@ -171,8 +172,10 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
 
 
 def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
-    """Set title, agent, project or `archived_at`. Raises: NotFound."""
+    """Set title, agent, project or `archived_at`; a title is the owner's from then on. Raises: NotFound."""
     limits = {"title": 300, "agent": 100, "project": 300}
+    if "title" in values:
+        values = {"title_version": OWN_TITLE, **values}
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         for name, value in values.items():
@@ -218,7 +221,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
 def _headers(draft: ConversationDraft) -> dict[str, str]:
     return {
         "source": draft.source,
-        "title": one_line(storable(hidden_keys.text_without_keys(draft.title)), 300),
+        "title": title_of_source(draft.title, draft.source),
         "agent": one_line(storable(draft.agent), 100),
         "project": one_line(storable(draft.project), 300),
     }
@@ -235,6 +238,8 @@ def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | No
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
     """Update title, agent, project and parent from the draft; return whether anything changed."""
     values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
+    if conversation.title_version == OWN_TITLE:
+        del values["title"]
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
     for name in changed:
         setattr(conversation, name, values[name])

@@ -5,19 +5,20 @@ commit.
 """
 
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
-from convmemory.conversations.messages.drafts import TITLE_CHARS
-from convmemory.conversations.messages.parts import Role, spoken_text
+from convmemory.conversations.messages.titling import choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import conversation_changed, turns_changed
 from convmemory.core.sql import load_sql
-from convmemory.core.text import one_line
+
+if TYPE_CHECKING:
+    from convmemory.conversations.messages.parts import Role
 
 
 def finish_change(conversation: Conversation, *, from_position: int, message_count: int) -> None:
@@ -33,10 +34,7 @@ def count_turns(conversation: Conversation, *, from_position: int, message_count
     conversation.message_count = message_count
     conversation.turns_version += 1
     conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
-    # Conversations from sources without titles are named after their first question.
-    if not conversation.title:
-        first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
-        conversation.title = one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
+    conversation.title = choose_title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
     return first_turn
 

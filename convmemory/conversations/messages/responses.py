@@ -13,18 +13,18 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.utils import timezone
 
-from convmemory.conversations.messages import hidden_keys, stored_keys
-from convmemory.conversations.messages.drafts import TITLE_CHARS, MessageDraft
+from convmemory.conversations.messages import stored_keys
+from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.message_store import insert_messages, merge_messages
 from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.conversations.messages.storage_quota import count_stored, recount_hidden
+from convmemory.conversations.messages.titling import title_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
-from convmemory.core.text import one_line, storable
 
 LEASE = timedelta(minutes=10)  # the default; chats pass CHAT_LEASE_S and renew it
 
@@ -73,11 +73,6 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
         cursor.execute(load_sql("convmemory.conversations", "take_idle"), parameters)
         row = cursor.fetchone()
     return row[0] if row else None
-
-
-def title_of(question: str) -> str:
-    """Return the initial title of a conversation with this first question."""
-    return one_line(storable(hidden_keys.text_without_keys(question)), TITLE_CHARS)
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:

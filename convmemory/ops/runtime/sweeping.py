@@ -14,6 +14,7 @@ from django_q.models import Failure
 
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
+from convmemory.conversations.messages.titling import renew_titles
 from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.core.acting import in_group
 from convmemory.core.files.work_folders import sweep_work_folders
@@ -69,6 +70,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "pictures": _pictures,
         "files": _files,
         "storage": _in_every_group(_storage),
+        "titles": _in_every_group(_titles),
     }
     return _run(kinds, deep=True)
 
@@ -138,6 +140,13 @@ def _work_folders() -> Swept:
 def _storage() -> Swept:
     counted = reconcile_storage()
     return Swept(counted, counted)
+
+
+def _titles() -> Swept:
+    renewed, deadline = 0, time.monotonic() + MAX_S
+    while time.monotonic() < deadline and (some := renew_titles(limit=BATCH)):
+        renewed += some
+    return Swept(renewed, renewed)
 
 
 def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:

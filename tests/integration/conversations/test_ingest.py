@@ -14,6 +14,7 @@ from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.message_store import KEY_CHARS
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.titling import renew_titles
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.signals import turns_changed
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
@@ -40,7 +41,7 @@ def test_a_new_conversation_is_numbered_titled_and_counted() -> None:
     conversation = make_conversation(make_user(), exchange(*GREETING))
     conversation.refresh_from_db()
     assert numbers(conversation) == [0, 0, 1, 1]
-    assert (conversation.title, conversation.message_count, conversation.turn_count) == ("hello", 4, 2)
+    assert (conversation.title, conversation.message_count, conversation.turn_count) == ("how are you?", 4, 2)
 
 
 def test_later_answer_completes_the_turn() -> None:
@@ -284,3 +285,25 @@ def test_the_database_itself_refuses_two_messages_at_one_position() -> None:
 
     with pytest.raises(IntegrityError), transaction.atomic():
         put_all_at_the_start()
+
+
+def test_title_is_the_first_question_that_says_something_unless_the_owner_chose_one() -> None:
+    owner = make_user()
+    greeted = exchange(("Hi!", "Hello."), ("/review **the oven**", "It is hot."))
+    made = make_conversation(owner, greeted, title="", source="chat", source_id="greeted")
+    assert made.title == "The oven"
+    hot = exchange(("## How *hot*?", "Very."))
+    old = make_conversation(owner, hot, title="", source="codex", source_id="old")
+    named = make_conversation(owner, hot, title="Mine", source="codex", source_id="named")
+    Conversation.objects.filter(pk=old.pk).update(title="## How *hot*?", title_version=None)
+    Conversation.objects.filter(pk=named.pk).update(title="# My own", title_version=None)
+    assert renew_titles(limit=10) == 2
+    assert renew_titles(limit=10) == 0
+    titles = Conversation.objects.order_by("pk").values_list("title", flat=True)
+    assert list(titles) == ["The oven", "How hot?", "# My own"]
+    ingest.change_conversation(owner=owner, conversation_id=old.pk, values={"title": "42"})
+    more = exchange(("More?", "Yes."))
+    ingest.sync_conversation(
+        owner=owner, draft=ConversationDraft(messages=more, title="From the file", source="codex", source_id="old")
+    )
+    assert Conversation.objects.get(pk=old.pk).title == "42"

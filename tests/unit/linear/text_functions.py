@@ -72,6 +72,7 @@ from convmemory.core.text import (
     visible,
     without_recalled,
 )
+from convmemory.core.titles import plain_title, title_from
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
 from convmemory.documents.converters.office import joined_row
@@ -388,6 +389,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
     ),
     "convmemory.chat.live titles": clean_title,
+    "convmemory.core.titles": lambda text: (plain_title(text, 80), title_from([text, text], 80)),
     "convmemory.conversations.pages.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.pages.ansi sequences": _in_colours,
     "convmemory.conversations.pages.diffs": _edits,
