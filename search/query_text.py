@@ -1,6 +1,6 @@
 """Parses the text of the search box: plain words, "quoted phrases" and -excluded words. Pure.
 
-A pasted command is full of hyphens: a hyphen excludes a word only where a person evidently means it (ADR 81).
+A pasted command is full of hyphens: a hyphen excludes a word only where a person evidently means it (ADR 85).
 """
 
 import re

@@ -107,7 +107,7 @@ def test_echoes_that_were_indexed_before_are_dropped_by_the_sweep(monkeypatch: p
         assert found(owner) == {asked.pk}
     kept = set(Passage.objects.filter(source__object_id=other.pk).values_list("pk", flat=True))
     with connection.cursor() as cursor:
-        cursor.execute(import_module("search.migrations.0019_without_echoes").COMPARE_AGAIN)
+        cursor.execute(import_module("search.migrations.0003_without_echoes").COMPARE_AGAIN)
     for source in Source.objects.filter(pk__in=sources_to_index(limit=10), owner=owner):
         index_conversation(conversation_id=source.object_id)
     assert found(owner) == set()

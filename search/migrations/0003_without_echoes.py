@@ -12,5 +12,5 @@ WHERE source_id IN (SELECT id FROM search_source WHERE kind = 'conversation')
 
 
 class Migration(migrations.Migration):
-    dependencies = [("search", "0018_newest_vectors")]
+    dependencies = [("search", "0002_title_words")]
     operations = [migrations.RunSQL(COMPARE_AGAIN, migrations.RunSQL.noop)]
