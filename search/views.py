@@ -323,7 +323,6 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
         "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
         "keep": SearchBox.of(request).query_string,
         "turn": turn,
-        "place": turn + 1,
         "project_name": project_name(found.project),
     }
     return render(request, "search/preview_turn.html", context)

@@ -165,13 +165,12 @@ def positions_of_turns(
 ) -> tuple[int | None, int | None]:
     """Return the positions of the first message of one turn and the last message of another.
 
-    A turn of None means the conversation's own end, and is returned as None. Error messages count turns from one, as
-    pages do.
+    A turn of None means the conversation's own end, and is returned as None.
 
     One query. Raises: InvalidInput for a missing turn, or for turns in the wrong order.
     """
     if first_turn is not None and last_turn is not None and first_turn > last_turn:
-        raise InvalidInput(f"Turn {first_turn + 1} comes after turn {last_turn + 1}: swap the two.")
+        raise InvalidInput(f"Turn {first_turn} comes after turn {last_turn}: swap the two.")
     wanted = [turn for turn in (first_turn, last_turn) if turn is not None]
     rows = conversation.messages.filter(turn_number__in=wanted).values("turn_number")
     found = {
@@ -180,8 +179,8 @@ def positions_of_turns(
     }
     for turn in wanted:
         if turn not in found:
-            there = f"its turns are 1 to {conversation.turn_count}" if conversation.turn_count else "it has none"
-            raise InvalidInput(f"The conversation has no turn {turn + 1}: {there}.")
+            there = f"its turns are 0 to {conversation.last_turn}" if conversation.turn_count else "it has none"
+            raise InvalidInput(f"The conversation has no turn {turn}: {there}.")
     return (
         None if first_turn is None else found[first_turn][0],
         None if last_turn is None else found[last_turn][1],

@@ -68,7 +68,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _head(conversation: Conversation) -> dict[str, Any]:
-    return {"conversation": conversation, "last_turn": conversation.turn_count}
+    return {"conversation": conversation, "last_turn": conversation.last_turn}
 
 
 def _request_summary(request: PageRequest, conversation: Conversation) -> ConversationSummary:
@@ -83,11 +83,10 @@ def _request_summary(request: PageRequest, conversation: Conversation) -> Conver
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
-    """Return the turn number in a form field, 0-based. Forms count turns from one."""
+    """Return the turn number in a form field."""
     text = request.POST.get(name, "").strip()
-    refusal = f"{text[:40]!r} is not the number of a turn: use 1, 2, 3, …"
-    number = number_or_refuse(text, refusal, minimum=1, maximum=MAX_INTEGER)
-    return None if number is None else number - 1
+    refusal = f"{text[:40]!r} is not the number of a turn: use 0, 1, 2, …"
+    return number_or_refuse(text, refusal, minimum=0, maximum=MAX_INTEGER)
 
 
 @require_safe

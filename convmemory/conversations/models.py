@@ -92,6 +92,11 @@ class Conversation(models.Model):
         return f"/conversations/{self.pk}"
 
     @property
+    def last_turn(self) -> int | None:
+        """Return the number of the last turn; None without turns."""
+        return self.turn_count - 1 if self.turn_count else None
+
+    @property
     def messages(self) -> "models.QuerySet[Message]":
         """The conversation's messages, looked up by owner and conversation."""
         return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)

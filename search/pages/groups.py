@@ -144,12 +144,12 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
 
 
 def _place_of(hit: Hit | SectionHit) -> str:
-    """Return the hit's place in its conversation or document, counted from one."""
+    """Return the hit's place in its conversation or document, with the number that its address has."""
     if isinstance(hit, Hit):
-        return gettext("turn %(number)s") % {"number": hit.turn_number + 1}
+        return gettext("turn %(number)s") % {"number": hit.turn_number}
     if hit.page:
         return gettext("page %(number)s") % {"number": hit.page}
-    return gettext("section %(number)s") % {"number": hit.section + 1}
+    return gettext("section %(number)s") % {"number": hit.section}
 
 
 def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:

@@ -176,7 +176,7 @@ def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Cal
 def test_conversation_page_reports_a_missing_turn(owner: User, page: Callable[..., str], turn: str) -> None:
     conversation = long_conversation(owner, 2)
     text = page(f"/conversations/{conversation.pk}?turn={turn}")
-    assert f"has no turn {int(turn) + 1}" in text
+    assert f"has no turn {turn}: its turns are 0 to 1" in text
     assert "question 0" in text
 
 
@@ -287,7 +287,7 @@ def test_pages_without_a_session_redirect_to_the_login(owner: User) -> None:
         assert response.status_code == 302
         assert response.headers["Location"].startswith("/login?next=")
     part = Client().get("/search?q=question", headers={**HTMX, "HX-Current-URL": "http://testserver/conversations/1"})
-    assert part.headers["HX-Redirect"] == "/login?next=/conversations/1"
+    assert part.headers["HX-Redirect"] == "/login?next=/conversations/1&ended=1"
     assert b"question" not in part.content
 
 
