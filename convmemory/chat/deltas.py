@@ -1,8 +1,10 @@
 """Assembles a streamed chat completion from chunks into parts, and the events that a reply sends. Pure.
 
-Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several under
-one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused, and a
-reply is cut at its limits. Source: https://platform.openai.com/docs/api-reference/chat/streaming
+Servers differ: reasoning comes in `reasoning_content` or `reasoning`, or in the text within `<think>`; some send whole
+tool calls at once, several under one index, without ids; some send chunks without choices. Chunks that do not follow
+the protocol are refused, and a reply is cut at its limits.
+
+Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
 
 import json
@@ -12,6 +14,7 @@ from io import StringIO
 from typing import Any, Literal
 
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart
+from convmemory.conversations.messages.thinking import ThinkingSplitter
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 from convmemory.core.text import json_storable
 
@@ -104,6 +107,7 @@ class CompletionDraft:
         self.chars = chars
         self.call_count = call_count
         self.cut_note = ""
+        self._splitter = ThinkingSplitter()
         self._spoken: list[tuple[type[TextPart] | type[ThinkingPart], StringIO]] = []
         self._calls: list[CallDraft] = []
         self._call_at: dict[int, CallDraft] = {}
@@ -130,10 +134,13 @@ class CompletionDraft:
 
     def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
         reasoning = next((text for name in REASONING_FIELDS if (text := _text(delta.get(name)))), "")
-        if taken := self._speak(ThinkingPart, reasoning):
-            yield Event("thinking", {"text": taken})
-        if taken := self._speak(TextPart, _text(delta.get("content")) or _text(delta.get("refusal"))):
-            yield Event("text", {"text": taken})
+        pieces = [*self._splitter.finish(), (True, reasoning)] if reasoning else []
+        pieces += self._splitter.feed(_text(delta.get("content")) or _text(delta.get("refusal")))
+        if self.finish_reason:
+            pieces += self._splitter.finish()
+        for is_thinking, text in pieces:
+            if taken := self._speak(ThinkingPart if is_thinking else TextPart, text):
+                yield Event("thinking" if is_thinking else "text", {"text": taken})
         calls = delta.get("tool_calls") or []
         if not isinstance(calls, list):
             raise MalformedChunk("`tool_calls` is not a list")
@@ -192,7 +199,14 @@ class CompletionDraft:
     @property
     def spoken_parts(self) -> tuple[Part, ...]:
         """Return thinking and text received so far; calls count only once they are complete."""
-        return tuple(part for kind, pieces in self._spoken if (part := kind(pieces.getvalue())).text.strip())
+        spoken = [(kind, pieces.getvalue()) for kind, pieces in self._spoken]
+        is_thinking, rest = self._splitter.rest
+        kind = ThinkingPart if is_thinking else TextPart
+        if rest and spoken and spoken[-1][0] is kind:
+            spoken[-1] = (kind, spoken[-1][1] + rest)
+        elif rest:
+            spoken.append((kind, rest))
+        return tuple(kind(text) for kind, text in spoken if text.strip())
 
     def finished_calls(self) -> list[FinishedCall]:
         """Return the calls of the ended completion; none if it was cut, because the last call is incomplete."""

@@ -26,6 +26,7 @@ from convmemory.conversations.importers.values import (
 )
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.core.errors import InvalidInput
 
 OnUnknown = Callable[[str], None]
@@ -66,6 +67,8 @@ def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unkno
     parts = message_parts(value, role=role, unknown=unknown)
     if role == "user" and parts and all(isinstance(part, ToolResultPart) for part in parts):
         role = "tool"
+    if role == "assistant":
+        parts = thinking_apart(parts)
     return MessageDraft(
         role=role,
         parts=parts,

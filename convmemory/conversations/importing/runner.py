@@ -23,6 +23,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.ingest import without_copies
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart
+from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, StorageFull
 from convmemory.core.files.decoding import DecodedBytes, decoding
@@ -405,7 +406,8 @@ def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> I
         file.superseded += message.superseded
         if run.report.messages_read % PROGRESS_EVERY == 0:
             run.progress(run.report)
-        yield message
+        is_spoken = message.role == "assistant"
+        yield replace(message, parts=thinking_apart(message.parts)) if is_spoken else message
 
 
 def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:

@@ -34,6 +34,7 @@ from convmemory.conversations.messages.numbering import announce, announce_turns
 from convmemory.conversations.messages.parts import Part, ThinkingPart, part_from_json, part_text
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.messages.titling import title_of_source
 from convmemory.conversations.models import OWN_TITLE, Conversation, Message
 from convmemory.conversations.signals import conversation_deleting
@@ -343,7 +344,7 @@ def _says_the_same(parts: list[dict[str, Any]], draft: MessageDraft, *, may_grow
 
 def _compared(parts: Iterable[Part]) -> str:
     """Return what is said, without thinking and keys, which versions of an importer read differently."""
-    texts = (part_text(part) for part in parts if not isinstance(part, ThinkingPart))
+    texts = (part_text(part) for part in thinking_apart(parts) if not isinstance(part, ThinkingPart))
     return _HIDDEN.sub("", hidden_keys.text_without_keys("\n".join(texts))).strip()
 
 

@@ -229,3 +229,16 @@ def test_strong_id_may_change_its_messages_and_a_weak_one_may_not(tmp_path: Path
             path.write_text(json.dumps([{"id": id, "messages": messages}]))
             import_paths(owner=owner, paths=[path])
         assert Conversation.objects.filter(owner=owner, source_id__startswith=id).count() == expected
+
+
+def test_answer_that_was_stored_with_its_thinking_is_split_when_it_comes_again(tmp_path: Path) -> None:
+    owner, path = make_user(), tmp_path / "chat.jsonl"
+    path.write_text(plain([("user", "Is it evergreen?"), ("assistant", "<think>\nhm\n</think>\n\nYes.")]))
+    import_paths(owner=owner, paths=[path])
+    answer = Message.objects.get(owner=owner, role="assistant")
+    assert answer.parts == [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "Yes."}]
+    before = [{"type": "text", "text": "<think>\nhm\n</think>\n\nYes."}]
+    Message.objects.filter(pk=answer.pk).update(parts=before, content_hash=b"0" * 32)
+    assert import_paths(owner=owner, paths=[path]).total("updated") == 1
+    assert Message.objects.get(pk=answer.pk).parts == answer.parts
+    assert Conversation.objects.filter(owner=owner).count() == 1

@@ -21,19 +21,44 @@ def call_piece(index: int = 0, **values: Any) -> dict[str, Any]:
     return {"index": index, "function": function, **values}
 
 
+def joined(pieces: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
+    """Adjacent pieces of one kind as one."""
+    found: list[tuple[bool, str]] = []
+    for thinks, text in pieces:
+        if found and found[-1][0] == thinks:
+            found[-1] = (thinks, found[-1][1] + text)
+        else:
+            found.append((thinks, text))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_thinking_in_the_text_comes_as_thinking_in_pieces_of_any_size(size: int) -> None:
+    text = "<think>\nA newt? No, a toad.\n</think>\n\nA toad, in `<think>` or not."
+    draft = CompletionDraft()
+    events = [event for at in range(0, len(text), size) for event in draft.add(chunk(content=text[at : at + size]))]
+    events += draft.add(chunk("stop"))
+    told = joined([(event.name == "thinking", event.data["text"]) for event in events])
+    assert told == [(True, "\nA newt? No, a toad.\n"), (False, "A toad, in `<think>` or not.")]
+    assert [part.type for part in draft.spoken_parts] == ["thinking", "text"]
+
+
+def test_reply_that_ends_while_the_model_thinks_has_thinking_alone() -> None:
+    draft = CompletionDraft()
+    draft.add(chunk(content="<think>A newt</th"))
+    assert [(part.type, part_text(part)) for part in draft.spoken_parts] == [("thinking", "A newt</th")]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.text(min_size=1))))
 def test_text_and_thinking_come_together_in_order(pieces: list[tuple[bool, str]]) -> None:
     draft = CompletionDraft()
     events = []
     for thinks, text in pieces:
         events += draft.add(chunk(**{"reasoning_content" if thinks else "content": text}))
-    assert [(event.name == "thinking", event.data["text"]) for event in events] == pieces
-    expected: list[tuple[bool, str]] = []
-    for thinks, text in pieces:
-        if expected and expected[-1][0] == thinks:
-            expected[-1] = (thinks, expected[-1][1] + text)
-        else:
-            expected.append((thinks, text))
+    events += draft.add(chunk("stop"))
+    expected = joined(pieces)
+    # Text that may begin with a tag is held until more has come.
+    assert joined([(event.name == "thinking", event.data["text"]) for event in events]) == expected
     found = [(isinstance(part, ThinkingPart), part_text(part)) for part in draft.spoken_parts]
     assert found == [(thinks, text) for thinks, text in expected if text.strip()]
 

@@ -51,6 +51,7 @@ from convmemory.conversations.messages.parts import (
     ToolResultPart,
     part_to_json,
 )
+from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.pages.ansi import ansi_html, without_sequences
 from convmemory.conversations.pages.diffs import diff_of
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text
@@ -403,6 +404,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         without_recalled(f"<recalled-memory>{text}</recalled-memory>"),
         fenced(text, "summary"),
         quoted(text, "recalled-memory"),
+    ),
+    "convmemory.conversations.messages.thinking": lambda text: thinking_apart(
+        [TextPart(f"<think>\n{text}"), TextPart(f"{text}\n<think>\n{text}</thin")]
     ),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
