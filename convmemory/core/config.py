@@ -367,6 +367,11 @@ class Config:
         "texts unchanged",
         default=True,
     )
+    archive_automated = boolean(
+        "archive sessions that programs started (observers, runs through an SDK) when they are imported, so that "
+        "search and recall leave them out; all of them get the tag `automated`; 0: only the tag",
+        default=True,
+    )
     import_folder = folder_in_var(
         "imports",
         "where uploads wait for a worker; on several machines a folder that all of them share",

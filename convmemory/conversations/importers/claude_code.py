@@ -97,6 +97,7 @@ class ClaudeCodeImporter:
                 created_at=scan.created_at,
                 parent_source_id=parent_id,
                 is_fork=scan.is_fork,
+                is_automated=scan.is_automated,
                 has_weak_id=not is_global_id(own_id),
                 former_ids=(former_id,) if former_id != own_id else (),
             )
@@ -113,6 +114,7 @@ class ClaudeCodeImporter:
                 project=scan.cwd,
                 created_at=chain.created_at,
                 parent_source_id=own_id,
+                is_automated=scan.is_automated,
                 has_weak_id=not is_global_id(own_id),
                 former_ids=(_bounded(f"{former_id}:{chain.name}"),) if former_id != own_id else (),
             )

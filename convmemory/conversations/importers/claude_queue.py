@@ -265,6 +265,7 @@ _MARKUP = (
     *("<task-notification>", "<local-command-", "<command-name>", "<command-message>", "<command-args>"),
     *("<bash-input>", "<bash-stdout>", "<bash-stderr>", "<ide_", "<system-reminder>", "<user-memory-input>"),
     *("<user-prompt-submit-hook>", "<session-start-hook>", "<teammate-message", "<agent-message", "<background-"),
+    *("<cross-session-message", "<channel>", "<channel "),
 )
 _PHRASES = (
     "[Request interrupted by user",

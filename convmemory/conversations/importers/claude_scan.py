@@ -33,6 +33,10 @@ OTHER_TYPES = frozenset(
         "continued-in",  # names the session in which this one goes on
     }
 )
+# Sessions that programs start. Source: anthropics/claude-code, `CLAUDE_CODE_ENTRYPOINT`: sdk-ts, sdk-py, sdk-cli;
+# thedotmack/claude-mem, whose observers work in a folder of their own.
+_SDK = "sdk-"
+_OBSERVERS = ("/.claude-mem/observer-sessions/",)
 KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
 
 
@@ -66,6 +70,7 @@ class Scan:
     session_id: str = ""
     cwd: str = ""
     version: str = ""
+    entrypoint: str = ""
     created_at: datetime | None = None
     messages: int = 0
     without_content: int = 0  # lines of messages that have none
@@ -79,6 +84,12 @@ class Scan:
     rewinds: RewindTracker = field(default_factory=RewindTracker)
     is_fork: bool = False
     side_lines: list[_SideLine] = field(default_factory=list)
+
+    @property
+    def is_automated(self) -> bool:
+        """True if a program started the session."""
+        folder = f"{self.cwd.replace(chr(92), '/')}/"
+        return self.entrypoint.startswith(_SDK) or any(mark in folder for mark in _OBSERVERS)
 
     @property
     def title(self) -> str:
@@ -99,6 +110,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
         if not (subagent and scan.session_id):
             scan.session_id = session_id_of(item.value) or scan.session_id
         scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
+        scan.entrypoint = scan.entrypoint or text_of(item.value.get("entrypoint"))
         # A background session begins with a copy of the session from which it was forked.
         scan.is_fork = scan.is_fork or item.value.get("sessionKind") == "bg"
         scan.version = text_of(item.value.get("version")) or scan.version

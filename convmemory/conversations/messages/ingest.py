@@ -36,11 +36,14 @@ from convmemory.conversations.messages.responses import lock_conversation, requi
 from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.messages.titling import title_of_source
-from convmemory.conversations.models import OWN_TITLE, Conversation, Message
+from convmemory.conversations.models import OWN_TITLE, Conversation, Message, Tag
 from convmemory.conversations.signals import conversation_deleting
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
+
+AUTOMATED = "automated"  # the tag of sessions that no person started
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +211,19 @@ def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     """Create the row; the caller announces it."""
     now = timezone.now()
-    return Conversation.objects.create(
+    is_archived = draft.archived or (draft.is_automated and config.archive_automated)
+    conversation = Conversation.objects.create(
         owner_id=owner.pk,
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or draft.written_at or now,
         updated_at=draft.created_at or draft.written_at or now,
-        archived_at=draft.archived_at or (now if draft.archived else None),
+        archived_at=draft.archived_at or (now if is_archived else None),
         **_headers(draft),
         **_parent(owner.pk, draft),
     )
+    if draft.is_automated:
+        Tag.objects.create(owner_id=owner.pk, conversation=conversation, name=AUTOMATED)
+    return conversation
 
 
 def _headers(draft: ConversationDraft) -> dict[str, str]:

@@ -376,6 +376,21 @@ def zip_of_one(name: str, data: bytes) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_automated_sessions_are_tagged_and_archived_once(tmp_path: Path, settings: Any, is_archived: bool) -> None:
+    settings.ARCHIVE_AUTOMATED = is_archived
+    owner = make_user()
+    path = write_lines(tmp_path / f"{SESSION}.jsonl", [user_line("u", "Observe.", entrypoint="sdk-py")])
+    import_paths(owner=owner, paths=[path])
+    conversation = Conversation.objects.get(owner=owner)
+    assert [tag.name for tag in conversation.tags.all()] == ["automated"]
+    assert (conversation.archived_at is not None) is is_archived
+    Conversation.objects.filter(pk=conversation.pk).update(archived_at=None)
+    write_lines(path, [user_line("u", "Observe.", entrypoint="sdk-py"), assistant_line("a", "Seen.")])
+    import_paths(owner=owner, paths=[path])
+    assert Conversation.objects.get(owner=owner).archived_at is None  # the owner took it out of the archive
+
+
 # --- events and dates -----------------------------------------------------------------------------
 
 AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}

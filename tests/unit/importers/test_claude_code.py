@@ -470,3 +470,23 @@ def test_lines_of_an_unknown_type_are_kept_as_text_and_part_no_answer(tmp_path: 
     assert (found.messages[2].role, found.messages[2].source_key) == ("system", "f1")
     assert report.unknown_types == {"from-the-future": 1}
     assert found.turns == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "is_automated"),
+    [
+        ({"entrypoint": "cli"}, False),
+        ({"entrypoint": "sdk-ts"}, True),
+        ({"cwd": "/home/ada/.claude-mem/observer-sessions"}, True),
+        ({"cwd": "C:\\Users\\ada\\.claude-mem\\observer-sessions\\7"}, True),
+        ({"cwd": "/home/ada/claude-mem/observer-sessions"}, False),
+    ],
+)
+def test_sessions_that_programs_start_are_marked(tmp_path: Path, values: dict[str, str], is_automated: bool) -> None:
+    assert read_lines(tmp_path, user_line("u", "hi", **values)).draft.is_automated is is_automated
+
+
+@pytest.mark.parametrize("tag", ["cross-session-message", "channel", 'channel source="radio"', "teammate-message"])
+def test_messages_of_other_sessions_are_no_prompts(tmp_path: Path, tag: str) -> None:
+    text = f"<{tag}>the build is red</{tag.split(maxsplit=1)[0]}>"
+    assert read_lines(tmp_path, user_line("u1", "hi"), user_line("u2", text)).prompts == ["hi"]
