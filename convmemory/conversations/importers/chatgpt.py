@@ -1,4 +1,4 @@
-"""ChatGPT: `conversations.json` or its shards from the export's archive, its `chat.html`, files of one conversation.
+"""ChatGPT: `conversations.json` or its shards from the export's archive, its HTML page, files of one conversation.
 
 A conversation is a tree of nodes; the page shows the path from `current_node` up. Each node is a message, named by its
 id. Other files of the export contain no conversation and are reported as such.
@@ -97,7 +97,7 @@ class ChatGPTImporter:
 
 
 def _is_page(source: Source) -> bool:
-    """Return whether this is the export's `chat.html`, whose script contains the conversations."""
+    """Return whether this is the export's HTML page, whose script contains the conversations."""
     return PAGE_DATA.encode() in source.head and b"<script" in source.head
 
 

@@ -33,8 +33,8 @@ OTHER_TYPES = frozenset(
         "continued-in",  # names the session in which this one goes on
     }
 )
-# Sessions that programs start. Source: anthropics/claude-code, `CLAUDE_CODE_ENTRYPOINT`: sdk-ts, sdk-py, sdk-cli;
-# thedotmack/claude-mem, whose observers work in a folder of their own.
+# Sessions that programs start. Source: anthropics/claude-code, whose SDKs write sdk-ts, sdk-py and sdk-cli as the entry
+# point; thedotmack/claude-mem, whose observers work in a folder of their own.
 _SDK = "sdk-"
 _OBSERVERS = ("/.claude-mem/observer-sessions/",)
 KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
