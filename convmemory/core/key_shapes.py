@@ -52,7 +52,7 @@ _URL = re.compile(
 )
 
 
-# Assignments in environments, JSON, YAML, code and command lines: `API_KEY=…`, `"apiKey": "…"`, `--token …`.
+# Values that are assigned to the name of a secret, in environments, JSON, YAML, code and command lines.
 ASSIGNED = "assigned-secret"
 SECRET_NAMES = ("key", "token", "secret", "password", "passwd", "passphrase", "pwd")
 _VALUE = r"[\\\"'`]{0,4}([A-Za-z0-9+/_.~!@#$%^&*=-]{8,512})(?![\w(\[])"
