@@ -25,7 +25,7 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_OPENING = 20  # messages at most that name a conversation without an id
 MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
 
-_CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
+_CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call", "output", "reasoning_content", "refusal"})
 _OTHER_PROGRAMS = re.compile(
     rb'"(?:sessionId|parentUuid|mapping|chat_messages|parentMessageId|childrenIds|projectHash)"\s*:'
 )
@@ -108,7 +108,9 @@ def _is_message(value: Mapping[str, Any]) -> bool:
 
 
 def _unread_texts(value: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a message without readable content that contain text."""
+    """Return the fields of a message in which there is text, unless it has a content of its own."""
+    if value.get("content"):
+        return []
     others = ((key, item) for key, item in value.items() if key not in MESSAGE_KEYS and isinstance(item, (list, dict)))
     return [key[:40] for key, item in others if _TEXT_FIELD.search(_dumped(item)[:MAX_SEARCHED_CHARS])][:5]
 
@@ -231,9 +233,13 @@ def _conversation(
 def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
     used: set[str] = set()
     for number, (place, value, line) in enumerate(entries, 1):
-        draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
+        unread = _unread_texts(value)
+        draft = MessageDraft("system", ())
+        # Content in a form of another program is no text of the message.
+        if not (unread and "role" in value and value.keys().isdisjoint(_CONTENT_KEYS)):
+            draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
         if not draft.parts:
-            if unread := _unread_texts(value):
+            if unread:
                 report.skip(place, f"the text of the message is in fields that are not known: {', '.join(unread)}")
             continue
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")

@@ -55,6 +55,10 @@ FOREIGN: dict[str, Any] = {
         "messages": [{"versions": [{"role": role, "content": text}]} for role, text in (("user", Q), ("assistant", A))],
     },
     "chunks": [{"role": "user", "content": "", "contentChunks": [{"type": "text", "text": Q}]}],
+    "fragments of messages": {
+        "conversations": [{"messages": [{"role": "user", "fragments": [{"part": {"text": Q}}]}]}]
+    },
+    "parts of messages": [{"role": "user", "parts": [{"type": "text", "text": Q}]}],
     "newest first": {"object": "list", "data": [{"role": "assistant", "content": [{"text": {"value": A}}]}]},
     "human and bot": {"chat": [{"role": "human", "content": Q}, {"role": "bot", "content": A}], "context": []},
     "types in data": [{"type": "human", "data": {"content": Q}}, {"type": "ai", "data": {"content": A}}],
