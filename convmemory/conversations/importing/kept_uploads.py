@@ -6,6 +6,7 @@ a conversation deletes the uploads that contain it.
 
 import hashlib
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import IO, TYPE_CHECKING
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Count, Sum
 
 from convmemory.conversations.importing.models import Import, KeptConversation, KeptUpload, kept_place, kept_storage
+from convmemory.conversations.messages.identity import NAME_CHARS, is_global_id
 from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.core.config import config
 from convmemory.core.encryption import decrypt_file, encrypt_file
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from convmemory.conversations.messages.ingest import SyncResult
 
 MB = 1024**2
+# Sources whose conversations were named by their files if they had no id.
+NAMED_BY_FILE = ("vscode-copilot", "goose", "cursor", "pi", "gemini-cli")
+_BY_OPENING = re.compile(rf"[0-9a-f]{{{NAME_CHARS}}}(?::|$)")
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +87,16 @@ def lost_uploads() -> list[KeptUpload]:
     """Return the kept uploads of all owners whose files are missing or have another size, for the operator."""
     rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
     return [row for row in rows if kept_storage().size_of(str(row.file)) != row.stored_size]
+
+
+def conversations_named_by_file() -> int:
+    """Return how many conversations of all owners come from several uploads and have an id of their file's name."""
+    rows = KeptConversation.objects.filter(conversation__source__in=NAMED_BY_FILE)
+    several = rows.values_list("conversation__source_id").annotate(uploads=Count("pk")).filter(uploads__gt=1)
+    return sum(
+        not is_global_id(name) and not _BY_OPENING.match(name)
+        for name, _ in several.values_list("conversation__source_id", "uploads").order_by("conversation_id")
+    )
 
 
 def drop_upload(kept: KeptUpload) -> int:

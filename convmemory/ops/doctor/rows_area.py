@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from convmemory.conversations.importing.kept_uploads import drop_upload, lost_uploads
+from convmemory.conversations.importing.kept_uploads import conversations_named_by_file, drop_upload, lost_uploads
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import in_group
@@ -231,6 +231,18 @@ def check_kept_uploads() -> Iterator[Finding]:
         )
 
 
+def check_merged() -> Iterator[Finding]:
+    merged = conversations_named_by_file()
+    if merged:
+        yield Finding(
+            "rows.named-by-file",
+            Severity.WARNING,
+            f"{plural(merged, 'conversation')} from several uploads have an id that an earlier version took from the "
+            "file's name: conversations of files with one name may be mixed in them.",
+            "Run `manage.py reimport`: it reads the kept uploads again and stores conversations that differ apart.",
+        )
+
+
 AREA = Area(
     "rows",
     facts,
@@ -247,5 +259,6 @@ AREA = Area(
         check_documents,
         check_files,
         check_kept_uploads,
+        check_merged,
     ),
 )

@@ -1,6 +1,7 @@
 """Uploads are kept under a key, read again when an importer has been repaired, and go with what came in with them."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -18,11 +19,11 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importers import plain
 from convmemory.conversations.importing import imports, kept_uploads
 from convmemory.conversations.importing.links import request_undo, undo
-from convmemory.conversations.importing.models import Import, KeptUpload
+from convmemory.conversations.importing.models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput
-from convmemory.ops.doctor.rows_area import check_kept_uploads
+from convmemory.ops.doctor.rows_area import check_kept_uploads, check_merged
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import make_user
 from tests.support.full_disk import files_end_at
@@ -60,6 +61,29 @@ def stored() -> list[Any]:
     fields = ("pk", "position", "role", "parts", "turn_number", "source_key", "content_hash", "created_at")
     rows = Message.objects.order_by("pk").values_list(*fields)
     return [(*row[:6], bytes(row[6]), row[7]) for row in rows]
+
+
+def test_conversations_that_an_earlier_version_mixed_are_found_and_taken_apart() -> None:
+    owner = make_user()
+    for question in ("What is a wherry?", "What is a ketch?"):
+        request = {"message": {"text": question}, "response": [{"value": f"Not sure: {question}"}]}
+        value = {"responderUsername": "Helper", "requesterUsername": "ada", "requests": [request]}
+        imported(owner, json.dumps(value).encode(), name="chat.json")
+    first, second = Conversation.objects.order_by("pk")
+    upload = KeptConversation.objects.get(conversation=second).upload
+    # As an earlier version left it: one conversation, named by the files, with the messages of the last of them.
+    first.messages.all().delete()
+    Message.objects.filter(conversation=second).update(conversation=first)
+    Conversation.objects.filter(pk=first.pk).update(source_id="chat")
+    second.delete()
+    KeptConversation.objects.create(owner=owner, upload=upload, conversation=first)
+    [finding] = check_merged()
+    assert "1 conversation" in finding.message
+    reimported("--user", owner.username)
+    said = Message.objects.filter(owner=owner, role="user").values_list("parts", flat=True)
+    assert sorted(parts[0]["text"] for parts in said) == ["What is a ketch?", "What is a wherry?"]
+    assert Conversation.objects.filter(owner=owner).count() == 2
+    assert list(check_merged()) == []
 
 
 def test_upload_is_kept_once_private_and_encrypted() -> None:
