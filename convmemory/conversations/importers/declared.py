@@ -142,7 +142,7 @@ class _Reader:
                 found = True
                 place = f"element {element.number}" if element.number else element.text[:40]
                 if isinstance(element.value, Mapping):
-                    yield place, element.value, element.raw
+                    yield place, {"id": element.name, **element.value} if element.name else element.value, element.raw
                 else:
                     self.report.skip(place, "neither a message nor a conversation")
             if found:

@@ -88,6 +88,11 @@ def readable_role(of: Declaration, entry: Mapping[str, Any]) -> Role | Literal["
     return None
 
 
+def known_role(name: str) -> Role | None:
+    """Return the role that programs commonly mean by the name."""
+    return _ROLES.get(name.strip().lower())
+
+
 def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
     """Return whether the entry is a message of the format with content that can be read."""
     versions = entry.get(of.versions) if of.versions else None

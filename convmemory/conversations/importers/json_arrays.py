@@ -8,7 +8,7 @@ import codecs
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,11 +41,12 @@ _CUT_OFF = "the file is cut off here: export it again to get the rest"
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element: its number from 1, its value, and its source text."""
+    """One element: its number from 1, its value, and its source text; `name` if it is a member of an object."""
 
     number: int
     value: Any
     text: str
+    name: str = ""
 
     @property
     def raw(self) -> bytes:
@@ -200,7 +201,7 @@ class _Document:
             if steps[0].endswith("*") and name.startswith(steps[0][:-1]):
                 number += 1
                 if element := self._value(number, name[:80]):
-                    yield element
+                    yield replace(element, name=name)
             elif not self._text.skip_value():
                 break
         if not self._text.skip(_SPACE):

@@ -145,10 +145,11 @@ def import_paths(
     progress: Progress | None = None,
     on_stored: OnStored = ignore,
     root: Path | None = None,
+    importer: Importer | None = None,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
 
-    Labels in the report are relative to `root` if it is given.
+    Labels in the report are relative to `root` if it is given. An `importer` that is given reads every file.
 
     Raises: InvalidInput on an unknown format only.
     """
@@ -158,7 +159,7 @@ def import_paths(
     for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
-        _import_file(run, found, file)
+        _import_file(run, found if importer is None else Found(found.source, importer), file)
         run.progress(report)
         if report.is_cut_short:
             break

@@ -54,6 +54,22 @@ def test_json_is_one_document() -> None:
     assert report["total"]["turns"] == 2
 
 
+def test_unknown_json_is_previewed_and_imported_by_its_mapping(tmp_path: Path) -> None:
+    make_user("mira")
+    path, kept = tmp_path / "unknown.json", tmp_path / "map.json"
+    turns = [{"author": "me", "body": "Is rye sour?"}, {"author": "helper", "body": "Only with a levain."}]
+    path.write_text(json.dumps({"rooms": [{"id": "room-00001", "turns": turns}, {"id": "room-00002", "turns": turns}]}))
+    shown = run(path, "--user", "mira", "--preview")
+    assert "2 conversations, 4 messages; first question: “Is rye sour?”" in shown
+    assert not Conversation.objects.exists()
+    kept.write_text(shown[shown.index("{") : shown.rindex("}") + 1])
+    run(path, "--user", "mira", "--map", kept)
+    assert {one.source_id for one in Conversation.objects.all()} == {"room-00001", "room-00002"}
+    kept.write_text('{"texts": "a"}')
+    with pytest.raises(CommandError, match="`texts`"):
+        run(path, "--user", "mira", "--map", kept)
+
+
 def test_an_unknown_user_is_an_error_with_the_remedy() -> None:
     with pytest.raises(CommandError, match=r"There is no user 'nobody'.*create_api_key nobody --create"):
         run(DAMAGED, "--user", "nobody")

@@ -5,11 +5,14 @@ from typing import Any
 
 from convmemory.conversations.importers.aider import AiderImporter
 from convmemory.conversations.importers.base import Importer
+from convmemory.conversations.importers.claude_stream import ClaudeStreamImporter
 from convmemory.conversations.importers.cline import HISTORY, ClineImporter
 from convmemory.conversations.importers.copilot_cli import CopilotCliImporter
 from convmemory.conversations.importers.cursor import CursorImporter
+from convmemory.conversations.importers.detect import IMPORTERS
 from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
 from convmemory.conversations.importers.goose import GooseImporter
+from convmemory.conversations.importers.markdown_chat import MarkdownImporter
 from convmemory.conversations.importers.pi import PiImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 
@@ -68,7 +71,43 @@ def vscode_copilot(text: str) -> tuple[Importer, str, list[Record]]:
     return VSCodeCopilotImporter(), "a.jsonl", [{"kind": 0, "v": {"requests": [request]}}, deep]
 
 
-RECORDS = (aider, cline, copilot_cli, cursor, gemini_cli, goose, pi, vscode_copilot)
+def declared(text: str) -> tuple[Importer, str, list[Record]]:
+    parts = [{"text": text}, {"text": f"<think>{text}"}, {"functionCall": {"id": text, "name": text, "args": text}}]
+    parts += [{"text": f"<system-reminder>{text}"}, {"functionResponse": {"id": text, "response": {"output": text}}}]
+    return (
+        IMPORTERS["qwen-code"],
+        "a.jsonl",
+        [
+            {"uuid": f"{kind}{text}", "parentUuid": text, "sessionId": text, "type": kind, "message": {"parts": parts}}
+            for kind in ("user", "assistant")
+        ],
+    )
+
+
+def claude_stream(text: str) -> tuple[Importer, str, list[Record]]:
+    message = {"content": [{"type": "text", "text": text}, {"type": "tool_use", "id": text, "name": text}]}
+    kinds = ("user", "assistant", "result")
+    return ClaudeStreamImporter(), "a.jsonl", [{"type": kind, "session_id": text, "message": message} for kind in kinds]
+
+
+def markdown_chat(text: str) -> tuple[Importer, str, str]:
+    lines = (f"<!-- {text} Session {text} -->", f"**You:** {text}", f"**{text}**", f"## {text}", f"**Claude ({text})**")
+    return MarkdownImporter(), "a.md", "\n".join((*lines, f"<think>{text}", text))
+
+
+RECORDS = (
+    aider,
+    claude_stream,
+    cline,
+    copilot_cli,
+    cursor,
+    declared,
+    gemini_cli,
+    goose,
+    markdown_chat,
+    pi,
+    vscode_copilot,
+)
 
 
 def written(folder: Path, name: str, content: str | list[Record]) -> Path:

@@ -28,7 +28,9 @@ from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.detect import why_refused
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
+from convmemory.conversations.importers.mapping import proposed_mapping
 from convmemory.conversations.importers.openwebui import _without_details
+from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
@@ -163,6 +165,18 @@ def _queue(text: str) -> object:
     queue.prompt((10**6, 0), text)
     queue.pop_all(text)
     return queue.plan()
+
+
+def _beginnings(text: str) -> object:
+    return [beginning_of(f"{start}{text}".encode()) for start in ("", '{"a": [', '["')]
+
+
+def _proposed(text: str) -> object:
+    turns = [{"who": name, "said": text, text[:100]: {text[:100]: text}} for name in ("me", "you")]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        path.write_text(json.dumps({"talks": [{"turns": turns, "title": text}]}))
+        return proposed_mapping(path)
 
 
 def _refused(text: str) -> object:
@@ -374,6 +388,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.openwebui": _details,
     "convmemory.conversations.importers.base projects": project_of,
     "convmemory.conversations.importers.detect refusals": _refused,
+    "convmemory.conversations.importers.places": _beginnings,
+    "convmemory.conversations.importers.mapping": _proposed,
     "convmemory.conversations.importers.takeout": _plain,
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,

@@ -14,10 +14,19 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.detect import AUTO, FORMATS
+from convmemory.conversations.importers.mapping import (
+    as_json,
+    importer_of,
+    preview,
+    proposed_mapping,
+    read_mapping,
+)
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.importing.syncing import import_undoably
 from convmemory.core.acting import acting_for
+from convmemory.core.errors import ConvMemoryError, InvalidInput
 
 QUIET_FILES = 100
 SHOWN_TYPES = 10
@@ -32,10 +41,25 @@ class Command(BaseCommand):
         parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to search")
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
         parser.add_argument("--format", default=AUTO, choices=FORMATS, help="default: detected for each file")
+        parser.add_argument(
+            "--map", type=Path, dest="map_file", metavar="FILE", help="read every file by the mapping in FILE"
+        )
+        parser.add_argument(
+            "--preview",
+            action="store_true",
+            help="store nothing: show what the mapping finds, or propose one for a JSON file of an unknown program",
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])
+        try:
+            importer = read_mapping(options["map_file"]) if options["map_file"] else None
+            if options["preview"]:
+                self._preview(options["paths"], importer)
+                return
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
         self._reported_files = 0
         with acting_for(owner.pk):
             report = import_undoably(
@@ -48,6 +72,7 @@ class Command(BaseCommand):
                     format=options["format"],
                     progress=self._show_progress,
                     on_stored=on_stored,
+                    importer=importer,
                 ),
             )
         if sys.stderr.isatty():
@@ -60,6 +85,20 @@ class Command(BaseCommand):
             raise CommandError("Nothing was imported: no path holds a transcript that can be read.", returncode=1)
         if failed := sum(file.is_refused or bool(file.errors) for file in report.files):
             raise CommandError(f"{failed} of {len(report.files)} files were refused, wholly or in part.", returncode=1)
+
+    def _preview(self, paths: list[Path], importer: DeclaredImporter | None) -> None:
+        """Print what is in the files by the mapping, or a mapping for each. Raises: ConvMemoryError."""
+        for path in paths:
+            if not path.is_file():
+                raise InvalidInput(f"{path} is no file: a preview is made of single files.")
+            mapping = None if importer else proposed_mapping(path)
+            if importer is None and mapping is None:
+                raise InvalidInput(f"No messages were found in {path.name}: no list of objects with speaker and text.")
+            found = preview(importer or importer_of(mapping or {}), path)
+            self.stdout.write(f"{path}: {found}")
+            if mapping is not None:
+                self.stdout.write(as_json(mapping))
+                self.stdout.write("Keep this as FILE, change what is wrong, and import with --map FILE.")
 
     def _show_progress(self, report: ImportReport) -> None:
         files = len(report.files)

@@ -1,0 +1,250 @@
+"""Unknown JSON: a mapping of its places to conversations and messages, proposed from its content, or read from a file.
+
+A mapping is a declared format as a JSON object, so that it can be changed, kept, shared, and one day declared. Nothing
+is stored before its owner has seen a preview.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.importers.base import Checked, FileReport, Source
+from convmemory.conversations.importers.declaration import Declaration
+from convmemory.conversations.importers.declared import DeclaredImporter
+from convmemory.conversations.importers.declared_content import ROLES_IMPLIED, is_message, known_role
+from convmemory.conversations.importers.json_arrays import load_json
+from convmemory.conversations.importers.lines import read_objects
+from convmemory.conversations.importers.places import first, values_at
+from convmemory.conversations.importers.values import mapping_of, text_of
+from convmemory.conversations.messages.parts import spoken_text
+from convmemory.core.errors import InvalidInput
+
+MAX_DEPTH = 6
+MAX_LISTS = 2_000  # looked at for messages
+MAX_SAMPLE = 40  # messages of a list
+MAX_LINES = 200
+MAX_PREVIEWED = 100_000  # messages
+SHOWN_CHARS = 120
+
+_PLACES = frozenset(
+    {"at", "messages", "group", "id", "title", "created", "project", "key", "parent", "role", "text", "thinking"}
+    | {"time", "model", "speaker", "files", "calls"}
+)
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_CONVERSATION = re.compile(r"(?:conversation|session|thread|chat|dialog(?:ue)?|topic)_?(?:id|uuid|key)", re.IGNORECASE)
+_TITLES = ("title", "name", "topic", "subject", "heading", "summary", "label")
+_IDS = (
+    *("id", "uuid", "_id", "key", "conversation_id", "conversationId", "session_id", "sessionId", "thread_id"),
+    "chatId",
+)
+_TIMES = re.compile(r"(?:created?|sent|inserted|updated)?_?-?(?:at|time|date|timestamp|ts|when|on)", re.IGNORECASE)
+_MODELS = ("model", "model_name", "modelName", "model_id", "engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a mapping finds in a file."""
+
+    conversations: int
+    messages: int
+    first_question: str
+    issues: int
+
+    def __str__(self) -> str:
+        question = f"; first question: “{self.first_question}”" if self.first_question else ""
+        left_out = f"; {self.issues:,} entries could not be read" if self.issues else ""
+        return f"{self.conversations:,} conversations, {self.messages:,} messages{question}{left_out}"
+
+
+def proposed_mapping(path: Path) -> dict[str, Any] | None:
+    """Return a mapping for the JSON of the file, None if no messages were found in it. Raises: InvalidInput."""
+    best: tuple[int, dict[str, Any]] | None = None
+    for place, messages in islice(_lists(_sample(path)), MAX_LISTS):
+        mapping = _mapping_of(place, messages)
+        if mapping and (best is None or len(messages) > best[0]):
+            best = (len(messages), mapping)
+    return best[1] if best else None
+
+
+def read_mapping(path: Path) -> DeclaredImporter:
+    """Return the importer of the mapping in the file. Raises: InvalidInput that names the field."""
+    value = load_json(path)
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{path.name} holds no mapping: write an object such as the one that --preview prints.")
+    return importer_of(value)
+
+
+def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
+    """Return the importer that reads by the mapping. Raises: InvalidInput that names the field."""
+    given: dict[str, Any] = {}
+    for name, value in mapping.items():
+        if name in _PLACES:
+            listed = [value] if isinstance(value, str) else value
+            if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+                raise InvalidInput(f'`{name}` of the mapping is a place, such as "a.b", or a list of places.')
+            given[name] = tuple(listed)
+        elif name == "roles":
+            if not isinstance(value, Mapping) or not all(role in ROLES_IMPLIED for role in value.values()):
+                roles = ", ".join(role for role in ROLES_IMPLIED if role)
+                raise InvalidInput(f'`roles` of the mapping gives each name one of {roles}, or "" for none.')
+            given[name] = {str(key).lower(): role for key, role in value.items()}
+        elif (name == "entries" and value in ("conversations", "messages")) or (name == "name" and _is_name(value)):
+            given[name] = value
+        else:
+            places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
+            raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
+    name = given.pop("name", "mapped")
+    declaration = Declaration(
+        **{"files": (), **given}, name=name, checked=Checked(name, "1"), against="file", export="A mapping."
+    )
+    return DeclaredImporter(declaration)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def preview(importer: DeclaredImporter, path: Path) -> Preview:
+    """Return what the importer reads of the file, without storing anything. Raises: InvalidInput, TooLarge."""
+    report = FileReport(path=path.name)
+    conversations = messages = 0
+    question = ""
+    for draft in importer.parse(Source(path), report):
+        conversations += 1
+        for message in draft.messages:
+            messages += 1
+            if not question and message.role == "user" and not message.superseded:
+                question = " ".join(spoken_text(message.parts).split())[:SHOWN_CHARS]
+            if messages >= MAX_PREVIEWED:
+                break
+        if messages >= MAX_PREVIEWED:
+            break
+    return Preview(conversations, messages, question, report.skipped)
+
+
+# --- proposing ------------------------------------------------------------------------------------
+
+
+def _sample(path: Path) -> Any:
+    """Return the document, or the first lines of JSON lines as a list."""
+    source = Source(path)
+    lines = source.head_objects
+    if len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
+        return [item.value for item in islice(read_objects(path), MAX_LINES)]
+    return load_json(path)
+
+
+def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
+    """Yield lists of objects at any depth with the names that lead to them; items of lists are `*`."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), value)]
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    looked = 0
+    while waiting and looked < MAX_LISTS * MAX_SAMPLE:
+        place, held = waiting.pop()
+        looked += 1
+        listed = held if isinstance(held, list) else list(held.values()) if isinstance(held, Mapping) else []
+        objects = [item for item in listed if isinstance(item, Mapping)]
+        is_keyed = isinstance(held, Mapping) and len(objects) == len(listed) > 0
+        if objects and (isinstance(held, list) or is_keyed):
+            own = (*place, "*") if is_keyed else place
+            found.setdefault(own, []).extend(objects[:MAX_SAMPLE])
+        if len(place) >= MAX_DEPTH:
+            continue
+        if isinstance(held, Mapping):
+            step = ("*",) if is_keyed and len(held) > 1 else ()
+            waiting.extend(((*place, *(step or (name,))), item) for name, item in islice(held.items(), MAX_SAMPLE))
+        elif isinstance(held, list):
+            waiting.extend(((*place, "[]"), item) for item in held[:MAX_SAMPLE])
+    yield from found.items()
+
+
+def _mapping_of(place: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return a mapping if the objects are messages: with a speaker of two or more, and a text."""
+    sample = messages[:MAX_SAMPLE]
+    role, roles = _role_of(sample)
+    text = _text_place(sample, role)
+    if not role or not text:
+        return None
+    mapping: dict[str, Any] = {"name": "mapped", "role": role, "text": text}
+    if roles:
+        mapping["roles"] = roles
+    if time := next((name for name in sample[0] if _TIMES.fullmatch(name)), ""):
+        mapping["time"] = time
+    if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
+        mapping["model"] = model
+    mapping.update(_conversation_places(place, sample))
+    importer = importer_of(mapping)
+    readable = sum(is_message(importer.declaration, item) for item in sample)
+    return mapping if readable * 2 > len(sample) else None
+
+
+def _conversation_places(place: tuple[str, ...], sample: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return where the conversations lie, whose messages lie at the place."""
+    if "[]" in place or place.count("*") > 1 or (place.count("*") == 1 and place[-1] != "*"):
+        # The messages of each conversation in a list, or under keys.
+        at = max(index for index, step in enumerate(place[:-1]) if step in ("[]", "*"))
+        outer = [step for step in place[:at] if step != "[]"]
+        if place[at] == "*":
+            outer.append("*")
+        return {
+            "at": ".".join(outer),
+            "messages": ".".join(step for step in place[at + 1 :] if step != "*"),
+            "id": list(_IDS),
+            "title": list(_TITLES),
+        }
+    group = next((name for name in sample[0] if _CONVERSATION.fullmatch(name)), "")
+    flat: dict[str, Any] = {"at": ".".join(place), "entries": "messages", "id": []}
+    return {**flat, "group": group} if group else flat
+
+
+def _role_of(sample: list[Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
+    """Return the place of the speaker and the roles of names that are not known; "" without one."""
+    best, best_roles, best_known = "", dict[str, str](), -1
+    for place in _places_of_words(sample):
+        values = [str(first(item, (place,))).strip() for item in sample if first(item, (place,)) is not None]
+        names = list(dict.fromkeys(values))
+        if not 2 <= len(names) <= 4 or len(values) < len(sample) * 0.8 or max(map(len, names)) > 40:
+            continue
+        known = [name for name in names if known_role(name)]
+        unknown = [name for name in names if not known_role(name)]
+        spoken = {known_role(name) for name in known}
+        if "user" in spoken and "assistant" not in spoken and not unknown:
+            continue
+        if len(known) > best_known and (known or len(names) == 2):
+            open_roles = [role for role in ("user", "assistant") if role not in spoken]
+            roles = dict(zip(unknown, [*open_roles, *["system"] * len(unknown)], strict=False))
+            best, best_roles, best_known = place, {name.lower(): role for name, role in roles.items()}, len(known)
+    return best, best_roles
+
+
+def _places_of_words(sample: list[Mapping[str, Any]]) -> Iterator[str]:
+    for name, value in sample[0].items():
+        if isinstance(value, str | bool):
+            yield name
+        elif isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner, held in value.items() if isinstance(held, str | bool))
+
+
+def _text_place(sample: list[Mapping[str, Any]], role: str) -> str:
+    """Return the place with the most text."""
+    lengths: Counter[str] = Counter()
+    for item in sample:
+        for name, value in item.items():
+            inner = value if isinstance(value, Mapping) else {}
+            for place, held in ((name, value), *((f"{name}.{key}", found) for key, found in inner.items())):
+                if place != role and isinstance(held, str | list):
+                    lengths[place] += len(held) if isinstance(held, str) else len(json.dumps(held, default=str)) // 2
+    for place, _ in lengths.most_common():
+        if any(" " in str(held) for held in values_at(sample, f"*.{place}")):
+            return place
+    return ""
+
+
+def as_json(mapping: Mapping[str, Any]) -> str:
+    """Return the mapping as it is kept in a file."""
+    return json.dumps(mapping_of(mapping), ensure_ascii=False, indent=2)

@@ -1,0 +1,79 @@
+"""JSON of unknown programs: the mapping that is proposed for it, and reading by a mapping."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmemory.conversations.importers.mapping import Preview, importer_of, preview, proposed_mapping, read_mapping
+from convmemory.core.errors import InvalidInput
+from tests.unit.importers.helpers import read, write_lines
+
+SAID = ("Is rye sour?", "Only with a levain.", "And wheat bread?", "Not by itself.")
+
+
+def turns(speaker: str, said: str, names: tuple[str, str], **values: Any) -> list[dict[str, Any]]:
+    """Two questions with their answers, under these names."""
+    return [{speaker: name, said: text, **values} for name, text in zip(names * 2, SAID, strict=True)]
+
+
+def rooms() -> Any:
+    log = turns("author", "body", ("me", "helper"), when=1769936400)
+    return {
+        "version": 2,
+        "rooms": [{"id": "room-0001", "subject": "Bread", "turns": log}, {"id": "room-0002", "turns": log[:2]}],
+    }
+
+
+def keyed() -> Any:
+    log = [{"sender": {"kind": name}, "payload": {"words": text}} for name, text in zip("QAQA", SAID, strict=True)]
+    return {"store": {"talks": {"a1b2c3d4e5": {"log": log}, "f6a7b8c9d0": {"log": log[:2]}}}}
+
+
+SHAPES = {"rooms": rooms(), "keyed": keyed()}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_mapping_is_proposed_for_conversations_of_an_unknown_program(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.json"
+    path.write_text(json.dumps(SHAPES[name]))
+    mapping = proposed_mapping(path)
+    assert mapping is not None
+    assert preview(importer_of(mapping), path) == Preview(2, 6, "Is rye sour?", 0)
+    first, second = read(importer_of(mapping), path)
+    assert (first.prompts, second.prompts) == (["Is rye sour?", "And wheat bread?"], ["Is rye sour?"])
+    assert first.draft.source_id != second.draft.source_id
+    assert first.draft.title == ("Bread" if name == "rooms" else "")
+
+
+def test_mapping_is_proposed_for_lines_that_name_their_conversation(tmp_path: Path) -> None:
+    log = turns("speaker", "line", ("human", "oracle"))
+    path = write_lines(tmp_path / "log.jsonl", [{**turn, "chat_id": chat} for chat in ("one", "two") for turn in log])
+    mapping = proposed_mapping(path)
+    assert mapping is not None
+    assert mapping["roles"] == {"oracle": "assistant"}
+    assert [item.draft.source_id for item in read(importer_of(mapping), path)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("value", [{"rows": [{"a": 1}, {"a": 2}]}, [], {"people": [{"name": "Ada B", "city": "Ulm"}]}])
+def test_nothing_is_proposed_for_other_data(value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(value))
+    assert proposed_mapping(path) is None
+
+
+def test_kept_mapping_reads_the_file(tmp_path: Path) -> None:
+    path, kept = tmp_path / "unknown.json", tmp_path / "map.json"
+    path.write_text(json.dumps(SHAPES["rooms"]))
+    kept.write_text(json.dumps({**(proposed_mapping(path) or {}), "name": "bread-club"}))
+    importer = read_mapping(kept)
+    assert {item.draft.source for item in read(importer, path)} == {"bread-club"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("texts", "a"), ("text", 3), ("roles", {"me": "person"}), ("name", "../x"), ("entries", "all")]
+)
+def test_wrong_field_of_a_mapping_is_named(field: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"`{field}`"):
+        importer_of({field: value})
