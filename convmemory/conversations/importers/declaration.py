@@ -44,12 +44,13 @@ class Run:
 class Tables:
     """The tables of a database: a row of `conversations` and the rows of `messages` that name it in `by`.
 
-    The row's messages lie under `messages`. Texts in `json` columns are parsed.
+    The row's messages lie under `messages`; without such a table they are in the row itself. Texts in `json` columns
+    are parsed.
     """
 
-    messages: str
-    by: str
-    order: str
+    messages: str = ""
+    by: str = ""
+    order: str = ""
     conversations: str = ""
     key: str = "id"
     json: tuple[str, ...] = ()

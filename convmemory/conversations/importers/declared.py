@@ -168,7 +168,8 @@ class _Reader:
                     yield f"row {number}", row, dumped(row)
                 return
             for number, row in enumerate(rows(tables.conversations, "", "", tables.key), 1):
-                row["messages"] = rows(tables.messages, tables.by, row[tables.key], tables.order)
+                if tables.messages:
+                    row["messages"] = rows(tables.messages, tables.by, row[tables.key], tables.order)
                 yield f"row {number}", row, b""
 
     def _lines_of_csv(self) -> Iterator[PlacedEntry]:
@@ -318,15 +319,15 @@ class _Reader:
 
 def _has_tables(of: Declaration, tables: Tables, source: Source) -> bool:
     """Return whether the database has the format's tables, with columns that no other program has there."""
-    needed = {tables.messages: {tables.by, *(mark.decode() for mark in of.marks)} - {""}}
+    needed = {tables.messages or tables.conversations: {tables.by, *(mark.decode() for mark in of.marks)} - {""}}
     if tables.conversations:
-        needed[tables.conversations] = {tables.key}
+        needed.setdefault(tables.conversations, set()).add(tables.key)
     return all(source.tables.get(table, frozenset()) >= columns for table, columns in needed.items())
 
 
 def messages_of(of: Declaration, entry: _Entry) -> object:
     """Return the messages of a conversation's entry, None if it has none."""
-    if of.tables is not None:
+    if of.tables is not None and of.tables.messages:
         return entry.get("messages")
     if of.runs:
         return list(_in_runs(of.runs, entry)) or None

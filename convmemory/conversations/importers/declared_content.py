@@ -38,7 +38,20 @@ ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {
     "tool": "tool",
     "": "",
 }
-_TEXTS = ("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output")
+_TEXTS = (
+    "text",
+    "content",
+    "value",
+    "markdown",
+    "answer",
+    "message",
+    "body",
+    "think",
+    "thinking",
+    "aText",
+    "output",
+    "Text",
+)
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
@@ -54,12 +67,23 @@ _CALLS = frozenset(
 )
 _RESULTS = frozenset({"tool_result", "tool-result", "toolresult", "toolcallresult", "tool_response"})
 _CALL_IDS = ("toolCallId", "tool_call_id", "toolUseID", "tool_use_id", "callId", "call_id", "toolCallRequestId", "id")
-_CALL_NAMES = ("name", "toolName", "tool_name", "tool")
+_CALL_NAMES = ("name", "toolName", "tool_name", "tool", "tool_type")
 # Of a message that is a tool's answer; programs wrap messages under these names.
 _WRAPS = ("", "message.", "data.", "kwargs.", "response.", "event.")
 _ANSWERED = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_IDS if name != "id")
 _ANSWERING = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_NAMES)
-_INPUTS = ("arguments", "command", "changes", "query", "args", "input", "parameters", "publicArguments", "rawInput")
+_INPUTS = (
+    "arguments",
+    "command",
+    "changes",
+    "query",
+    "action",
+    "args",
+    "input",
+    "parameters",
+    "publicArguments",
+    "rawInput",
+)
 _OUTPUTS = ("result", "aggregated_output", "output", "publicResult", "run.result", "errorText")
 _FILE_NAMES = ("file_name", "fileName", "filename", "name", "title", "path", "url", "fileUri", "id")
 _FILE_TYPES = ("mime_type", "mimeType", "mediaType", "contentType", "type")
@@ -123,7 +147,7 @@ def blocks_of_entry(
         said = content if isinstance(content, str) else _joined_text(content) or content
         return [result_block(id=identity, name=name, content=said)] if content is not None else blocks
     blocks.extend(_blocks_in(content, role, 0))
-    for call in _listed(first(entry, of.calls)):
+    for call in _listed(first(entry, of.calls)) if role == "assistant" else ():
         if first(call, _CALL_NAMES) or first(call, ("function", "functionCall")):
             blocks.extend(_call(call))
     for file in _listed(first(entry, of.files)):
@@ -198,7 +222,7 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
         yield thinking_block(said.replace(THINK, "").replace(END_THINK, "").strip())
     elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
         yield from _call(value, text_of(value.get("type")))
-    elif kind in _RESULTS or "functionResponse" in value:
+    elif kind in _RESULTS or "functionResponse" in value or (role == "tool" and "tool_use_id" in value):
         yield _result(value)
     elif kind in ATTACHMENT_TYPES or not {"inlineData", "fileData", "imageUrl", "driveDocument"}.isdisjoint(value):
         yield from _file(value, kind)
@@ -234,6 +258,7 @@ def _result(value: Mapping[str, Any]) -> Block:
     output = first(value, (*_OUTPUTS, "response", "content", "text", "value"))
     inner = output if isinstance(output, Mapping) and len(output) == 1 else {}
     output = next((inner[name] for name in ("output", "error", "text") if isinstance(inner.get(name), str)), output)
+    output = (_joined_text(output) or output) if isinstance(output, list) else output
     failed = value.get("is_error") is True or value.get("isError") is True or "error" in inner
     return result_block(
         id=first(value, _CALL_IDS), name=first(value, _CALL_NAMES), content=output or "", is_error=failed
@@ -254,7 +279,8 @@ def _file(value: Mapping[str, Any], kind: str) -> Iterator[Block]:
 
 def _holds_results(content: object) -> bool:
     items = [mapping_of(item) for item in (content if isinstance(content, list) else ())]
-    return any("functionResponse" in item or text_of(item.get("type")).lower() in _RESULTS for item in items)
+    names = {"functionResponse", "tool_use_id"}
+    return any(names & item.keys() or text_of(item.get("type")).lower() in _RESULTS for item in items)
 
 
 def _joined_text(value: object, depth: int = 0) -> str:
