@@ -81,6 +81,7 @@ SERVICES = (
         marks=(b'"role"', b'"parts"', b'"model"'),
         lacks=("parts.0.type", "id", "uuid"),
         messages=("contents", "request.contents"),
+        system=("systemInstruction.parts.0.text", "system_instruction.parts.0.text", "systemInstruction"),
         text=("parts",),
         model=("model", "modelVersion"),
         roles={"model": "assistant", "function": "tool"},
@@ -402,7 +403,7 @@ LIBRARIES = (
         export="`messages_to_dict(history.messages)`, a FileChatMessageHistory, or `dumpd` of messages.",
         kept="Calls and results of tools.",
         marks=(b'"type"', b'"content"', b'"additional_kwargs"'),
-        role=("data.type", "type", "id.3"),
+        role=("data.type", "id.3", "type"),
         roles={
             "humanmessage": "user",
             "aimessage": "assistant",

@@ -25,7 +25,7 @@ from convmemory.conversations.importers.declared_messages import EntryReader, Pl
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, objects_of_line, read_objects, unreadable
 from convmemory.conversations.importers.places import beginning_of, first, values_at
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, marker, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.core.errors import InvalidInput, TooLarge
 
@@ -159,9 +159,11 @@ class _Reader:
                 given = [value] if by else []
                 statement = "declared_rows_of" if by else "declared_rows"
                 for row in database.rows(statement, given, columns=names, table=table, by=by, order=order):
-                    yield {
-                        name: column_json(text_of(item)) if name in tables.json else item for name, item in row.items()
+                    values = {
+                        name: marker("", len(item)) if isinstance(item, bytes | bytearray) else item
+                        for name, item in row.items()
                     }
+                    yield {**values, **{name: column_json(values.get(name)) for name in tables.json}}
 
             if not tables.conversations:
                 for number, row in enumerate(rows(tables.messages, "", "", tables.order), 1):
@@ -335,16 +337,25 @@ def messages_of(of: Declaration, entry: _Entry) -> object:
 
 
 def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
-    """Yield the messages of lists that follow one another, each once."""
+    """Yield the messages of lists that follow one another, each once; one that is also in a current list is current."""
+    listed = [(run, message) for run in runs for message in _of_run(run, entry)]
+    current = {_said_by(message) for run, message in listed if not run.superseded}
     seen: set[tuple[str, str]] = set()
-    for run in runs:
-        found = first(entry, (run.at,))
-        for item in found if isinstance(found, list) else [found]:
-            message = item if isinstance(item, Mapping) else {"role": run.role, "content": item}
-            name = (str(message.get("role")), str(message.get("content")))
-            if message.get("content") and name not in seen:
-                seen.add(name)
-                yield {**message, SUPERSEDED: run.superseded}
+    for _, message in listed:
+        name = _said_by(message)
+        if message.get("content") and name not in seen:
+            seen.add(name)
+            yield {**message, SUPERSEDED: name not in current}
+
+
+def _of_run(run: Run, entry: _Entry) -> list[_Entry]:
+    found = first(entry, (run.at,))
+    items = found if isinstance(found, list) else [found]
+    return [item if isinstance(item, Mapping) else {"role": run.role, "content": item} for item in items]
+
+
+def _said_by(message: _Entry) -> tuple[str, str]:
+    return str(message.get("role")), str(message.get("content"))
 
 
 def _placed(of: Declaration, listed: object, place: str) -> Iterator[PlacedEntry]:

@@ -55,7 +55,17 @@ _TEXTS = (
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
-    | {"contentblock", "code", "translation", "info", "agent_message", "string", "summary_text", "compact"}
+    | {
+        "contentblock",
+        "code",
+        "translation",
+        "info",
+        "agent_message",
+        "assistant_message",
+        "string",
+        "summary_text",
+        "compact",
+    }
 )
 _SILENT = frozenset(
     {"step-start", "step-finish", "source-url", "source-document", "reference", "custom_element", "finish", "citation"}
@@ -213,7 +223,7 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
     if inner is not None and depth < MAX_NESTING:
         yield from _block({"type": value.get("type"), **inner}, role, depth + 1)
         return
-    kind = text_of(first(value, ("type", "pt", "kind"))).lower()
+    kind = text_of(first(value, ("type", "pt", "kind", "item_type"))).lower()
     if kind in _SILENT:
         return
     is_thought = value.get("thought") is True or value.get("isThought") is True

@@ -84,7 +84,7 @@ class EntryReader:
     def _entry_messages(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
         of = self.of
         entry = self.joined(entry)
-        raw = raw or dumped(entry)
+        raw = raw or _source_of(entry)
         if not of.versions or not (versions := _versions(entry.get(of.versions))):
             yield from self._said(place, entry, raw)
             return
@@ -167,6 +167,15 @@ class EntryReader:
             for part in draft.parts
         )
         return replace(draft, parts=tuple(parts))
+
+
+def _source_of(entry: _Entry) -> bytes:
+    """Return the entry as JSON, without what was added to it here."""
+    value = {name: item for name, item in entry.items() if name not in (ALTERNATING, SUPERSEDED)}
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    except RecursionError:
+        return dumped(value)
 
 
 def _alternating(of: Declaration, nodes: list[Node[tuple[str, _Entry]]]) -> Iterator[Node[tuple[str, _Entry]]]:

@@ -25,8 +25,9 @@ _CLOSERS = {b"{": b"}", b"[": b"]"}
 def first(value: object, places: Iterable[str]) -> Any:
     """Return the first value that is not empty at any of the places, None without one."""
     for place in places:
-        for found in values_at(value, place):
-            if found is not None and found not in ("", [], {}):
+        plain = _plain_steps(place)
+        for found in values_at(value, place) if plain is None else (_at_plain_steps(value, plain),):
+            if found or found is False or found == 0:  # neither None nor an empty text, list or object
                 return found
     return None
 
@@ -37,6 +38,27 @@ def values_at(value: object, place: str) -> list[Any]:
     for step in _steps(place):
         found = [item for held in found for item in _at_step(held, step)][:MAX_FOUND]
     return found
+
+
+def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
+    """Return the one value at steps that are names or numbers, which most places are; None without one."""
+    for step in steps:
+        if type(value) is dict:
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            return None
+    return value
+
+
+@cache
+def _plain_steps(place: str) -> tuple[str, ...] | None:
+    """Return the steps of a place that leads to one value by names and numbers alone, None for any other."""
+    steps = _steps(place)
+    return None if any(step == "@json" or step.endswith(("*", "]")) for step in steps) else steps
 
 
 @cache  # places come from declarations, never from foreign text

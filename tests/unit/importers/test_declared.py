@@ -1,6 +1,7 @@
 """Declared formats: what their rows read, and what the one importer of all of them holds to."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,23 @@ def test_a_backup_is_recognised_behind_other_data_larger_than_the_head(tmp_path:
     [item] = Walk().over([path])
     assert item.importer is IMPORTERS["chatbox"]
     assert [found.draft.title for found in read(item.importer, path)] == ["Before", "Chickpeas"]
+
+
+def test_question_in_both_answers_of_a_preference_is_current(tmp_path: Path) -> None:
+    question = {"role": "user", "content": QUESTION}
+    answers = {name: [question, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    [found] = read(IMPORTERS["dpo"], write_lines(tmp_path / "train.jsonl", [answers]))
+    assert found.texts == [QUESTION, "(rejected)", "chosen"]
+
+
+def test_columns_of_bytes_do_not_stop_a_database_from_being_read(tmp_path: Path) -> None:
+    path = tmp_path / "db.sqlite"
+    path.write_bytes((FIXTURES / "ollama/db.sqlite").read_bytes())
+    connection = sqlite3.connect(path)
+    connection.executescript("ALTER TABLE messages ADD COLUMN picture BLOB; UPDATE messages SET picture = x'00ff'")
+    connection.close()
+    [found] = read(IMPORTERS["ollama"], path)
+    assert found.prompts == [QUESTION]
 
 
 def test_a_document_of_another_program_with_the_same_marks_is_declined(tmp_path: Path) -> None:
