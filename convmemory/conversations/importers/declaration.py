@@ -133,6 +133,7 @@ class Declaration:
     model: tuple[str, ...] = ("model",)
     speaker: tuple[str, ...] = ()
     by_time: bool = False  # the order of the entries is another
+    weak_ids: bool = False  # others may have the same ids: the first messages are part of the name
     folder_id: bool = False  # the folder's name has the conversation's id
     identity: Literal["question", "opening", "whole"] = "opening"
     question: str = ""  # stands for the question where the source has only answers

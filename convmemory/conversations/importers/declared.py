@@ -276,7 +276,7 @@ class _Reader:
         of = self.of
         header = {**value, "beside": self._beside}
         given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
-        if of.identity == "whole" and (given.isdigit() or len(given) < MIN_GLOBAL_ID_CHARS):
+        if of.identity == "whole" and not _is_global(given):
             given = ""
         reads_all = of.by_time or (of.identity == "whole" and not given)
         opening = list(entries) if reads_all else self._opening(entries)
@@ -285,6 +285,8 @@ class _Reader:
         if not opening:
             self.report.note(f"{place}{given}: a conversation without messages")
             return
+        if given and of.weak_ids and not _is_global(given):
+            given = f"{given[: MIN_GLOBAL_ID_CHARS * 10]}:{_hash_of(self._before_answers(opening))}"
         if not given and (given := _hash_of(opening)) in self._used:
             opening.extend(entries)  # another conversation begins with the same words
             given = _hash_of(opening)
@@ -303,6 +305,10 @@ class _Reader:
             archived=bool(first(header, of.archived)),
             unless_source=of.unless,
         )
+
+    def _before_answers(self, opening: list[PlacedEntry]) -> list[PlacedEntry]:
+        """Return the entries up to the first answer, of a list that may be longer."""
+        return self._opening(iter(opening))
 
     def _opening(self, entries: Iterator[PlacedEntry]) -> list[PlacedEntry]:
         """Return the entries up to the first answer to a question, which name a conversation without an id."""
@@ -375,6 +381,11 @@ def _folder_id(source: Source) -> str:
     """Return the id in the name of the nearest folder that has one, as the report names it; else an empty string."""
     folders = reversed(PurePath(source.label).parts[-FOLDERS_ABOVE - 1 : -1])
     return next((found[0] for found in map(_UUID.search, folders) if found), "")
+
+
+def _is_global(name: str) -> bool:
+    """Return whether the id is one that no other file has for another conversation."""
+    return len(name) >= MIN_GLOBAL_ID_CHARS and not name.isdigit() and any(map(str.isdigit, name))
 
 
 def _hash_of(opening: Iterable[PlacedEntry]) -> str:

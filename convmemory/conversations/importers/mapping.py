@@ -100,7 +100,12 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
             raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
     name = given.pop("name", "mapped")
     declaration = Declaration(
-        **{"files": (), **given}, name=name, checked=Checked(name, "1"), against="file", export="A mapping."
+        **{"files": (), **given},
+        weak_ids=True,
+        name=name,
+        checked=Checked(name, "1"),
+        against="file",
+        export="A mapping.",
     )
     return DeclaredImporter(declaration)
 
