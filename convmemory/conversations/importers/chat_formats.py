@@ -19,6 +19,7 @@ SERVICES = (
         marks=(b'"mapping"', b'"inserted_at"'),
         messages=("mapping",),
         parent=("parent",),
+        lacks=("message.author",),
         structure="message",
         alternating=True,
         role=("message.fragments.0.type", "message.role", ALTERNATING),

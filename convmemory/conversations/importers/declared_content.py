@@ -133,6 +133,8 @@ def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
     if isinstance(versions, list) and versions and isinstance(versions[0], Mapping):
         entry = {**entry, **versions[0]}
     role = readable_role(of, entry)
+    if role is None and of.alternating:
+        role = "user"  # or the answer: its place in the thread tells
     if not role or (of.needs and first(entry, of.needs) is None) or first(entry, of.lacks) is not None:
         return False
     places = next((said.text for said in of.said if first(entry, said.text) is not None), of.text)
