@@ -16,22 +16,19 @@ from search.vector_index import ensure_passage_index
 BUSY_PAUSE_S = 5.0
 
 
-def enqueue_object(*, owner_id: int, kind: str, object_id: int) -> None:
-    """Enqueue a task that brings the index of an object's source up to date."""
-    for source in Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id):
-        _enqueue(owner_id, source.pk, source.updated_at)
+def enqueue_index(*, owner_id: int, source_id: int, as_of: datetime | None = None) -> None:
+    """Enqueue a task that brings one source's index up to date.
+
+    `as_of` is when the source was last used: of a large import, recent conversations are indexed before old ones.
+    """
+    enqueue_for(owner_id, INDEX, source_id, group="index", as_of=as_of)
 
 
 def enqueue_sources(source_ids: Collection[int]) -> None:
     """Enqueue a task for each of these sources of any owner; only maintenance calls this."""
     chosen = Source.objects.filter(pk__in=source_ids).order_by("pk")
     for owner_id, source_id, updated_at in chosen.values_list("owner_id", "pk", "updated_at"):
-        _enqueue(owner_id, source_id, updated_at)
-
-
-def _enqueue(owner_id: int, source_id: int, updated_at: datetime) -> None:
-    """Enqueue the task of one source: of a large import, recent conversations are indexed before old ones."""
-    enqueue_for(owner_id, INDEX, source_id, group="index", as_of=updated_at)
+        enqueue_index(owner_id=owner_id, source_id=source_id, as_of=updated_at)
 
 
 @owner_task

@@ -33,7 +33,7 @@ from search.indexing.active import IndexResult, index_source
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
-from search.tasks import enqueue_object
+from search.tasks import enqueue_index
 from search.vectors.locking import lock_for_deletion
 from search.vectors.splitting import PassageSpan, split_parts
 
@@ -142,7 +142,9 @@ def on_conversation_changed(sender: Any, *, conversation: Conversation, first_tu
 
 
 def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
-    enqueue_object(owner_id=owner_id, kind=KIND, object_id=conversation_id)
+    chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=conversation_id)
+    for pk, updated_at in chosen.values_list("pk", "updated_at"):
+        enqueue_index(owner_id=owner_id, source_id=pk, as_of=updated_at)
 
 
 def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ from convmemory.documents.models import Document, Section
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceAdapter, SourceFacts
-from search.tasks import enqueue_object
+from search.tasks import enqueue_index
 from search.vectors.passages import move_passages
 
 KIND = "document"
@@ -120,7 +120,9 @@ def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, in
 
 
 def on_sections_changed(sender: Any, *, document_id: int, owner_id: int, **kwargs: Any) -> None:
-    enqueue_object(owner_id=owner_id, kind=KIND, object_id=document_id)
+    chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=document_id)
+    for pk, updated_at in chosen.values_list("pk", "updated_at"):
+        enqueue_index(owner_id=owner_id, source_id=pk, as_of=updated_at)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

@@ -339,7 +339,7 @@ def test_waiting_task_keeps_its_attempts(answer: Callable[[Answer], None]) -> No
 
 
 def test_function_of_accepts_only_known_tasks() -> None:
-    for path in ("os.getcwd", "search.tasks.enqueue_object", "search.tasks.nothing", "convmemory.ops.tasks.erase", ""):
+    for path in ("os.getcwd", "search.tasks.enqueue_index", "search.tasks.nothing", "convmemory.ops.tasks.erase", ""):
         assert fair_queue.function_of(path) is None
     assert fair_queue.function_of(FUNC) is not None
 

@@ -14,7 +14,7 @@ from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
-from search.tasks import enqueue_object
+from search.tasks import enqueue_index
 from tests.factories import exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import queued
 
@@ -59,7 +59,7 @@ def test_queued_conversations_do_not_count_as_missed() -> None:
     asked = [make_conversation(ada, exchange(*PAIRS)) for _ in range(3)]
     missed = make_conversation(bob, exchange(*PAIRS))
     for conversation in asked:
-        enqueue_object(owner_id=ada.pk, kind="conversation", object_id=conversation.pk)
+        enqueue_index(owner_id=ada.pk, source_id=source_id(conversation))
     found: list[int] = []
     assert sweeping.sweep(enqueue=found.extend).found["missed"] == 1
     assert found == [source_id(missed)]
