@@ -1,10 +1,12 @@
-"""Configuration snippets that connect common agents to this server. Pure."""
+"""Instructions that connect agents to this server: one command for all, and the lines for each by hand. Pure."""
 
-import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from urllib.parse import urlsplit
+
+from convmemory.push.agents import AGENTS, Agent, Wires, entries_of
+from convmemory.push.edits import insert
 
 KEY_VARIABLE = "CONVMEMORY_KEY"
 KEY_PLACE = "PASTE-YOUR-KEY"
@@ -12,7 +14,7 @@ KEY_PLACE = "PASTE-YOUR-KEY"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Instructions for one agent: a command to run, or the content of a configuration file."""
+    """Instructions: a command to run, or the content of a configuration file."""
 
     slug: str
     name: str
@@ -21,54 +23,48 @@ class Setup:
     note: str = ""
 
 
-def setups(*, address: str, command: Sequence[str], key: str = "") -> tuple[Setup, ...]:
-    """Return the instructions for a server at `address` (with `/mcp`).
-
-    `command` starts the server over standard input and output. `key` replaces the placeholder `KEY_PLACE`.
-    """
-    shown = key or KEY_PLACE
-    bearer = {"Authorization": f"Bearer {shown}"}
+def commands(*, server: str, command: Sequence[str], user: str, key: str = "") -> tuple[Setup, ...]:
+    """Return the commands that connect all agents of a machine. `command` runs `manage.py`."""
+    port = urlsplit(server).port
+    own = [*command, "connect", "--user", user, *(["--server", server] if port else [])]
+    other = f"{KEY_VARIABLE}={key or KEY_PLACE} convmemory connect --server {shlex.quote(server)}"
     return (
         Setup(
-            "claude-code", "Claude Code", "In a terminal", _claude_code(address, shown), "/mcp in a session shows it."
+            "connect", "Every agent of this machine", "on the machine of the server", shlex.join(own),
+            "It makes a key, and finds the agents. --dry-run only says what it would write.",
         ),
         Setup(
-            "codex",
-            "Codex",
-            "~/.codex/config.toml",
-            f'[mcp_servers.convmemory]\nurl = "{address}"\nbearer_token_env_var = "{KEY_VARIABLE}"',
-            f"Start Codex where {KEY_VARIABLE} holds your key: export {KEY_VARIABLE}={shown}",
+            "connect-elsewhere", "Every agent of another machine", "with the client installed", other,
+            "docs/agents.md says how to install the client. Its command disconnect takes everything out again.",
         ),
-        Setup(
-            "claude-desktop",
-            "Claude Desktop",
-            "claude_desktop_config.json",
-            _json({"mcpServers": {"convmemory": {"command": command[0], "args": list(command[1:])}}}),
-            "It starts the server itself, so this is for the machine that convmemory runs on, and needs no key.",
-        ),
-        Setup(
-            "cursor",
-            "Cursor",
-            "~/.cursor/mcp.json",
-            _json({"mcpServers": {"convmemory": {"url": address, "headers": bearer}}}),
-        ),
-        Setup("vs-code", "VS Code", ".vscode/mcp.json", _json(_vs_code(address)), "It asks for the key once."),
-        Setup("other", "Any other agent", "As a command on this machine", shlex.join(command)),
+    )  # fmt: skip
+
+
+def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> tuple[Setup, ...]:
+    """Return the lines for each agent, for a server at this address. `key` replaces the placeholder `KEY_PLACE`."""
+    wires = Wires(tuple(command), server, key or KEY_PLACE, "off", is_direct=True, arguments=("mcp", "--user", user))
+    stdio = shlex.join([*command, *wires.arguments])
+    return (
+        *(_setup(agent, wires) for agent in AGENTS),
+        Setup("other", "Any other agent", "As a command on this machine", stdio),
     )
 
 
-def _claude_code(address: str, key: str) -> str:
-    return (
-        f"claude mcp add --transport http convmemory {shlex.quote(address)} \\\n"
-        f'  --header "Authorization: Bearer {key}"'
-    )
+def _setup(agent: Agent, wires: Wires) -> Setup:
+    entry = next(iter(entries_of(agent, wires)))
+    where = entry.files[0].format_map(_PLACES)
+    note = "" if agent.remote else "It starts the server itself, so this is for the machine that convmemory runs on."
+    return Setup(agent.slug, agent.name, where, insert("", entry.target, entry.value).text.strip(), note)
 
 
-def _vs_code(address: str) -> Mapping[str, Any]:
-    key = {"type": "promptString", "id": "convmemory-key", "description": "convmemory API key", "password": True}
-    headers = {"Authorization": "Bearer ${input:convmemory-key}"}
-    return {"inputs": [key], "servers": {"convmemory": {"type": "http", "url": address, "headers": headers}}}
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2)
+_PLACES = {
+    "home": "~",
+    "claude": "~/.claude",
+    "claude_json": "~/.claude.json",
+    "codex": "~/.codex",
+    "gemini": "~/.gemini",
+    "copilot": "~/.copilot",
+    "config": "~/.config",
+    "xdg": "~/.config",
+}
+"""The folders on Linux, as people write them."""

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -11,7 +12,7 @@ from convmemory.accounts.keys import active_keys, create_key, row_of_key
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
 from convmemory.core.config import config
-from convmemory.mcp_server.clients import setups
+from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
 from convmemory.tools.registry import tool_definitions
 
@@ -21,20 +22,25 @@ KEY_DAYS = 365
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def connect(request: PageRequest) -> HttpResponse:
-    """Show the instructions for common agents and the list of tools; a POST creates a key and puts it into the
+    """Show the instructions for agents and the list of tools; a POST creates a key and puts it into the
     instructions.
     """
     if request.method == "POST":
         name = request.POST.get("name", "").strip()[:100] or "agents"
-        key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)
+        key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only="imports" not in request.POST)
         return redirect_with_new_key(request, key)
     new_key = new_key_of(request)
     manage = str(Path(config.base_dir) / "manage.py")
-    command = [sys.executable, manage, "mcp", "--user", request.user.get_username()]
-    address = request.build_absolute_uri(PATH)
+    given: Any = {
+        "server": request.build_absolute_uri("/").rstrip("/"),
+        "command": [sys.executable, manage],
+        "user": request.user.get_username(),
+        "key": new_key,
+    }
     context = {
-        "address": address,
-        "setups": setups(address=address, command=command, key=new_key),
+        "address": request.build_absolute_uri(PATH),
+        "commands": commands(**given),
+        "setups": setups(**given),
         "tools": tool_definitions(),
         "new_key": new_key,
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,

@@ -148,13 +148,17 @@ AGENTS: tuple[Agent, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Wires:
-    """The values of the entries: the command of this program, and the server's address and key."""
+    """The values of the entries: the command of this program, and the server's address and key.
+
+    `arguments` let the command serve MCP.
+    """
 
     command: tuple[str, ...]
     server: str = ""
     key: str = field(default="", repr=False)
     recall: str = "auto"
     is_direct: bool = False
+    arguments: tuple[str, ...] = ("mcp",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
 def _filled(value: Any, wires: Wires) -> Any:
     if isinstance(value, Mapping):
         return {name: _filled(item, wires) for name, item in value.items()}
-    program, *arguments = [*wires.command, "mcp"]
+    program, *arguments = [*wires.command, *wires.arguments]
     values: dict[str, Any] = {
         "$PROGRAM": program,
         "$ARGUMENTS": arguments,

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.accounts.models import ApiKey
 from convmemory.mcp_server.clients import setups
 from convmemory.tools.registry import tool_definitions
 from search.adapters.conversations import index_conversation
@@ -134,12 +135,24 @@ def test_connect_page_names_this_server_and_user(browser: Client) -> None:
 
 
 def test_client_config_snippets_parse() -> None:
-    command = ["/opt/my venv/python", "/opt/manage.py", "mcp", "--user", 'a"da']
-    lines = {setup.slug: setup.lines for setup in setups(address="http://127.0.0.1:8000/mcp", command=command)}
+    given: dict[str, Any] = {"server": "http://127.0.0.1:8000", "command": ["/opt/my venv/python", "/opt/manage.py"]}
+    lines = {setup.slug: setup.lines for setup in setups(**given, user='a"da', key="cvm_k")}
     codex = tomllib.loads(lines["codex"])["mcp_servers"]["convmemory"]
-    assert codex == {"url": "http://127.0.0.1:8000/mcp", "bearer_token_env_var": "CONVMEMORY_KEY"}
+    assert codex == {"url": "http://127.0.0.1:8000/mcp", "http_headers": {"Authorization": "Bearer cvm_k"}}
     desktop = json.loads(lines["claude-desktop"])["mcpServers"]["convmemory"]
-    assert [desktop["command"], *desktop["args"]] == command
-    assert json.loads(lines["cursor"])["mcpServers"]["convmemory"]["headers"]["Authorization"].startswith("Bearer ")
+    assert [desktop["command"], *desktop["args"]] == [*given["command"], "mcp", "--user", 'a"da']
+    assert json.loads(lines["cursor"])["mcpServers"]["convmemory"]["headers"]["Authorization"] == "Bearer cvm_k"
     assert json.loads(lines["vs-code"])["servers"]["convmemory"]["type"] == "http"
     assert lines["other"].startswith("'/opt/my venv/python' /opt/manage.py mcp --user")
+
+
+def test_connect_page_shows_the_command_for_all_agents_first(browser: Client) -> None:
+    text = unescape(browser.get("/settings/connect").content.decode())
+    assert text.index("manage.py connect --user ada") < text.index("convmemory connect --server http://testserver")
+    assert text.index("convmemory connect --server http://testserver") < text.index("~/.claude.json")
+
+
+@pytest.mark.parametrize("imports", [True, False])
+def test_key_of_the_connect_page_imports_only_if_chosen(browser: Client, owner: User, imports: bool) -> None:
+    browser.post("/settings/connect", {"imports": "on"} if imports else {})
+    assert ApiKey.objects.get(owner=owner).read_only is not imports

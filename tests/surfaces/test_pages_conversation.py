@@ -215,6 +215,18 @@ def test_thinking_and_tools_are_folded(owner: User, page: Callable[..., str]) ->
     page(f"{path}/messages/77777777777777777777/parts/0", status=404)
 
 
+def test_recalled_text_is_folded_under_the_text_it_was_added_to(owner: User, page: Callable[..., str]) -> None:
+    text = 'What now?\n<recalled-memory mark="ab12">\nUser: <b>old words</b>\n</recalled-memory mark="ab12">'
+    conversation = make_conversation(owner, [user_says(text), assistant_says("This.")])
+    shown = page(f"/conversations/{conversation.pk}")
+    assert conversation.title == "What now?"
+    said, _, folded = shown[shown.index('data-position="0"') :].partition("<details")
+    assert "What now?" in said
+    assert "old words" not in said
+    assert "&lt;b&gt;old words&lt;/b&gt;" in folded
+    assert "Recalled by convmemory" in folded
+
+
 def test_html_in_titles_and_names_is_text(owner: User, page: Callable[..., str]) -> None:
     bad = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     call = MessageDraft("assistant", (ToolCallPart(bad, bad, {bad: bad}),))

@@ -11,6 +11,7 @@ from django.conf import settings
 from jsonschema import Draft202012Validator
 
 from convmemory import __version__
+from convmemory.conversations.messages.echo import is_own_tool
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.mcp_server.server import mcp_tool
 from convmemory.tools.definition import Tool
@@ -154,3 +155,11 @@ def test_unknown_tool_error_lists_the_tools() -> None:
 def test_the_servers_version_is_the_projects() -> None:
     project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["version"] == __version__
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{}", "mcp__convmemory__{}", "mcp_convmemory_{}", "convmemory-{}", "convmemory_{}"]
+)
+def test_every_tool_is_known_as_an_echo_in_the_agents_spellings(spelling: str) -> None:
+    assert all(is_own_tool(spelling.format(tool.name)) for tool in TOOLS)
+    assert not any(map(is_own_tool, ["Bash", "convmemory", "mcp__wiki__search", "my_convmemory_search"]))
