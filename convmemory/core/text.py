@@ -121,12 +121,13 @@ def quoted(text: str, tag: str) -> str:
 
 RECALL_TAG, DOCUMENTS_TAG = "recalled-memory", "recalled-documents"
 """The fences of what a model is given from conversations and from documents."""
-_RECALL_MARK = re.compile(f'<(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?>')
+# Gemini CLI and Qwen Code escape the brackets of what a hook adds.
+_RECALL_MARK = re.compile(f'(?:<|&lt;)(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?(?:>|&gt;)')
 
 
 def recalled_spans(text: str) -> list[tuple[int, int]]:
     """Return the places of recalled text with its fences, in order. A fence counts if its closing mark follows."""
-    if "<recalled-" not in text:
+    if "recalled-" not in text:
         return []
     spans: list[tuple[int, int]] = []
     opened: dict[tuple[str, str | None], int] = {}

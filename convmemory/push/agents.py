@@ -73,12 +73,14 @@ AGENTS: tuple[Agent, ...] = (
         "claude-code", "Claude Code", ("{claude}",), ("{claude_json}",), _SERVERS, _TYPED, _HTTP, ("claude",),
         hook=Hook("{claude}/settings.json", _EVENTS, 5), skill="{claude}/skills/convmemory/SKILL.md",
         allowed=("{claude}/settings.json", ("permissions", "allow"), f"mcp__{NAME}"),
+        tried="MCP and hook: 2.1.197",
     ),
     Agent(
         "codex", "Codex", ("{codex}",), ("{codex}/config.toml",), ("mcp_servers", NAME), _STDIO,
         {"url": "$URL", "http_headers": _HEADERS}, ("codex",), form="toml",
         hook=Hook("{codex}/hooks.json", _EVENTS, 5),
         note="Open Codex once and trust the hooks (/hooks): it skips a hook that is not trusted without a word.",
+        tried="MCP and hook: 0.169.0",
     ),
     Agent(
         "gemini-cli", "Gemini CLI", ("{gemini}",), ("{gemini}/settings.json",), _SERVERS, {**_STDIO, "trust": True},
@@ -86,6 +88,7 @@ AGENTS: tuple[Agent, ...] = (
         hook=Hook(
             "{gemini}/settings.json", {"SessionStart": "start", "BeforeAgent": "prompt", "SessionEnd": "end"}, 5000
         ),
+        tried="MCP and hook: 0.61.0",
     ),
     Agent(
         "copilot-cli", "Copilot CLI", ("{copilot}",), ("{copilot}/mcp-config.json",), _SERVERS,
@@ -94,11 +97,13 @@ AGENTS: tuple[Agent, ...] = (
             "{copilot}/hooks/convmemory.json",
             {"sessionStart": "start", "userPromptSubmitted": "prompt", "sessionEnd": "end"}, 5, "file", "flat",
         ),
+        tried="MCP and hook: 1.0.102",
     ),
     Agent(
         "opencode", "OpenCode", ("{xdg}/opencode",), ("{xdg}/opencode/opencode.json", "{xdg}/opencode/opencode.jsonc"),
         ("mcp", NAME), _OPENCODE, _OPENCODE_REMOTE, ("opencode",),
         hook=Hook("{xdg}/opencode/plugins/convmemory.js", {}, 0, "plugin", "plain"),
+        tried="MCP and hook: 1.18.33",
     ),
     Agent(
         "kilo", "Kilo", ("{xdg}/kilo",), ("{xdg}/kilo/kilo.json", "{xdg}/kilo/kilo.jsonc"), ("mcp", NAME),
@@ -108,6 +113,7 @@ AGENTS: tuple[Agent, ...] = (
         "qwen", "Qwen Code", ("{home}/.qwen",), ("{home}/.qwen/settings.json",), _SERVERS, {**_STDIO, "trust": True},
         {"httpUrl": "$URL", "headers": _HEADERS, "trust": True}, ("qwen",),
         hook=Hook("{home}/.qwen/settings.json", _EVENTS, 5000),
+        tried="hook: 0.24.4",
     ),
     Agent(
         "cursor", "Cursor", ("{home}/.cursor",), ("{home}/.cursor/mcp.json",), _SERVERS, _STDIO,

@@ -40,7 +40,7 @@ LOG_BYTES = 256 * 1024
 SESSION_DAYS = 7
 EVENTS = ("start", "prompt", "end")
 
-_FENCE = re.compile(r"<(/?)recalled-(?:memory|documents)\b[^>\n]{0,80}+>", re.IGNORECASE)
+_FENCE = re.compile(r"(?:<|&lt;)(/?)recalled-(?:memory|documents)\b[^<>&\n]{0,80}+(?:>|&gt;)", re.IGNORECASE)
 _LOG_LINE = re.compile(
     r"\s*+(?:\[?\d{2,4}[-:/.]\d{2}[-:/.T]|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|at \S|File \"|Traceback\b"
     r"|\S++:\d++:|[0-9a-f]{8}|\$ |>>> |npm |E\s{2})"
@@ -97,8 +97,8 @@ def _answer(
     try:
         server = account.server(environment)
         return _start(server, given) if event == "start" else _prompt(server, agent, given, account)
-    except Offline:
-        return _Answer("offline")
+    except Offline as error:
+        return _Answer("slow" if isinstance(error.__cause__, TimeoutError) else "offline")
     except (PushError, OSError, ValueError, KeyError, TypeError) as error:
         return _Answer(f"error-{type(error).__name__}")
 

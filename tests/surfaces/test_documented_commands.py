@@ -54,7 +54,12 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 @pytest.mark.django_db
-def test_the_commands_of_the_first_minutes_do_what_the_readme_says() -> None:
+def test_the_commands_of_the_first_minutes_do_what_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    (tmp_path / ".claude").mkdir()
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ \.venv/bin/python manage\.py (.+)$", text, re.MULTILINE)
     calls = [shlex.split(line, comments=True) for line in lines]
@@ -63,6 +68,7 @@ def test_the_commands_of_the_first_minutes_do_what_the_readme_says() -> None:
         "import_conversations",
         "conversation_search",
         "add_documents",
+        "connect",
     ]
     answers = []
     for name, *arguments in calls:
@@ -73,6 +79,7 @@ def test_the_commands_of_the_first_minutes_do_what_the_readme_says() -> None:
     assert User.objects.get().username == "ada"
     assert len(answers[0].split()[-1]) > 20
     assert "conversations" in answers[1]
+    assert "mcp" in (tmp_path / ".claude.json").read_text(encoding="utf-8")
 
 
 def test_capacity_command_of_the_docs_runs() -> None:

@@ -1,6 +1,7 @@
 """What our own tools return and what our own recall inserts is stored and shown, but never found again."""
 
 import json
+from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -78,11 +79,13 @@ def test_results_of_other_tools_are_found() -> None:
     assert found(owner) == {asked.pk}
 
 
-def test_recalled_text_in_a_prompt_is_no_part_of_the_question() -> None:
+@pytest.mark.parametrize("is_escaped", [False, True])
+def test_recalled_text_in_a_prompt_is_no_part_of_the_question(is_escaped: bool) -> None:
     owner = make_user()
     pump = indexed(owner, exchange(PUMP))
     context = build_memory_context(recall(owner=owner, query=PUMP[0], min_relevance=0).messages, 350).text
     assert "microfarad" in context
+    context = escape(context, quote=False) if is_escaped else context
     prompt = f"{context}\n\nWrite that down for the neighbour, please."
     note = indexed(owner, [user_says(prompt), assistant_says("It is written down.")])
     assert found(owner) == {pump.pk}
