@@ -33,17 +33,19 @@ class RecallForm(forms.Form):
         max_length=MAX_QUERY_CHARS,
         widget=forms.TextInput(attrs={"placeholder": _("How did we fix the deadlock?"), "enterkeyhint": "search"}),
     )
-    max_tokens = forms.IntegerField(label=_("Budget in tokens"), min_value=1, max_value=MAX_TOKENS, required=False)
-    top_k = forms.IntegerField(label=_("Messages"), min_value=1, max_value=MAX_TOP_K, required=False)
+    max_tokens = forms.IntegerField(
+        label=_("Room for the answer, in tokens"), min_value=1, max_value=MAX_TOKENS, required=False
+    )
+    top_k = forms.IntegerField(label=_("At most this many messages"), min_value=1, max_value=MAX_TOP_K, required=False)
     threshold = forms.FloatField(
-        label=_("Least similarity"),
+        label=_("At least this similar (0 to 1)"),
         min_value=0,
         max_value=1,
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.05"}),
     )
     min_relevance = forms.FloatField(
-        label=_("Least likelihood"),
+        label=_("At least this likely to answer (0 to 1)"),
         min_value=0,
         max_value=1,
         required=False,

@@ -288,7 +288,7 @@ async function reasonOf(response) {
 
 function showError(form, text) {
   const place = one("[data-composer-error]", form);
-  place.textContent = text;
+  place.textContent = text.replaceAll("`", "");
   place.hidden = !text;
 }
 

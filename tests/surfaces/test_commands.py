@@ -120,7 +120,7 @@ def test_a_user_who_could_not_sign_in_is_not_made(
 
 def test_a_user_made_for_a_key_is_told_how_to_sign_in(client: Client) -> None:
     assert "manage.py changepassword ada" in run("create_api_key", "ada", "--create")
-    assert "manage.py create_user" in client.get("/login").content.decode()
+    assert "Ask who runs this server" in client.get("/login").content.decode()
     make_user("bob")
     assert "changepassword" not in run("create_api_key", "bob", "--create")
 

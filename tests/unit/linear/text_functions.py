@@ -64,6 +64,7 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.key_shapes import find_keys
+from convmemory.core.templatetags.people import for_people
 from convmemory.core.text import (
     content_hash,
     cut,
@@ -406,6 +407,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
     ),
     "convmemory.chat.live titles": clean_title,
+    "convmemory.core.templatetags.people": for_people,
     "convmemory.core.titles": lambda text: (plain_title(text, 80), title_from([text, text], 80)),
     "convmemory.conversations.pages.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.pages.ansi sequences": _in_colours,

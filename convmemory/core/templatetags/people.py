@@ -1,0 +1,37 @@
+"""`for_people` turns a message of the API or of an operation into a sentence of a page.
+
+People on a page cannot run commands or set variables: for them such sentences become "Ask who runs this server.".
+Staff, who can, get the message as it is, without its back-ticks.
+"""
+
+import re
+
+from django import template
+from django.utils.translation import gettext as _
+
+register = template.Library()
+
+MAX_CHARS = 4_000  # of a message; a longer one is not ours
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_SETTING_IN_BRACKETS = re.compile(r" ?\((?:see )?[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}(?:=\w{1,20})?\)")
+_OF_THE_OPERATOR = re.compile(r"manage\.py|\b[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}\b|\bpip install\b")
+
+
+@register.filter
+def for_people(message: object, reader: object = None) -> str:
+    """Return the message in words for this reader."""
+    text = str(message or "")[:MAX_CHARS].replace("`", "")
+    if getattr(reader, "is_staff", False):
+        return text
+    sentences = _SENTENCE_END.split(_SETTING_IN_BRACKETS.sub("", text))
+    kept = [_without_instructions(sentence) for sentence in sentences]
+    said = " ".join(filter(None, kept))
+    return said if kept == sentences or "who runs this server" in said else f"{said} {_('Ask who runs this server.')}"
+
+
+def _without_instructions(sentence: str) -> str:
+    """Return the sentence, what it says before a colon if the rest is for the operator, or nothing."""
+    if not _OF_THE_OPERATOR.search(sentence):
+        return sentence
+    head, colon, _rest = sentence.partition(": ")
+    return f"{head}." if colon and not _OF_THE_OPERATOR.search(head) else ""
