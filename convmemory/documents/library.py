@@ -212,6 +212,31 @@ def page_of_documents(
     return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
 
+SORTS = {
+    "newest": ("-pk",),
+    "title": ("title", "name", "-pk"),
+    "size": ("-size", "-pk"),
+    "sections": ("-section_count", "-pk"),
+}
+MAX_START = 10_000
+
+
+def find_documents(
+    *, owner: AbstractBaseUser, limit: int, title: str = "", sort: str = "newest", start: int = 0
+) -> tuple[list[Document], int | None]:
+    """Return the caller's documents with this text in their title or name, and the start of the next page, if any.
+
+    Raises: InvalidInput.
+    """
+    if sort not in SORTS or not 0 <= start <= MAX_START:
+        raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}, and listed up to number {MAX_START:,}.")
+    rows = Document.objects.filter(owner_id=owner.pk).order_by(*SORTS[sort])
+    if title:
+        rows = rows.filter(Q(title__icontains=title) | Q(name__icontains=title))
+    found = list(rows[start : start + limit + 1])
+    return found[:limit], start + limit if len(found) > limit else None
+
+
 # --- attaching ------------------------------------------------------------------------------------
 
 

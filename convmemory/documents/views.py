@@ -12,6 +12,7 @@ from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
@@ -21,6 +22,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
 from convmemory.core.postgres.replicas import may_use_replica
+from convmemory.core.text import storable
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 CHOICES = 200
+COLUMNS = (("title", gettext_lazy("Title")), ("sections", gettext_lazy("Sections")), ("size", gettext_lazy("Size")))
 ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.md,.txt,.eml,text/*"
 
 
@@ -44,13 +47,16 @@ def library_page(request: PageRequest) -> HttpResponse:
     refusals = [refusal for file in files if (refusal := _take(request, file, replaces))]
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
-    rows, following = library.page_of_documents(
-        owner=request.user, limit=SHOWN, before=_number(request.GET.get("before", ""))
-    )
+    wanted = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
+    start = _number(request.GET.get("start", "")) or 0
+    rows, following = library.find_documents(owner=request.user, limit=SHOWN, start=start, **wanted)
     nothing_chosen = request.method == "POST" and not files
     context = {
         "rows": rows,
         "following": following,
+        "q": wanted["title"],
+        "sort": wanted["sort"],
+        "columns": COLUMNS,
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_mb": config.max_document_mb,
@@ -143,9 +149,9 @@ def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @require_safe
 @signed_in
 def card(request: PageRequest, document_id: int) -> HttpResponse:
-    """Show the progress of one document."""
+    """Show the progress of one document, as a row of the table with `?row=1`."""
     row = library.get_document(owner=request.user, document_id=document_id)
-    return render(request, "documents/card.html", {"row": row})
+    return render(request, "documents/row.html" if "row" in request.GET else "documents/card.html", {"row": row})
 
 
 @require_safe

@@ -3,7 +3,7 @@
 (() => {
   "use strict";
 
-  const form = () => document.querySelector("[data-drop-form]");
+  const form = () => document.querySelector("[data-drop-form]"); // the page's own, else the one in the tray
   const holdsFiles = (event) => form() && [...(event.dataTransfer?.types ?? [])].includes("Files");
   let depth = 0; // dragging over an element inside leaves the one around it
 
@@ -11,6 +11,11 @@
     document.body.classList.toggle("is-dropping", isShown);
     if (!isShown) depth = 0;
   }
+
+  /* What is chosen is sent at once, too. */
+  document.addEventListener("change", ({ target }) => {
+    if (target.matches("[data-drop-form]:not([data-upload-form]) [data-drop-input]") && target.files.length) target.form.requestSubmit();
+  });
 
   document.addEventListener("dragenter", (event) => {
     if (holdsFiles(event)) show(++depth > 0);

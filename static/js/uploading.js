@@ -192,6 +192,12 @@
     if (detail.elt.matches?.(".import")) ended(detail.elt);
   });
 
+  /* The tray of a page without an upload form is closed; what is still going up stays in it. */
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest("[data-close-tray]")) return;
+    for (const row of document.querySelectorAll("[data-drop-tray] .import:not(.is-uploading)")) row.remove();
+  });
+
   document.addEventListener("click", (event) => {
     const box = one("#q");
     if (!event.target.closest("[data-focus-search]") || !box?.checkVisibility()) return;

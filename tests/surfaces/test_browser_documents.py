@@ -144,7 +144,8 @@ def test_a_file_is_added_on_a_phone(visit: Callable[..., None], javascript: bool
     def steps(page: Page) -> None:
         page.get_by_role("link", name="Documents").click()
         page.locator("input#file").set_input_files(str(file))
-        page.get_by_role("button", name="Add").click()
+        if not javascript:
+            page.get_by_role("button", name="Add").click()
         expect(page.get_by_text("waiting")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

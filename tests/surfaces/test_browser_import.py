@@ -196,6 +196,13 @@ def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> N
         for name in (BREAD, RYE):
             expect(card(page, f"{width}-{name['name']}").get_by_text("imported", exact=True)).to_be_visible()
         expect(page.locator("body.is-dropping")).to_have_count(0)
+        page.goto("/library")
+        page.evaluate(DROP, [[f"{width}-tray.jsonl", BREAD["buffer"].decode().replace("starter", f"{width}")]])
+        tray = page.get_by_role("region", name="Import", exact=True)
+        expect(tray.get_by_text(f"{width}-tray.jsonl").first).to_be_visible()
+        expect(tray.get_by_text("imported", exact=True)).to_be_visible()
+        tray.get_by_role("button", name="Close").click()
+        expect(tray).to_be_hidden()
 
     at_every_width(visit, steps, at="/import")
 

@@ -53,7 +53,7 @@ def test_files_are_added_and_shown_with_their_state(browser: Client) -> None:
 def test_refused_upload_shows_its_reason_on_the_page(browser: Client, settings: Settings) -> None:
     settings.MAX_DOCUMENT_MB = 0
     answer = browser.post("/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())})
-    assert (answer.status_code, b"MAX_DOCUMENT_MB" in answer.content) == (422, True)
+    assert (answer.status_code, b"The file is larger than 0 MB: split it" in answer.content) == (422, True)
     assert browser.post("/documents").status_code == 422
 
 
@@ -225,3 +225,18 @@ def test_another_users_document_is_404(owner: User) -> None:
     file = SimpleUploadedFile("guide.md", b"mine now")
     assert stranger.post("/documents", {"file": file, "replaces": document.pk}).status_code == 404
     assert Client().get(f"/documents/{document.pk}").status_code == 302
+
+
+def test_documents_are_found_by_title_and_sorted(browser: Client, owner: User) -> None:
+    for name, text in (("rye.md", "# Rye\n\nShort."), ("oven.md", "# An oven\n\n" + "Hot. " * 50)):
+        read(upload(owner, text, name))
+
+    def rows(**query: Any) -> list[str]:
+        return re.findall(r'<a href="/documents/\d+">([^<]+)</a>', page(browser, "/documents", **query))
+
+    assert rows() == ["An oven", "Rye"]
+    assert rows(sort="title") == ["An oven", "Rye"]
+    assert rows(q="RYE") == ["Rye"]
+    assert rows(sort="size", start=1) == ["Rye"]
+    assert "No document has “flour”" in page(browser, "/documents", q="flour")
+    assert browser.get("/documents?sort=secret").status_code == 422

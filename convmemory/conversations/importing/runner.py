@@ -159,7 +159,7 @@ def import_paths(
     for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
-        _import_file(run, found if importer is None else Found(found.source, importer), file)
+        _import_file(run, found if importer is None else Found(found.source, (importer,)), file)
         run.progress(report)
         if report.is_cut_short:
             break

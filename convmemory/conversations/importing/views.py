@@ -30,6 +30,7 @@ ACCEPTED = (
     *(".db", ".sqlite", ".sqlite3", ".vscdb"),
 )
 SHOWN = 20
+SHOWN_FILES = 10  # of a report; the others are folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Card:
     waits_for: str
     is_open: bool
     files: tuple["FileRow", ...] = ()
+
+    @property
+    def more_files(self) -> int:
+        return len(self.files) - SHOWN_FILES
 
     @property
     def can_be_undone(self) -> bool:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.core.config import config
 from convmemory.core.web.languages import translated_words
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ DESTINATIONS = (
 def script_words() -> dict[str, str]:
     """Return the texts of the page's scripts, in its language."""
     return translated_words()
+
+
+@register.simple_tag
+def upload_limits() -> dict[str, int]:
+    """Return the limits of a file that is dropped on any page."""
+    return {"max_upload_mb": config.max_upload_mb, "max_upload_bytes": config.max_upload_mb * 1024**2}
 
 
 @register.simple_tag
