@@ -117,8 +117,8 @@ class ConversationDraft:
     without any date. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
     this draft is not. `is_fork` says that the conversation may begin with a copy of another one of its source.
     `has_weak_id` says that another conversation may have the same id: a stored one is this one only if their messages
-    agree. `former_ids` are ids that this conversation had in earlier imports; the same holds for them. `is_automated`
-    says that a program started the session, and no person.
+    agree. That holds for any id without a UUID if messages are named by their places, and for `former_ids`, which this
+    conversation had in earlier imports. `is_automated` says that a program started the session, and no person.
     """
 
     messages: Iterable[MessageDraft]

@@ -278,7 +278,12 @@ def stored_conversation(
     named = _by_name(rows, names)
     own = named.get(draft.source_id)
     if own and not draft.has_weak_id:
-        return own, draft
+        messages = iter(draft.messages)
+        first = next(messages, None)
+        draft = replace(draft, messages=messages if first is None else chain([first], messages))
+        # Messages that are named by their places alone would replace those of another conversation.
+        if first is None or is_global_id(draft.source_id) or not is_place(first.source_key):
+            return own, draft
     if not named and not (draft.has_weak_id and draft.former_ids):
         return None, draft
     messages = iter(draft.messages)

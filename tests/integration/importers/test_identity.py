@@ -13,12 +13,15 @@ from django.contrib.auth.models import User
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import Walk
 from convmemory.conversations.importing.runner import import_paths
+from convmemory.conversations.messages.drafts import ConversationDraft
+from convmemory.conversations.messages.ingest import sync_conversation
 from convmemory.conversations.models import Conversation, Message
-from tests.factories import make_user
+from tests.factories import assistant_says, make_user, user_says
 from tests.unit.importers.helpers import FIXTURES, assistant_line, user_line
 
 pytestmark = pytest.mark.django_db
 
+UUID = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
 PREPARED = sorted(
     path
     for path in FIXTURES.rglob("*")
@@ -221,7 +224,7 @@ def former_ids(path: Path) -> Iterator[str]:
 
 def test_strong_id_may_change_its_messages_and_a_weak_one_may_not(tmp_path: Path) -> None:
     owner = make_user()
-    for id, expected in (("7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11", 1), ("conversation-1", 2)):
+    for id, expected in ((UUID, 1), ("conversation-1", 2)):
         for number, answer in enumerate(("A barge.", "A boat.")):
             path = tmp_path / f"{id}{number}" / "chat.json"
             path.parent.mkdir()
@@ -242,3 +245,12 @@ def test_answer_that_was_stored_with_its_thinking_is_split_when_it_comes_again(t
     assert import_paths(owner=owner, paths=[path]).total("updated") == 1
     assert Message.objects.get(pk=answer.pk).parts == answer.parts
     assert Conversation.objects.filter(owner=owner).count() == 1
+
+
+@pytest.mark.parametrize(("id", "key", "expected"), [("7", "message:", 2), ("7", "u", 1), (UUID, "message:", 1)])
+def test_messages_named_by_their_places_replace_none_under_a_short_id(id: str, key: str, expected: int) -> None:
+    owner = make_user()
+    for words in ("A barge.", "A boat."):
+        said = (user_says("What is a wherry?", source_key=f"{key}1"), assistant_says(words, source_key=f"{key}2"))
+        sync_conversation(owner=owner, draft=ConversationDraft(messages=said, source="novel", source_id=id))
+    assert Conversation.objects.filter(owner=owner).count() == expected
