@@ -234,12 +234,12 @@ def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iter
     used: set[str] = set()
     for number, (place, value, line) in enumerate(entries, 1):
         unread = _unread_texts(value)
-        draft = MessageDraft("system", ())
+        draft, skipped = MessageDraft("system", ()), report.skipped
         # Content in a form of another program is no text of the message.
         if not (unread and "role" in value and value.keys().isdisjoint(_CONTENT_KEYS)):
             draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
         if not draft.parts:
-            if unread:
+            if unread and report.skipped == skipped:
                 report.skip(place, f"the text of the message is in fields that are not known: {', '.join(unread)}")
             continue
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")
