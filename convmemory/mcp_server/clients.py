@@ -52,9 +52,13 @@ def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> 
 
 def _setup(agent: Agent, wires: Wires) -> Setup:
     entry = next(iter(entries_of(agent, wires)))
-    where = entry.files[0].format_map(_PLACES)
     note = "" if agent.remote else "It starts the server itself, so this is for the machine that convmemory runs on."
-    return Setup(agent.slug, agent.name, where, insert("", entry.target, entry.value).text.strip(), note)
+    return Setup(agent.slug, agent.name, shown_path(agent), insert("", entry.target, entry.value).text.strip(), note)
+
+
+def shown_path(agent: Agent) -> str:
+    """Return the path of the agent's configuration on Linux, as people write it."""
+    return agent.files[0].format_map(_PLACES)
 
 
 _PLACES = {
@@ -67,4 +71,3 @@ _PLACES = {
     "config": "~/.config",
     "xdg": "~/.config",
 }
-"""The folders on Linux, as people write them."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from convmemory.mcp_server.clients import shown_path
 from convmemory.push import __main__
 from convmemory.push.agents import AGENTS, Agent
 from convmemory.push.edits import MISSING, Target, insert, read, remove
@@ -232,3 +233,11 @@ def test_insertion_can_be_read_and_removed(form: str, text: str, is_exact: bool)
     assert left == text if is_exact else "".join(left.split()) in ("".join(text.split()), "{}", "mcp:")
     changed = edit.text.replace("/x y", "/z")
     assert remove(changed, target, value, inserted=edit.inserted, made=edit.made) is None
+
+
+def test_docs_list_every_agent_with_its_file() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
+    for agent in AGENTS:
+        memory = ("hook" if agent.hook else "no") + (", skill" if agent.skill else "")
+        row = f"| {agent.name} (`{agent.slug}`) | `{shown_path(agent)}` | {memory} | {agent.tried or 'not tried'} |"
+        assert row in page
