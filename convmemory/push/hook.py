@@ -42,6 +42,7 @@ SESSION_DAYS = 7
 EVENTS = ("start", "prompt", "end")
 
 _FENCE = re.compile(r"(?:<|&lt;)(/?)recalled-(?:memory|documents)\b[^<>&\n]{0,80}+(?:>|&gt;)", re.IGNORECASE)
+_NOT_OF_TITLES = re.compile(r"[<>\"\s]++")
 _LOG_LINE = re.compile(
     r"(?:\[?\d{2,4}[-:/.]\d{2}[-:/.T]|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|at \S|File \"|Traceback\b"
     r"|[^\s:]{1,200}+:\d{1,9}+:|[0-9a-f]{8}|\$ |>>> |npm |E\s{2})"
@@ -147,7 +148,7 @@ def _start(server: Server, given: Mapping[str, Any]) -> _Answer:
     if not found:
         return _Answer("nothing")
     count = f"{len(found)} or more" if answer.get("next_cursor") else str(len(found))
-    title = re.sub(r"[<>\"\s]+", " ", str(found[0]["title"]))[:TITLE_CHARS].strip()
+    title = _NOT_OF_TITLES.sub(" ", str(found[0]["title"])[: TITLE_CHARS * 4])[:TITLE_CHARS].strip()
     return _Answer(
         "said",
         f"<recalled-memory>\nconvmemory holds {count} earlier conversations of this folder, the latest "
