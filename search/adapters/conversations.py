@@ -173,7 +173,7 @@ def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
     own = [message for message in messages if message.has_turn] or messages
     question = next((m for m in own if m.is_real_user), own[0])
     said = (text for m in own if m.is_real_user or m is question for text in _texts(m.parts))
-    calls = own_calls(part for message in messages for part in message.parts)
+    calls = own_calls([part for message in messages for part in message.parts])
     return ItemText(
         number=number,
         opening_id=question.message_id,
