@@ -15,8 +15,10 @@ from convmemory.conversations.importers.threads import MessageKeys, Node, read_t
 from convmemory.conversations.importers.values import key_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import Role, TextPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import TooLarge
 
 MAX_TOOL_NAMES = 100_000
+MAX_TREE_BYTES = 512 * 1024**2  # of a thread with branches, which is in memory as a whole
 
 _Entry = Mapping[str, Any]
 PlacedEntry = tuple[str, _Entry, bytes]
@@ -66,7 +68,16 @@ class EntryReader:
 
     def _nodes(self, entries: Iterable[PlacedEntry]) -> Iterator[Node[tuple[str, _Entry]]]:
         """Yield the messages of a tree, each after its parent; nested answers lie under `children`."""
-        waiting = [(place, entry, "") for place, entry, _ in entries]
+        waiting: list[tuple[str, _Entry, str]] = []
+        held = 0
+        for place, entry, raw in entries:
+            waiting.append((place, entry, ""))
+            held += len(raw)
+            if held > MAX_TREE_BYTES:
+                raise TooLarge(
+                    f"The thread has branches and more than {MAX_TREE_BYTES // 1024**2} MB, and must be read at once: "
+                    "export it in parts."
+                )
         waiting.reverse()
         number = 0
         while waiting:

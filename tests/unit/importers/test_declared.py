@@ -16,6 +16,7 @@ from convmemory.conversations.importers.detect import IMPORTERS, Walk
 from convmemory.conversations.importers.json_arrays import read_elements_at
 from convmemory.conversations.importers.places import beginning_of, first, values_at
 from convmemory.conversations.messages.parts import ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import TooLarge
 from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
 
 QUESTION = "How long do I soak dried chickpeas?"
@@ -212,6 +213,12 @@ def test_conversations_of_one_title_in_two_files_stay_apart(name: str, tmp_path:
     [first_one], [second] = read(IMPORTERS[name], original), read(IMPORTERS[name], other)
     assert first_one.draft.title == second.draft.title
     assert first_one.draft.source_id != second.draft.source_id
+
+
+def test_thread_with_branches_is_refused_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convmemory.conversations.importers.declared_messages.MAX_TREE_BYTES", 500)
+    with pytest.raises(TooLarge, match="export it in parts"):
+        read(IMPORTERS["qwen-code"], FIXTURES / "qwen-code/chats/a.jsonl")
 
 
 def test_columns_of_bytes_do_not_stop_a_database_from_being_read(tmp_path: Path) -> None:
