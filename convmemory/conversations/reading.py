@@ -30,10 +30,10 @@ MESSAGE_CHARS = 400
 SIMILAR_WORDS, SIMILAR_LOOKED_AT = 6, 500
 _PLAIN_WORD = re.compile(r"[^\W\d_]{3,}")
 _VARYING = (
-    (re.compile(r"(?:[\"'`])[^\"'`\n]{1,80}(?:[\"'`])"), "<name>"),
-    (re.compile(r"(?<![\w.])(?:[a-z]:)?[./\\~]*[\w.@-]*[/\\][^\s:,;()]*"), "<path>"),
-    (re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}\b"), "<id>"),
-    (re.compile(r"\d+"), "<number>"),
+    (re.compile(r"[\"'`][^\"'`\n]{1,80}+[\"'`]"), "<name>"),
+    (re.compile(r"(?<![^\s:,;()\"'])[^\s:,;()\"'/\\]*+[/\\][^\s:,;()\"']*+"), "<path>"),
+    (re.compile(r"(?<![\w-])(?=[a-f-]*+\d)[0-9a-f][0-9a-f-]{6,}+(?![\w-])"), "<id>"),
+    (re.compile(r"\d++"), "<number>"),
 )
 """What differs between two reports of the same error, and what stands for it."""
 _MARK = re.compile("|".join({mark for _, mark in _VARYING}))

@@ -96,6 +96,7 @@ from memory.context import RecalledMessage, RecalledPassage, build_memory_contex
 from search.adapters.conversations import items_of, split_message
 from search.languages import languages_of, pairs_of, parts_of_compounds, stems_of_arabic
 from search.pages.snippets import mark_words, show_marks, without_markup
+from search.query import is_too_short
 from search.query_text import parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
@@ -456,6 +457,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages": lambda text: languages_of({"A": text, "B": text}),
     "search.languages unspaced": lambda text: list(pairs_of(text)),
+    "search.query": is_too_short,
     "search.ranking.times.reading dates": _query,
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
     "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),
