@@ -183,7 +183,7 @@ MADE_AFTER = ("convmemory_owner_of_key(", "convmemory_waiting_tasks(", "convmemo
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
-    "vector", "bit", "varying", "numeric",
+    "vector", "bit", "varying", "numeric", "to_tsvector",
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 

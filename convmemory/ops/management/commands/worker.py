@@ -46,7 +46,7 @@ def prepare_model() -> None:
 
 def load_samples() -> None:
     if count := instance.load_pending_samples(Path(config.var_dir)):
-        logger.info("%d sample conversations are loaded; they are searchable as soon as they are embedded", count)
+        logger.info("%d sample conversations are loaded: found by words now, by meaning once they are embedded", count)
 
 
 def _attempt(step: Callable[[], None]) -> None:
