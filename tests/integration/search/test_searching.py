@@ -20,6 +20,7 @@ from convmemory.conversations.messages.parts import TextPart, ThinkingPart, Tool
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from search.adapters.conversations import index_conversation
+from search.reasons import TOOLS, Reason
 from search.searching import MODES, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 
@@ -174,8 +175,9 @@ def test_quoted_phrase_without_a_match_is_searched_as_words(mode: str) -> None:
     assert 1 not in turns(find(owner, '"cold starter too" -sourdough', mode=mode))
 
 
-def test_phrase_in_an_empty_archive_gets_no_note() -> None:
-    assert find(make_user(), '"cold starter too" sourdough').notes == ()
+def test_phrase_in_an_empty_archive_gets_no_note_but_the_reason() -> None:
+    found = find(make_user(), '"cold starter too" sourdough')
+    assert (found.notes, found.reason) == ((TOOLS[Reason.NOTHING_STORED],), Reason.NOTHING_STORED)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ def test_the_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> 
     for _ in range(3):
         indexed(owner, exchange(*KITCHEN))
     find(owner, "sourdough starter")  # warms the space and the query's vector
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         find(owner, "sourdough starter")
 
 
