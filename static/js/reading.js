@@ -124,6 +124,95 @@
     }
   }
 
+  /* --- the turn that is being read ------------------------------------------------------------------ */
+
+  let isRead = false; // scrolled by hand: scripts that scroll to a target leave the address alone
+  let waiting;
+  let opened; // the address at which the page was opened, and its turn
+
+  const page = () => one("[data-conversation-page]");
+  const pane = () => (getComputedStyle(one("#main")).overflowY === "auto" ? one("#main") : document.scrollingElement);
+
+  /** The turn at the top of the pane; at its end the last one. */
+  function turnInView() {
+    const turns = all("[data-messages] [id^='turn-']");
+    const { scrollTop, clientHeight, scrollHeight } = pane();
+    if (scrollTop + clientHeight > scrollHeight - 4 && !one("[data-later]")) return turns.at(-1);
+    const line = one(".page-head").getBoundingClientRect().bottom + 32;
+    return turns.findLast((turn) => turn.getBoundingClientRect().top <= line) ?? turns[0];
+  }
+
+  function addressOfTurn(turn) {
+    if (String(turn) === opened.turn) return opened.address;
+    const address = new URL(opened.address);
+    for (const name of ["m", "part", "from", "to", "before", "after"]) address.searchParams.delete(name);
+    address.searchParams.set("turn", turn);
+    address.hash = `turn-${turn}`;
+    return address.href;
+  }
+
+  /** Says in the head, in the outline and in the address which turn is being read. */
+  function showTurn(turn) {
+    const nav = one(".turns", page());
+    if (!nav || one("[data-turn-now]", nav).textContent === String(turn)) return;
+    one("[data-turn-now]", nav).textContent = turn;
+    nav.hidden = false;
+    for (const link of all("a", nav)) {
+      const to = turn + (link.rel === "next" ? 1 : -1), fresh = link.cloneNode(true);
+      fresh.href = addressOfTurn(to);
+      fresh.hidden = to < 0 || to >= Number(nav.dataset.turns);
+      link.replaceWith(fresh);
+      htmx.process(fresh); // htmx keeps the address that a link had at first
+    }
+    for (const row of all("[data-outline-turn]", panel())) {
+      if (row.dataset.outlineTurn === String(turn)) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+    one("[data-outline-turn][aria-current]", panel())?.scrollIntoView({ block: "nearest" });
+    history.replaceState(history.state, "", addressOfTurn(turn));
+  }
+
+  function follow() {
+    const turn = isRead && page() && turnInView();
+    if (turn) showTurn(Number(turn.dataset.turn));
+  }
+
+  const SCROLL_KEYS = ["PageUp", "PageDown", "Home", "End", "ArrowUp", "ArrowDown", " "];
+
+  for (const type of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+    addEventListener(type, ({ target, key }) => {
+      const isScrollBar = target === pane(); // pressed beside its content
+      if (type === "keydown") isRead ||= SCROLL_KEYS.includes(key) && !target.closest?.("input, textarea, select, #list");
+      else if (type === "pointerdown") isRead ||= isScrollBar;
+      else isRead ||= Boolean(target.closest?.("#main"));
+    }, { passive: true, capture: true });
+  }
+
+  addEventListener("scroll", ({ target }) => {
+    if (target !== pane() && target !== document) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(follow, 120);
+  }, { passive: true, capture: true });
+
+  function startReading() {
+    isRead = false;
+    opened = { address: location.href, turn: page()?.dataset.targetTurn };
+  }
+
+  /** A turn that is on the page is scrolled to; another one is loaded, by its link. */
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".turns a");
+    const turn = link && one(`#turn-${new URL(link.href).searchParams.get("turn")}`);
+    if (!turn || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    turn.scrollIntoView({ block: "start" });
+    turn.focus({ preventScroll: true });
+    showTurn(Number(turn.dataset.turn));
+    clearTimeout(waiting);
+    isRead = false; // the turn may be too near the end to lie on top
+  }, true);
+
   /* --- the words that were looked for -------------------------------------------------------------- */
 
   const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Mymr}\p{scx=Khmr}]/u;
@@ -212,6 +301,9 @@
     } else if (event.key === "Escape" && active.closest(".outline-panel")) {
       closeOutline();
       event.stopImmediatePropagation();
+    } else if ("JK".includes(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && page() &&
+      !active.matches("input, textarea, select, [contenteditable]")) {
+      one(`.turns a[rel=${event.key === "J" ? "next" : "prev"}]:not([hidden])`)?.click();
     } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("#main:not([aria-busy]) [data-outline-link]") &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       event.preventDefault();
@@ -239,11 +331,14 @@
   });
 
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.detail.target?.id === "main") reopenOutline(); // the link is htmx's only now
+    if (event.detail.target?.id !== "main") return;
+    startReading();
+    reopenOutline(); // the link is htmx's only now
   });
 
   document.addEventListener("DOMContentLoaded", () => {
     addCodeButtons();
+    startReading();
     reopenOutline();
   });
 })();

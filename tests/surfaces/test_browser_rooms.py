@@ -91,9 +91,36 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: A
     visit(steps)
 
 
+def test_head_outline_and_address_follow_the_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page) -> None:
+        turns = page.locator(".turns")
+        expect(turns).to_contain_text("2 / 12")
+        composer = page.get_by_role("textbox", name="Message")
+        if composer.count():
+            expect(page.get_by_role("button", name="Send")).to_be_hidden()
+        page.locator("[data-outline-link]").click()
+        expect(page.locator("[data-find]")).to_be_focused()
+        page.locator("#main").evaluate("main => main.focus()")
+        page.keyboard.press("J")
+        expect(turns).to_contain_text("3 / 12")
+        expect(page.locator("[data-outline-turn][aria-current]")).to_have_attribute("data-outline-turn", "3")
+        expect(page).to_have_url(re.compile(r"\?turn=3#turn-3$"))
+        page.keyboard.press("K")
+        page.keyboard.press("K")
+        expect(turns).to_contain_text("1 / 12")
+        page.mouse.move(900, 400)
+        page.mouse.wheel(0, 10_000)
+        expect(turns).not_to_contain_text("1 / 12")
+        read = int(str(page.locator("[data-turn-now]").text_content()))
+        expect(page).to_have_url(re.compile(rf"\?turn={read}#turn-{read}$"))
+        assert page.evaluate("history.length") <= 3, "addresses are replaced"
+
+    visit(steps, at=f"/conversations/{archive.long.pk}?turn=2")
+
+
 def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
-        expect(page.locator(".turns")).to_contain_text("3 / 13")
+        expect(page.locator(".turns")).to_contain_text("2 / 12")
         run = page.locator(".run")
         expect(run).to_have_count(1)
         expect(run.locator("summary").first).to_contain_text("2 steps: 1 Bash, 1 Edit")
