@@ -163,6 +163,7 @@ class Exchange {
 
   begin() {
     one("[data-empty]", this.page)?.remove();
+    this.page.classList.remove("is-new"); // the composer is docked from the first word on
     if (this.replaces) this.clearFrom(one(`[data-message="${this.replaces}"]`, this.messages));
     this.question = new Draft("user", word("You"));
     this.question.say("text", this.text);
@@ -326,7 +327,7 @@ function retitle(id, title) {
 
 /** The last question can be asked again, where it was asked here. */
 function offerAgain(form) {
-  const again = one("[data-again]", form.closest(".chat"));
+  const again = one("[data-again]", form.closest(".page"));
   const question = [...document.querySelectorAll("[data-messages] > .message.is-user[data-message]")].at(-1);
   if (!again || !question || !one("[data-edit-question]", question)) return;
   one("[name=replaces]", again).value = question.dataset.message;
@@ -350,7 +351,7 @@ const running = new WeakMap();
 function start(form, what) {
   if (form.hasAttribute("aria-busy")) return;
   showError(form, "");
-  one("[data-again]", form.closest(".chat"))?.setAttribute("hidden", "");
+  one("[data-again]", form.closest(".page"))?.setAttribute("hidden", "");
   const exchange = new Exchange(form, what);
   running.set(form, exchange);
   exchange.run();

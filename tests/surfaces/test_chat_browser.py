@@ -46,11 +46,16 @@ def test_a_new_chat_streams_calls_a_tool_and_is_found(
 
     def steps(page: Page) -> None:
         page.get_by_role("link", name="New chat").click()
+        composer = page.get_by_role("textbox", name="Message")
+        expect(composer).to_be_focused()
         send(page, "How often do I feed the starter?")
+        expect(page.locator(".is-draft.is-assistant")).to_be_visible()
+        docked = composer.bounding_box()
         expect(page.locator(".message.is-user")).to_contain_text("How often do I feed")
         expect(page.locator(".is-draft .call .fold-label")).to_have_text("ConversationSearch")
         expect(page.locator(".is-draft .result .fold-label")).to_have_text("Result of ConversationSearch")
         expect(page.locator(".is-draft.is-assistant")).to_contain_text("Feed it **once")
+        assert composer.bounding_box() == docked
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
         release.set()
         expect(page.locator(".message.is-assistant strong")).to_have_text("once")
