@@ -114,7 +114,7 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("statistics", "Statistics", "/statistics"),
         Shot("account", "Account", "/settings/account"),
         Shot("appearance", "Appearance", "/settings/appearance"),
-        Shot("agents", "Models and agents", "/agents"),
+        Shot("agents", "Agents", "/agents"),
         Shot("agent", "An agent", "/agents/new"),
         Shot("connect", "Keys and connections", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
