@@ -20,13 +20,14 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 SETTLED = """async () => {
   const isUnderWay = (one) => one.playState === "running" && one.effect.getTiming().iterations !== Infinity;
   const until = performance.now() + 10_000;
-  for (let still = 0; still < 2; still = document.getAnimations().some(isUnderWay) ? 0 : still + 1) {
+  const isMoving = () => document.getAnimations().some(isUnderWay) || document.querySelector("#main[aria-busy]");
+  for (let still = 0; still < 2; still = isMoving() ? 0 : still + 1) {
     if (performance.now() > until) throw new Error("The page does not come to rest.");
     await Promise.race([new Promise(requestAnimationFrame), new Promise(done => setTimeout(done, 1_000))]);
   }
 }"""
-"""Until no colour is on its way to another: one that is inherited follows a frame later. A page that Chromium does not
-draw has no frames."""
+"""Until the reading pane, which is dimmed while it loads, is there, and no colour is on its way to another: one that is
+inherited follows a frame later. A page that Chromium does not draw has no frames."""
 FIND = """async rules => (await axe.run(document, {runOnly: rules, preload: false})).violations.map(
     found => `${found.id}: ${found.nodes.map(node => node.target.join(" ")).slice(0, 5).join(", ")}`)"""
 RULES_BY_SCHEME: tuple[tuple[Literal["light", "dark"], Sequence[str]], ...] = (
