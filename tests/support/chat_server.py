@@ -21,7 +21,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 MODEL = "test-model"
 HOLD_LIMIT_S = 30.0
-ASKS_FOR_TITLE = "Give the conversation that follows a title"  # how `convmemory.chat.live.INSTRUCTION` begins
+ASKS_FOR_TITLE = "Give the question that follows a title"  # how `convmemory.chat.live.INSTRUCTION` begins
 
 
 @dataclass(frozen=True)
