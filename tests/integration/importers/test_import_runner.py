@@ -241,7 +241,8 @@ def test_an_uploaded_archive_gives_the_same_as_the_folder(tmp_path: Path) -> Non
     owner = make_user()
     folder = import_paths(owner=owner, paths=[FIXTURES])
     upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
-    assert (upload.total("added"), upload.total("unchanged")) == (0, folder.total("added"))
+    read = folder.total("added") + folder.total("unchanged")  # one fixture is another's conversation once more
+    assert (upload.total("added"), upload.total("unchanged")) == (0, read)
     assert f"transcripts/amplifier/sessions/{AMPLIFIER}" in {file.path for file in upload.files}
     assert all("/tmp" not in issue.place for file in upload.files for issue in file.issues)
 
