@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django_q.models import OrmQ
 from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations.models import Conversation
 from convmemory.evaluation.running import load_haystack
 from convmemory.evaluation.samples import read
 from tests.factories import make_user
+from tests.support.run_database import empty_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,4 @@ def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
         [samples] = read(Path(__file__).parent)
         load_haystack(owner, samples, lambda *_: None)
         yield Archive(owner, dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id")))
-        owner.delete()
-        OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
+        empty_tables()  # no test's transaction takes back the spaces and the tickets of what was to be indexed

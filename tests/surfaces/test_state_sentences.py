@@ -116,7 +116,7 @@ def test_progress_counts_turns_and_sections_and_names_pace_and_time(owner: User)
 
 def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
     first, second = (Import.objects.create(owner=owner, name=f"{name}.zip", size=1) for name in "ab")
-    assert why_waiting([first])[first.pk].startswith("It waits for a worker;")
+    assert why_waiting([first])[first.pk].startswith("It waits for a worker.")
     Import.objects.filter(pk=first.pk).update(state=Import.State.RUNNING)
     assert why_waiting([second]) == {second.pk: "It waits until your import of a.zip has ended."}
     assert why_waiting([Import.objects.get(pk=first.pk)]) == {}
@@ -124,7 +124,7 @@ def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
 
 def test_document_waits_for_a_worker_until_it_is_read(owner: User) -> None:
     document = upload(owner, GUIDE)
-    said = "It waits for a worker"
+    said = "It is read as soon as the documents before it have been."
     assert said in page(owner, f"/documents/{document.pk}/card")
     read(document)
     assert said not in page(owner, f"/documents/{document.pk}/card")
@@ -136,13 +136,14 @@ TESTED = {
     "templates/search/failed_counts.html": 4,
     "templates/conversations/import_card.html": 1,  # "By words at once": test_indexing.py
     "templates/documents/card.html": 1,
+    "templates/documents/row.html": 1,
     "convmemory/conversations/importing/imports.py": 2,
     "search/reasons.py": 2,  # tests/contracts/test_reasons.py
     "search/searching.py": 1,  # test_documents_api.py
 }
 _STATE = re.compile(
     r"waits? for (?:a worker|its|their)|waits until|wait to be indexed|(?:not be|is|are) indexed by meaning|"
-    r"no document is indexed|are indexed\.|searchable by meaning|[Bb]y words at once"
+    r"no document is indexed|are indexed\.|searchable by meaning|[Bb]y words at once|is read as soon as"
 )
 
 

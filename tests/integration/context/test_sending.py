@@ -10,7 +10,7 @@ from convmemory.context.signals import context_filtered
 from convmemory.context.values import ContextRecipe
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.messages import ingest
-from convmemory.conversations.messages.parts import spoken_text
+from convmemory.conversations.messages.parts import part_text
 from convmemory.core.errors import InvalidInput, NotFound
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user, user_says
@@ -98,7 +98,7 @@ def test_relevant_dropped_messages_are_recalled() -> None:
     recipe = ContextRecipe(window=3_000, reply_tokens=200, strategies=("token_budget", "resurrection"))
     result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
     first = result.messages[0]
-    text = spoken_text(first.parts)
+    (text,) = [part_text(part) for part in first.parts]
     assert (first.role, first.message_id) == ("user", None)
     assert "port 7411" in text
     assert "Which port does the billing service listen on?" in text  # the partner

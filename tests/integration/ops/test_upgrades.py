@@ -53,8 +53,10 @@ COLUMNS = {
     "memory_passage": {"turn_number": "item_number", "message_id": "element_id"},
     "memory_signblock": {"places": "entries", "signs": "codes"},
 }
-CHANGED = {"embeddings_cachedvector": {"id"}, "django_admin_log": {"object_repr"}}
-"""Columns whose values an upgrade changes: each owner gets a copy of a vector, and the log forgets names of keys."""
+CHANGED = {"embeddings_cachedvector": {"id"}, "django_admin_log": {"object_repr"},
+           "search_sourceindex": {"indexed_version", "dirty_from"}}  # fmt: skip
+"""Columns whose values an upgrade changes: each owner gets a copy of a vector, the log forgets names of keys, and
+conversations are compared again."""
 NOT_KEPT = {
     "django_content_type", "auth_permission", "django_migrations",  # of the framework
     "embeddings_cachedvectoruse", "search_conversationindex", "search_spaceprogress",  # in other tables since
