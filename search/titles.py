@@ -1,4 +1,4 @@
-"""Finds conversations and documents whose titles contain the words of a query, which stand above the hits.
+"""Finds conversations and documents whose titles contain the words of a query; results list them first.
 
 A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
 docs/adr/0084-search-titles.md.

@@ -280,7 +280,7 @@ def find_in_conversation(*, owner: AbstractBaseUser, conversation_id: int, words
 
 
 def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
-    """Return where the words stand in a row: as they are written if possible, otherwise the first of them."""
+    """Return the place of the words in a message: as they are written if possible, otherwise of the first one."""
     texts = [part_text(part) for part in row.typed_parts]
     for sought in (whole, *wanted):
         for index, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""Conversations and documents whose names contain the query stand above the hits, on every surface."""
+"""Conversations and documents whose names contain the query come before the hits, on every surface."""
 
 import json
 from io import StringIO

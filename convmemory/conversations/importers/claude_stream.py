@@ -1,7 +1,7 @@
-"""What `claude -p` prints with `--output-format stream-json` or `json`, and what claude-code-action keeps.
+"""Reads what `claude -p` prints with `--output-format stream-json` or `json`, and what claude-code-action keeps.
 
 Messages as in Claude Code's own sessions, as JSON lines or as one array; the session is `session_id`. The prompt is in
-it only if the program was told to repeat it. A session whose own file was imported is fuller and is kept.
+it only with an option that repeats it. A session whose own file was imported is fuller and is kept.
 
 Source: https://docs.claude.com/en/docs/claude-code/sdk (SDKMessage).
 """

@@ -356,6 +356,8 @@ def record_messages(
     A user's record has results of earlier calls, an assistant's record results of its own.
     """
     parts: list[Part] = content_parts(list(blocks), unknown=unknown)
+    if role == "assistant":
+        parts = list(thinking_apart(parts))
     results = tuple(part for part in parts if isinstance(part, ToolResultPart))
     said = tuple(part for part in parts if not isinstance(part, ToolResultPart))
     drafts = []

@@ -1,6 +1,6 @@
-"""The words in which a format is declared: where its conversations, messages, speakers, texts and times lie.
+"""Describes a format as data: where its conversations, messages, speakers, texts and times are.
 
-`declared.py` reads what is declared; the formats stand in `chat_formats.py` and `agent_formats.py`.
+`declared.py` reads what is declared; the formats are in `chat_formats.py` and `agent_formats.py`.
 """
 
 from collections.abc import Mapping

@@ -197,20 +197,9 @@ def _unwrapped(of: Declaration, text: str) -> tuple[str, str]:
     return text, ""
 
 
-def without_think_tags(text: str) -> Iterator[Block]:
-    """Yield a model's text, with what stands in `<think>` tags at its beginning as thinking."""
-    rest = text
-    while (start := rest.lstrip()).startswith(THINK):
-        thought, closed, after = start.removeprefix(THINK).partition(END_THINK)
-        yield thinking_block(thought.strip())
-        rest = after if closed else ""
-    if rest.strip():
-        yield text_block(rest.strip() if rest is not text else rest)
-
-
 def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]:
     if isinstance(content, str):
-        yield from without_think_tags(content) if role == "assistant" else [text_block(content)]
+        yield text_block(content)
     elif isinstance(content, list):
         for item in content:
             yield from _blocks_in(item, role, depth + 1) if depth < MAX_NESTING else ()

@@ -72,7 +72,7 @@ def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()
 def read_elements_at(path: Path, steps: Sequence[str], *, report: FileReport) -> Iterator[Element]:
     """Yield the elements of the array at the end of nested member names, or the one object there.
 
-    A name that ends in `*` stands for all members with that beginning, each of which is an element. Members before the
+    A name that ends in `*` matches all members with that beginning, each of which is an element. Members before the
     named ones are skipped without being held in memory. Raises: InvalidInput.
     """
     try:

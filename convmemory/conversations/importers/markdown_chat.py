@@ -15,7 +15,6 @@ from itertools import chain, islice
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import record_messages
-from convmemory.conversations.importers.declared_content import without_think_tags
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, open_transcript, unreadable
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import clean, key_of, short_hash, time_of
@@ -187,7 +186,7 @@ def _messages(said: Iterable[_Said], report: FileReport) -> Iterator[MessageDraf
         model = _TIME.sub("", entry.speaker.details).strip()
         yield from record_messages(
             role=role,
-            blocks=list(without_think_tags(text)) if role == "assistant" else [text],
+            blocks=[text],
             key=keys.key(role, text),
             unknown=report.unknown,
             created_at=_time(entry.speaker),

@@ -1,4 +1,4 @@
-"""What is said of each format, once: how people get their conversations out of a program, and what is kept of them.
+"""Describes each format once: how people export their conversations from a program, and what is kept of them.
 
 The import page shows it, and `docs/formats.md` is written from it by `make formats`.
 """
@@ -31,7 +31,7 @@ TABLE_HEAD = "| format | checked | against | how to get the files | what is kept
 
 @dataclass(frozen=True, slots=True)
 class FormatNote:
-    """One format as people are told of it. `name` is its importer's."""
+    """The description of one format. `name` is its importer's."""
 
     name: str
     kind: str

@@ -50,7 +50,7 @@ class ThinkingSplitter:
 
     @property
     def rest(self) -> tuple[bool, str]:
-        """What is not decided yet, as `finish` would return it."""
+        """Return the undecided rest, as `finish` would."""
         return bool(self._end), self._held
 
     def _thinking(self, text: str, at: int) -> tuple[int, bool, str]:

@@ -1,4 +1,4 @@
-"""What our own tools return and what our own recall inserts is stored and shown, but never found again."""
+"""Results of our own tools and text that recall inserted are stored and shown, but never found again."""
 
 import json
 from html import escape

@@ -1,4 +1,4 @@
-"""What is said of formats: on the page of the documentation and on the import page."""
+"""Descriptions of formats: on the page of the documentation and on the import page."""
 
 from pathlib import Path
 
