@@ -83,25 +83,23 @@ def recall(
     # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
     seen = alive_turns(owner_id=owner.pk, message_ids=alive)
     own = sessions_of(owner=owner, session_id=exclude_session)
-    turns = replace(
+    wanted = replace(
         _of_conversation(owner, filters, conversation_id, positions), except_turns=seen, except_conversations=own
     )
-    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=turns)
-    ranked = rank_messages(owner.pk, checked, positions, alive)
-    answered = ranked.turns.is_answered(limits.min_relevance)
-    if answered is False and ranked.candidates:
-        return Recall(query, notes=(*ranked.turns.query.notes, NOTHING_ANSWERS), answered=False)
-    return replace(
-        choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(ranked.turns)),
-        answered=answered,
-    )
+    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted)
+    turns = rank_items(owner_id=owner.pk, query=checked)
+    answered = turns.is_answered(limits.min_relevance)
+    if answered is False and len(turns.order):
+        return Recall(query, notes=(*turns.query.notes, NOTHING_ANSWERS), answered=False)
+    ranked = rank_messages(turns, positions, alive)
+    found = choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(turns))
+    return replace(found, answered=answered)
 
 
 def rank_messages(
-    owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
+    turns: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> RankedMessages:
     """Rank the messages of the turns that search ranks best."""
-    turns = rank_items(owner_id=owner_id, query=query)
     found = message_candidates(turns, positions, alive)
     if not found.candidates:
         return RankedMessages(turns)

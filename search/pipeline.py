@@ -235,6 +235,8 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     """
     query = replace(query, filters=with_known_names(owner_id, query.filters))
     query, shortening = _shortened(owner_id, query)
+    if (reading := query.time) is not None:
+        query = replace(query, found_time=reading)  # read once for all later stages
     if (listed := _listed_by_time(owner_id, query)) is not None:
         return listed
     return _with_notes(_rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline), *shortening)

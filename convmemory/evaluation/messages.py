@@ -17,6 +17,7 @@ from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
 from search.adapters.conversations import split_message
+from search.pipeline import rank_items
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.retrieval.candidates import item_keys
 
@@ -41,7 +42,7 @@ def observe_messages(
 def _observe(owner: User, question: Question, evidence: list[Message], mode: str, budget: int) -> Observation:
     query = SearchQuery(text=question.text[:SEARCHED_CHARS], mode=mode)
     started = time.perf_counter()
-    ranked = rank_messages(owner.pk, query)
+    ranked = rank_messages(rank_items(owner_id=owner.pk, query=query))
     milliseconds = (time.perf_counter() - started) * 1000
     return Observation(
         question=question,
