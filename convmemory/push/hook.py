@@ -31,7 +31,7 @@ MIN_WORDS = 4
 PROMPT_TOKENS, SESSION_TOKENS = 350, 4_000
 LEAST_TOKENS = 100  # less is taken up by the fence and its notice
 # Over the sample conversations 2 of 150 prompts without an answer are above 0.9, and 40 of 102 questions with one
-# (`tests/retrieval/test_hook_silence.py`). At 0.85 about 3 % of the former are above it, at 0.5 a third.
+# (`tests/retrieval/test_floor.py`). At 0.85 about 3 % of the former are above it, at 0.5 a third.
 MIN_RELEVANCE = 0.9
 TOP_K = 3
 LISTED = 20

@@ -15,16 +15,20 @@ from pytest_django import Settings
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
+from memory.recall import recall
 from search.searching import SearchQuery, search
 from tests.retrieval.conftest import Archive
 from tests.support.groups import GROUPS, spread_database
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
+MOST_FALSE_FIRES, LEAST_ANSWERED = 0.02, 0.33  # of the hook
 MOST_EMPTY = 1  # recalls of the 60 questions
 MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
-FILES = sorted(Path(__file__).parent.glob("questions_*.jsonl"))
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.glob("questions_*.jsonl"))
 
 
 @pytest.fixture(scope="module", params=[1, GROUPS], ids="groups: {}".format)
@@ -108,3 +112,34 @@ def test_recall_brings_the_right_turn_as_often_as_search_has_it_in_its_first_fiv
             empty.append(question["query"])
     assert recalled >= searched
     assert len(empty) <= MOST_EMPTY, empty
+
+
+# --- the hook of agents -----------------------------------------------------------------------------
+
+
+def fires(archive: Archive, prompts: list[str]) -> list[str]:
+    """Return the prompts to which the hook adds something, as it asks the recall API."""
+    with acting_for(archive.owner.pk):
+        return [
+            query
+            for query in map(query_of, prompts)
+            if query and recall(owner=archive.owner, query=query, min_relevance=MIN_RELEVANCE, top_k=TOP_K).answered
+        ]
+
+
+@pytest.mark.django_db
+def test_hook_is_silent_about_prompts_without_an_answer(archive: Archive) -> None:
+    unanswered = (FOLDER / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
+    prompts = (FOLDER / "no_memory.txt").read_text(encoding="utf-8").splitlines()
+    prompts += [json.loads(line)["query"] for line in unanswered]
+    fired = fires(archive, prompts)
+    print(f"{len(fired)} of {len(prompts)}: {fired}")
+    assert len(fired) <= MOST_FALSE_FIRES * len(prompts)
+
+
+@pytest.mark.django_db
+def test_hook_answers_questions_about_the_archive(archive: Archive) -> None:
+    asked = [question["query"] for question in questions() if query_of(question["query"])][::2]
+    fired = fires(archive, asked)
+    print(f"{len(fired)} of {len(asked)}")
+    assert len(fired) >= LEAST_ANSWERED * len(asked)

@@ -11,7 +11,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from django_q.models import OrmQ
 from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations.messages import ingest
@@ -27,6 +26,7 @@ from search.retrieval.candidates import Feature, item_keys
 from search.retrieval.prepared import PreparedQuery
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_user
+from tests.support.run_database import empty_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -75,9 +75,7 @@ def archives(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Itera
     with django_db_blocker.unblock():
         archives = make_archive(), make_archive(LAUNCH)
         yield archives
-        for archive in archives:
-            archive.owner.delete()
-        OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
+        empty_tables()  # no test's transaction takes back the space and the tickets of what was to be indexed
 
 
 @pytest.fixture
