@@ -248,10 +248,11 @@ class RecalledMessage:
     question_opening: Opening | None = None
     answer_opening: Opening | None = None
     earlier: tuple[Opening, ...] = ()
+    site: str = ""
 
     @property
     def url(self) -> str:
-        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+        return f"{self.site}/conversations/{self.conversation_id}?turn={self.turn_number}"
 
     @property
     def by_similarity(self) -> tuple[RecalledPassage, ...]:

@@ -22,7 +22,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.documents.library import attached_ids, get_document, own_documents
 from convmemory.documents.models import Document
-from convmemory.tools.registry import TOOLS, openai_tool, tool_definitions, tool_named
+from convmemory.tools.registry import TOOLS, chat_tools, openai_tool, tool_named
 
 DEFAULT_NAME = "Assistant"
 DEFAULT_REPLY_TOKENS = 4_096
@@ -86,9 +86,9 @@ def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
     """Return the configuration of requests to the agent's model. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
     if agent is not None and agent.is_switched_off:
         raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
-    agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in tool_definitions()])
+    agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in chat_tools()])
     endpoint = _endpoint(agent, owner)
-    known = {tool.name for tool in tool_definitions()}
+    known = {tool.name for tool in chat_tools()}
     tools = tuple(name for name in agent.tools if name in known)
     reply_tokens = agent.reply_tokens or min(DEFAULT_REPLY_TOKENS, endpoint.context_window // 4)
     recipe = ContextRecipe(

@@ -7,7 +7,7 @@ from django import forms
 
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
-from convmemory.tools.registry import TOOLS, tool_definitions
+from convmemory.tools.registry import TOOLS, chat_tools
 
 STRATEGY_LABELS: Mapping[str, str] = {
     "none": "Leave everything in, and fail where it does not fit",
@@ -55,7 +55,7 @@ class AgentForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offered = {tool.name for tool in tool_definitions()}
+        offered = {tool.name for tool in chat_tools()}
         offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
         choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]

@@ -288,7 +288,7 @@ class Config:
     # --- Recall ---
 
     conversation_memory_enabled = boolean(
-        "0 switches recall off, and the tool `conversation_recall` is not offered",
+        "0 switches recall off, and the tools `recall` and `conversation_recall` are not offered",
         default=True,
     )
     max_recall_tokens = whole(2000, 1, 20_000, "budget of a recalled context, up to 20,000")
@@ -301,6 +301,17 @@ class Config:
         0,
         1,
         "as `SEARCH_MIN_RELEVANCE`, for recall, which then returns nothing ([ADR 59](adr/0059-relevance-threshold.md))",
+    )
+
+    # --- Agents over MCP ---
+
+    mcp_all_tools = boolean(
+        "1: MCP lists all tools, not only the four for agents; those that it does not list answer, too", default=False
+    )
+    public_url = address(
+        "",
+        "the address under which people reach the server: links in the answers of tools begin with it; empty: the one "
+        "that the request named, or none over standard input and output",
     )
 
     # --- Model for chat and summaries ---

@@ -112,7 +112,11 @@ def _server() -> "Server[Any]":
         caller: User = context.request.scope[CALLER]
         return caller
 
-    return build_server(caller_of)
+    def site_of(context: Any) -> str:
+        scheme = "https" if config.https_only else context.request.url.scheme
+        return config.public_url or f"{scheme}://{context.request.headers['host']}"
+
+    return build_server(caller_of, site_of)
 
 
 async def _send(response: HttpResponse, send: Send) -> None:

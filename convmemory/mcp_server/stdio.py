@@ -11,6 +11,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from convmemory.core.config import config
 from convmemory.mcp_server.server import build_server
 from convmemory.tools.definition import Caller
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 async def serve(caller: Caller) -> None:
     """Serve one client as `caller` until the client closes its end."""
-    server = build_server(lambda context: caller)
+    server = build_server(lambda context: caller, lambda context: config.public_url)
     async with stdio_server() as (incoming, outgoing):
         await server.run(_Answering(incoming, outgoing), outgoing, server.create_initialization_options())
 

@@ -14,7 +14,7 @@ from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing
 from convmemory.core.config import config
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
-from convmemory.tools.registry import tool_definitions
+from convmemory.tools.registry import mcp_tools
 
 KEY_DAYS = 365
 
@@ -41,7 +41,7 @@ def connect(request: PageRequest) -> HttpResponse:
         "address": request.build_absolute_uri(PATH),
         "commands": commands(**given),
         "setups": setups(**given),
-        "tools": tool_definitions(),
+        "tools": mcp_tools(),
         "new_key": new_key,
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
         "keys": active_keys(owner=request.user),

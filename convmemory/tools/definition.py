@@ -4,7 +4,9 @@ The JSON Schemas (2020-12) for programs and models are generated from the types.
 session of each client pays for them in tokens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -33,6 +35,24 @@ tokens.
 # Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
 UNSAID: tuple[Any, ...] = (None, "", False, [])
 TYPES = frozenset({"type", "format"})
+WRITE_A_DATE = "not a date: write it as 2026-05-31 or 2026-05-31T14:30"
+
+_site: ContextVar[str] = ContextVar("_site", default="")
+
+
+@contextmanager
+def links_from(site: str) -> Iterator[None]:
+    """Let the tools called in the block answer with links that begin with this address of the server."""
+    token = _site.set(site.rstrip("/"))
+    try:
+        yield
+    finally:
+        _site.reset(token)
+
+
+def site() -> str:
+    """Return the address that links begin with; an empty string for links within the server's own pages."""
+    return _site.get()
 
 
 class ToolInput(BaseModel):
@@ -53,9 +73,10 @@ Output = TypeVar("Output", bound=ToolOutput)
 class Tool(Generic[Input, Output]):
     """One tool, the same for chat, API and MCP. All tools only read.
 
-    `refuse` turns invalid arguments and the reason into an answer of the tool's own shape; without it they are an
-    error. `is_offered` is called whenever tools are listed or called. A tool with `sees_documents` receives the only
-    documents that it may search, or None for all, as its third argument.
+    `as_text` renders an answer for models, in fewer tokens than JSON; over MCP the answer is this text alone. `refuse`
+    turns invalid arguments and the reason into an answer of the tool's own shape; without it they are an error.
+    `is_offered` is called whenever tools are listed or called. A tool with `sees_documents` receives the only documents
+    that it may search, or None for all, as its third argument.
     """
 
     name: str
@@ -63,6 +84,7 @@ class Tool(Generic[Input, Output]):
     input_model: type[Input]
     output_model: type[Output]
     function: Callable[..., Output]
+    as_text: Callable[[dict[str, Any]], str] | None = None
     refuse: Callable[[object, str], Output] | None = None
     is_offered: Callable[[], bool] = lambda: True
     sees_documents: bool = False
@@ -100,10 +122,13 @@ def archive_owner(caller: Caller) -> AbstractBaseUser | None:
 
 
 def _complaints(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
-        for item in error.errors(include_url=False, include_input=False)
-    )
+    said = []
+    for item in error.errors(include_url=False, include_input=False):
+        if item["type"] == "none_required":
+            continue  # the complaint about the value itself says more
+        place = ".".join(each for each in map(str, item["loc"]) if "[" not in each)  # without names of validators
+        said.append(f"{place or 'arguments'}: {WRITE_A_DATE if item['type'].startswith('datetime') else item['msg']}")
+    return "; ".join(said)
 
 
 @cache

@@ -14,6 +14,7 @@ from convmemory.tools.definition import (
     ToolInput,
     ToolOutput,
     archive_owner,
+    site,
 )
 from convmemory.tools.searching import Titles, named_like_query
 from search.reasons import Explanation, Reason
@@ -77,7 +78,7 @@ def document_search(
 
 def _found(number: int, hit: SectionHit) -> FoundSection:
     return FoundSection(
-        cite=f"[{number}]({hit.marked_url})",
+        cite=f"[{number}]({site()}{hit.marked_url})",
         document_id=hit.document_id,
         title=hit.title,
         headings=list(hit.heading_path),
@@ -85,7 +86,7 @@ def _found(number: int, hit: SectionHit) -> FoundSection:
         passage=hit.passage,
         similarity=hit.similarity,
         relevance=hit.relevance,
-        url=hit.url,
+        url=f"{site()}{hit.url}",
     )
 
 

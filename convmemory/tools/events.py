@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from convmemory.conversations.models import Event
 from convmemory.conversations.reading import EventFilters, search_events, similar_events
 from convmemory.core.text import cut
-from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner, site
 
 PAYLOAD_CHARS = 600
 
@@ -68,7 +68,7 @@ def _found(event: Event) -> FoundEvent:
         turn_number=event.turn_number,
         type=event.type,
         payload=cut(json.dumps(event.payload, ensure_ascii=False), PAYLOAD_CHARS),
-        url=f"/conversations/{event.conversation_id}{turn}",
+        url=f"{site()}/conversations/{event.conversation_id}{turn}",
     )
 
 

@@ -33,6 +33,7 @@ from convmemory.tools.definition import (
     ToolInput,
     ToolOutput,
     archive_owner,
+    site,
 )
 from convmemory.tools.searching import Agent, Project
 from search.reasons import Explanation, Reason, explain_no_conversation
@@ -108,7 +109,7 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
         conversation_id=conversation.pk,
         title=conversation.title,
         turn_count=conversation.turn_count,
-        url=f"{conversation.get_absolute_url()}?turn={first}",
+        url=f"{site()}{conversation.get_absolute_url()}?turn={first}",
         messages=messages,
         next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
         **_said(None if messages else Explanation(Reason.PAST_END)),
@@ -254,7 +255,7 @@ def _listed(row: Conversation) -> ListedConversation:
         project=row.project,
         turn_count=row.turn_count,
         updated_at=row.updated_at,
-        url=row.get_absolute_url(),
+        url=f"{site()}{row.get_absolute_url()}",
     )
 
 

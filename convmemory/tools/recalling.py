@@ -1,7 +1,7 @@
 """The tool that recalls old messages. It runs only when it is called: it inserts nothing without a request."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -10,7 +10,7 @@ from convmemory.conversations.filters import Filters
 from convmemory.core.config import config
 from convmemory.core.text import DOCUMENTS_TAG, fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner
+from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput
 from memory.context import Outcome, Recall, RecalledMessage, build_memory_context, enclosed
@@ -26,14 +26,17 @@ DOCUMENTS_NOTICE = (
 )
 
 
-class ConversationRecallInput(SearchInput):
+class RecallInput(SearchInput):
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="budget")] = config.max_recall_tokens
+
+
+class ConversationRecallInput(RecallInput):
     conversation_id: Annotated[int | Optional, Field(description="only this one")] = None
     alive_message_ids: Annotated[list[int], Field(max_length=MAX_ALIVE, description="you see these already")] = []
     alive_from_position: Annotated[int, Field(ge=0, description="you see conversation_id from here on")] | Optional = (
         None
     )
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = config.recall_top_k
-    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="budget")] = config.max_recall_tokens
     documents: Annotated[bool, Field(description="also from documents, in what room is left")] = False
 
     @property
@@ -68,6 +71,7 @@ def conversation_recall(
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
     found = _recall(caller, arguments)
+    found = replace(found, messages=tuple(replace(message, site=site()) for message in found.messages))
     alive = alive_passages(found.messages, arguments.alive)
     context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
     results = [
@@ -95,6 +99,15 @@ def conversation_recall(
     if arguments.documents:
         _add_sections(answer, caller, arguments, documents)
     return answer
+
+
+def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOutput:
+    """Return what conversations say about the query. Raises: InvalidInput, SwitchedOff."""
+    return conversation_recall(caller, ConversationRecallInput(**dict(arguments)))
+
+
+def recall_as_text(answer: dict[str, Any]) -> str:
+    return "\n\n".join(filter(None, [answer["context"], answer.get("note")]))
 
 
 def _recall(caller: Caller, arguments: ConversationRecallInput, *, may_repeat: bool = False) -> Recall:
@@ -179,4 +192,18 @@ CONVERSATION_RECALL = Tool(
     function=conversation_recall,
     is_offered=lambda: config.conversation_memory_enabled,
     sees_documents=True,
+)
+
+RECALL = Tool(
+    name="recall",
+    description=(
+        "Bring the excerpts of past conversations that answer a question into your context, with dates and links, "
+        "within max_tokens. Use it to remember decisions, reasons and fixes in one call; not to browse. "
+        "Good query: 'what did we decide about retries'. Bad: 'retries'."
+    ),
+    input_model=RecallInput,
+    output_model=ConversationRecallOutput,
+    function=short_recall,
+    as_text=recall_as_text,
+    is_offered=lambda: config.conversation_memory_enabled,
 )

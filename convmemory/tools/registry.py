@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convmemory.core.config import config
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
-from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE
-from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
+from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE, RECALL
+from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH, SEARCH_CHAT_HISTORY
 
 TOOLS: tuple[Tool[Any, Any], ...] = (
     CONVERSATION_SEARCH,
@@ -21,6 +22,8 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     DOCUMENT_SEARCH,
     SEARCH_EVENTS,
 )
+FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS)
+"""The tools that MCP offers: few, because each session of each agent pays for their definitions."""
 # Chat fills this argument with the messages that its model already sees.
 ALIVE = "alive_message_ids"
 
@@ -39,9 +42,19 @@ class Seen:
 NOTHING_SEEN = Seen()
 
 
-def tool_definitions() -> tuple[Tool[Any, Any], ...]:
-    """Return the enabled tools, in the order in which they are offered."""
+def chat_tools() -> tuple[Tool[Any, Any], ...]:
+    """Return the enabled tools of chats, in the order in which they are offered."""
     return tuple(tool for tool in TOOLS if tool.is_offered())
+
+
+def tool_definitions() -> tuple[Tool[Any, Any], ...]:
+    """Return all enabled tools: those for agents, then the others."""
+    return tuple(tool for tool in dict.fromkeys((*FOR_AGENTS, *TOOLS)) if tool.is_offered())
+
+
+def mcp_tools() -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that MCP lists. The others answer under their names, too."""
+    return tool_definitions() if config.mcp_all_tools else tuple(tool for tool in FOR_AGENTS if tool.is_offered())
 
 
 def tool_named(name: str) -> Tool[Any, Any]:

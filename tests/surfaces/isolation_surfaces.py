@@ -161,6 +161,24 @@ def _mcp(name: str, version: str) -> Surface:
     return call
 
 
+def _mcp_method(town: Town, ask: Ask, method: str, name: str, params: dict[str, Any]) -> Answer:
+    meta = {types.PROTOCOL_VERSION_META_KEY: TODAY, types.CLIENT_CAPABILITIES_META_KEY: {}}
+    headers = {"Authorization": f"Bearer {ask.caller.key}", "Accept": "application/json"}
+    headers |= {"Mcp-Protocol-Version": TODAY, "Mcp-Method": method, "Mcp-Name": name}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    response = town.http.post("/mcp", json=body, headers=headers)
+    return response.status_code, response.content
+
+
+def _turn_resource(town: Town, ask: Ask) -> Answer:
+    uri = f"convmemory://conversations/{ask.conversation}/turns/0"
+    return _mcp_method(town, ask, "resources/read", uri, {"uri": uri})
+
+
+def _recall_prompt(town: Town, ask: Ask) -> Answer:
+    return _mcp_method(town, ask, "prompts/get", "recall", {"name": "recall", "arguments": {"question": ask.question}})
+
+
 def _api(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answer:
     data = json.dumps(body) if body else ""
     address = f"/api/v1{path}?{urlencode(query)}"
@@ -280,6 +298,8 @@ ROUTES: dict[str, Surface] = {
     "page similar events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", similar=ask.event),
     "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
+    "MCP turn resource": _turn_resource,
+    "MCP recall prompt": _recall_prompt,
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),
     "DELETE another's conversation": lambda _, ask: _delete(ask, f"/conversations/{ask.conversation}"),

@@ -19,7 +19,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
-from convmemory.tools.registry import tool_definitions
+from convmemory.tools.registry import mcp_tools, tool_definitions
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week.")
 TODAY, YEAR_BEFORE = "2026-07-28", "2025-06-18"
-NAMES = [tool.name for tool in tool_definitions()]
+NAMES = [tool.name for tool in mcp_tools()]
 
 
 @pytest.fixture(scope="module")
@@ -75,20 +75,22 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 async def use_every_tool(client: Client, conversation_id: int) -> str | None:
-    """Lists the tools and calls each; answers are validated against the schemas. The protocol's version."""
+    """Lists the tools, and calls all, also those that are not listed. The protocol's version."""
     listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == NAMES
-    given = {"query": "sourdough starter", "conversation_id": conversation_id}
     for tool in listed:
         assert tool.annotations is not None
         assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
-        assert tool.output_schema is not None
-        arguments = {name: given[name] for name in tool.input_schema.get("required", [])}
-        result = await client.call_tool(tool.name, arguments)
+    given = {"query": "sourdough starter", "conversation_id": conversation_id}
+    schemas = {tool.name: tool.output_schema for tool in listed}
+    for known in tool_definitions():
+        arguments = {name: given[name] for name in known.input_schema.get("required", [])}
+        result = await client.call_tool(known.name, arguments)
         assert not result.is_error, result
-        validate(result.structured_content, tool.output_schema)
-        assert json.loads(text_of(result)) == result.structured_content
         assert "sourdough" in text_of(result) or "Bread" in text_of(result)
+        if schema := schemas.get(known.name):
+            validate(result.structured_content, schema)
+            assert json.loads(text_of(result)) == result.structured_content
     return client.session.protocol_version
 
 
@@ -123,6 +125,58 @@ def test_mcp_errors_name_the_wrong_argument(session: Session, bread: Conversatio
             await client.list_tools(cursor="more")
 
     session(steps)
+
+
+@pytest.fixture
+def client_of(owner: User, address: str) -> Any:
+    return partial(over_http, address, create_key(owner=owner))
+
+
+def test_links_of_answers_begin_with_the_requested_host(client_of: Any, address: str, bread: Conversation) -> None:
+    link = f"{address}/conversations/{bread.pk}?turn=0"
+
+    async def steps(client: Client) -> list[str]:
+        question: dict[str, Any] = {"query": "how do I keep a sourdough starter alive?"}
+        calls = [(name, question) for name in ("search", "recall", "ConversationSearch")]
+        calls.append(("read_conversation", {"conversation_id": bread.pk}))
+        return [text_of(await client.call_tool(name, arguments)) for name, arguments in calls]
+
+    assert all(link in answer for answer in client_of(steps))
+
+
+def test_links_over_stdio_begin_with_the_public_url(
+    owner: User, bread: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUBLIC_URL", "https://memory.example/")
+
+    async def steps(client: Client) -> str:
+        return text_of(await client.call_tool("list_conversations", {}))
+
+    assert f'"https://memory.example/conversations/{bread.pk}"' in over_stdio("ada", steps)
+
+
+def test_recall_prompt_and_turn_resource_read_the_callers_archive(client_of: Any, bread: Conversation) -> None:
+    foreign = make_conversation(make_user(), exchange(BREAD)).pk
+    question = {"question": "how do I keep a sourdough starter alive?"}
+
+    async def steps(client: Client) -> tuple[str, str]:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["recall"]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        place = template.uri_template.replace("{turn_number}", "0")
+        (said,) = (await client.get_prompt("recall", question)).messages
+        (turn,) = (await client.read_resource(place.replace("{conversation_id}", str(bread.pk)))).contents
+        with pytest.raises(MCPError, match=f"no conversation {foreign}"):
+            await client.read_resource(place.replace("{conversation_id}", str(foreign)))
+        with pytest.raises(MCPError, match="no such resource"):
+            await client.read_resource("convmemory://conversations/x")
+        assert isinstance(said.content, types.TextContent)
+        assert isinstance(turn, types.TextResourceContents)
+        return said.content.text, turn.text
+
+    prompt, turn = client_of(steps)
+    assert prompt.startswith(question["question"])
+    assert BREAD[1] in prompt
+    assert turn.endswith(f"user: {BREAD[0]}\n\nassistant: {BREAD[1]}")
 
 
 def test_mcp_instructions_mark_answers_as_data(session: Session) -> None:

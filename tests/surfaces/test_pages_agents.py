@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.models import ApiKey
 from convmemory.mcp_server.clients import setups
-from convmemory.tools.registry import tool_definitions
+from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 
@@ -127,7 +127,7 @@ def test_connect_page_names_this_server_and_user(browser: Client) -> None:
         assert name in text
     assert text.count("http://testserver/mcp") >= 5
     assert re.search(r'"--user",\s+"ada"', text)
-    for tool in tool_definitions():
+    for tool in mcp_tools():
         assert tool.name in text
         assert tool.description in text
     assert "/settings/connect" in browser.get("/settings/keys").content.decode()

@@ -13,6 +13,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.registry import run_tool
+from convmemory.tools.searching import search_as_text
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -30,6 +31,20 @@ def bread(owner: User) -> Conversation:
 
 
 # --- searching ------------------------------------------------------------------------------------
+
+
+def test_search_answers_with_one_line_for_each_likely_hit(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convmemory.tools.searching.TAIL_SHARE", 0.7)  # relevances differ little among two turns
+    said = ("how do I feed a sourdough starter?", "Flour and water.\n\nOnce a week.")
+    bread = make_conversation(owner, exchange(said), title="Bread [1](x)", agent="baker", project="/home/ada/bakery")
+    index_conversation(conversation_id=bread.pk)
+    other = make_conversation(owner, exchange(("when does the train leave?", "At nine.")))
+    index_conversation(conversation_id=other.pk)
+    answer = run_tool("search", {"query": "how do I feed a sourdough starter?"}, owner)
+    assert [hit["conversation_id"] for hit in answer["results"]] == [bread.pk], "the train is much less likely"
+    (line,) = search_as_text(answer).splitlines()
+    assert line.startswith(f"- [Bread (1)(x)](/conversations/{bread.pk}?turn=0) (")
+    assert f", /home/ada/bakery, baker; conversation_id {bread.pk}, turn 0)" in line
 
 
 def test_conversation_search_answers_with_what_leads_to_the_turn(owner: User, bread: Conversation) -> None:

@@ -15,10 +15,11 @@ from convmemory.conversations.messages.echo import is_own_tool
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.mcp_server.server import mcp_tool
 from convmemory.tools.definition import Tool
-from convmemory.tools.registry import openai_tool, run_tool, tool_definitions, tool_named
+from convmemory.tools.registry import chat_tools, mcp_tools, openai_tool, run_tool, tool_definitions, tool_named
 
 TOOLS = tool_definitions()
-MAX_LIST_TOKENS = 2_050  # of seven tools
+MAX_CHAT_TOKENS = 2_050  # of seven tools
+MAX_MCP_TOKENS = 1_200  # of four tools, which each session of each agent pays for
 SEARCH_TOOLS = [tool for tool in TOOLS if "query" in tool.input_schema["properties"]]
 
 
@@ -33,9 +34,15 @@ def test_schemas_are_valid_and_describe_objects(tool: Tool[Any, Any]) -> None:
 
 def test_tool_names_are_fixed() -> None:
     assert [tool.name for tool in TOOLS] == [
-        "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations",
-        "document_search", "search_events",
+        "search", "read_conversation", "recall", "list_conversations",
+        "ConversationSearch", "search_chat_history", "conversation_recall", "document_search", "search_events",
     ]  # fmt: skip
+    assert [tool.name for tool in mcp_tools()] == ["search", "read_conversation", "recall", "list_conversations"]
+
+
+def test_setting_lists_every_tool_over_mcp(settings: Any) -> None:
+    settings.MCP_ALL_TOOLS = True
+    assert mcp_tools() == tool_definitions()
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -64,14 +71,15 @@ def test_search_tools_have_a_good_and_a_bad_query_and_every_filter(tool: Tool[An
 
 def test_a_tool_that_a_setting_turns_off_is_in_no_list(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
-    assert "conversation_recall" not in [tool.name for tool in tool_definitions()]
+    assert not {"recall", "conversation_recall"} & {tool.name for tool in (*tool_definitions(), *mcp_tools())}
     with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
         run_tool("conversation_recall", {"query": "egg"}, None)
 
 
-def test_the_whole_list_costs_few_tokens() -> None:
-    listed = [mcp_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
-    assert estimated_tokens(json.dumps(listed, separators=(",", ":"))) < MAX_LIST_TOKENS
+@pytest.mark.parametrize(("tools", "limit"), [(mcp_tools(), MAX_MCP_TOKENS), (chat_tools(), MAX_CHAT_TOKENS)])
+def test_lists_of_tools_cost_few_tokens(tools: tuple[Tool[Any, Any], ...], limit: int) -> None:
+    listed = [mcp_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    assert estimated_tokens(json.dumps(listed, separators=(",", ":"))) <= limit
 
 
 def estimated_tokens(text: str) -> int:
@@ -113,7 +121,8 @@ def test_openai_function_tools_carry_name_description_and_parameters() -> None:
         ("read_conversation", {"conversation_id": 1, "from_turn": -1}, "from_turn"),
         ("list_conversations", {"limit": 0}, "limit"),
         ("list_conversations", {"limit": 10_000}, "limit"),
-        ("list_conversations", {"after": "yesterday"}, "after"),
+        ("list_conversations", {"after": "yesterday"}, "after: not a date: write it as 2026-05-31"),
+        ("search", {"query": "egg", "before": "May"}, "before: not a date: write it as 2026-05-31"),
     ],
 )
 def test_bad_arguments_are_named(name: str, arguments: dict[str, Any], place: str) -> None:
@@ -161,5 +170,7 @@ def test_the_servers_version_is_the_projects() -> None:
     "spelling", ["{}", "mcp__convmemory__{}", "mcp_convmemory_{}", "convmemory-{}", "convmemory_{}"]
 )
 def test_every_tool_is_known_as_an_echo_in_the_agents_spellings(spelling: str) -> None:
-    assert all(is_own_tool(spelling.format(tool.name)) for tool in TOOLS)
-    assert not any(map(is_own_tool, ["Bash", "convmemory", "mcp__wiki__search", "my_convmemory_search"]))
+    named_alone = [tool for tool in TOOLS if tool.name not in ("search", "recall")]  # other servers have these, too
+    tools = named_alone if spelling == "{}" else TOOLS
+    assert all(is_own_tool(spelling.format(tool.name)) for tool in tools)
+    assert not any(map(is_own_tool, ["Bash", "convmemory", "search", "mcp__wiki__search", "my_convmemory_search"]))
