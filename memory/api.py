@@ -80,5 +80,8 @@ def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = 
             for message, outcome in outcomes
             if outcome.left_out
         ],
-        "notes": found.notes,
+        "notes": found.notes_for_tools,
+        "reason": found.reason,
+        "pending": found.pending,
+        "total_found": found.total_found,
     }

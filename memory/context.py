@@ -188,8 +188,6 @@ class _Purse:
 # Created by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
 
 
-NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
-
 Side = Literal["user", "assistant"]
 """A side of a turn, whatever the speaker's name."""
 ChunkId = tuple[int, int, int]
@@ -258,19 +256,6 @@ class RecalledMessage:
     def by_similarity(self) -> tuple[RecalledPassage, ...]:
         """Return the passages, nearest to the query first."""
         return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """The messages that answer a query, best first, and notes for the caller.
-
-    `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown.
-    """
-
-    query: str
-    messages: tuple[RecalledMessage, ...] = ()
-    notes: tuple[str, ...] = ()
-    answered: bool | None = None
 
 
 # --- context --------------------------------------------------------------------------------------

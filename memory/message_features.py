@@ -29,7 +29,8 @@ from search.results.matching import stem, stems_of
 from search.results.runs import PassagePlace
 from search.retrieval.candidates import ITEM_BITS, FeatureTable, ItemKeys, MessageFeature, Scores, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
-from search.sources import Utterance
+from search.sources import Kind, Utterance
+from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
 
 # On LoCoMo the best 60 turns contain .88 of the evidence messages (ADR 11); recall cannot find the others.
@@ -105,7 +106,7 @@ def message_candidates(
 def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive: frozenset[int]) -> dict[int, _Found]:
     parameters: dict[str, Any] = {
         **query.nearest_passages_of(turns),
-        "kinds": query.shown_kinds,
+        "kinds": [KINDS[kind] for kind in _recalled_kinds(query)],
         "first_position": positions[0],
         "last_position": positions[1],
         "alive": list(alive),
@@ -167,8 +168,16 @@ def _candidates(
 
 def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
     spans = split_parts(element_of(message).parts)
-    kinds = shown_kinds_in(query.scope)
+    kinds = _recalled_kinds(query)
     return [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
+
+
+def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
+    """Return the kinds of passages that are recalled: those that a search shows, without system prompts.
+
+    What a model was told before a conversation is no memory of it: such messages have no status record either.
+    """
+    return [kind for kind in shown_kinds_in(query.scope) if kind != "system"]
 
 
 # --- features -------------------------------------------------------------------------------------

@@ -55,14 +55,14 @@ ORDER BY similarity DESC
 -- name: openings
 -- For each of some messages of one owner, the first passage of the question before it and of the answer that it is in.
 -- A question's answer is the first one after it; what a tool put out is in the answer that called it. What was said
--- outside of a turn, and a system prompt, has neither.
+-- outside of a turn has neither.
 SELECT
     t.message_id, found.role, found.element_id, found.part_index, found."start", found."end",
     substr(found.parts -> found.part_index::int ->> 'text', found."start" + 1, found."end" - found."start"),
     found.name, found."position"
 FROM unnest(%(messages)s::bigint[]) AS t (message_id)
 INNER JOIN conversations_message AS m
-    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number IS NOT NULL AND m.role <> 'system'
+    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number IS NOT NULL
 INNER JOIN LATERAL (
     SELECT p.source_id, p.item_number FROM search_passage AS p
     WHERE p.element_id = m.id AND p.owner_id = m.owner_id
@@ -101,7 +101,7 @@ SELECT DISTINCT ON (t.message_id, e.kind)
     substr(b.parts -> e.part_index::int ->> 'text', e."start" + 1, e."end" - e."start"), b.role, b.name, b."position"
 FROM unnest(%(messages)s::bigint[]) AS t (message_id)
 INNER JOIN conversations_message AS m
-    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number > 0 AND m.role <> 'system'
+    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number > 0
 INNER JOIN conversations_message AS b
     ON b.conversation_id = m.conversation_id AND b.owner_id = m.owner_id AND b.turn_number = m.turn_number - 1
 INNER JOIN search_passage AS e

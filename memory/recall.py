@@ -19,14 +19,16 @@ from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import load_sql
-from memory.context import NOTHING_ANSWERS, ChunkId, Opening, Recall, RecalledMessage, RecalledPassage, Side
+from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from search.models import Passage
 from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
+from search.reasons import NOT_SIMILAR, NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace
+from search.retrieval.candidates import item_keys
 from search.searching import TURNS_ALONE
 
 MAX_TOP_K = 50
@@ -46,6 +48,33 @@ class RankedMessages:
     found: MessageCandidates = field(default_factory=MessageCandidates)
 
 
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The messages that answer a query, best first.
+
+    `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown, or not yet
+    known because items wait to be indexed: `pending` counts them. `total_found` counts the messages that pass the
+    threshold in turns that may answer. `explanation` says why nothing came, or not all that could. `notes` say more.
+    """
+
+    query: str
+    messages: tuple[RecalledMessage, ...] = ()
+    notes: tuple[str, ...] = ()
+    answered: bool | None = None
+    total_found: int = 0
+    explanation: Explanation | None = None
+    pending: int = 0
+
+    @property
+    def reason(self) -> Reason | None:
+        return self.explanation.reason if self.explanation else None
+
+    @property
+    def notes_for_tools(self) -> tuple[str, ...]:
+        """Return all that is to be said to a model or a program."""
+        return (*self.notes, *([self.explanation.for_tools] if self.explanation else []))
+
+
 @may_use_replica
 def recall(
     *,
@@ -60,16 +89,18 @@ def recall(
     after_position: int | None = None,
     filters: Filters = EVERYTHING,
     alive_message_ids: Collection[int] = (),
+    alive_from_position: int | None = None,
     exclude_session: str = "",
 ) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    If the probability of an answer is below `min_relevance`, the result is empty, and a note says so. `threshold` is
-    the least cosine similarity of a message: by default none where the probability is known, elsewhere
-    RECALL_THRESHOLD. If no vectors can be compared, it is not applied and a note says so. Positions bound the messages
-    of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is plain
-    text. `alive_message_ids` are messages that the model already sees: other messages take their places.
-    `exclude_session` is the id of the calling agent's own session, as its transcript names it: it is not recalled.
+    If the probability of an answer is below `min_relevance`, the result is empty. `threshold` is the least cosine
+    similarity of a message: by default none where the probability is known, elsewhere RECALL_THRESHOLD. If no vectors
+    can be compared, it is not applied and a note says so. Positions bound the messages of one conversation, both ends
+    excluded. Archived conversations are read only if one is named. The query is plain text. `alive_message_ids` are
+    messages that the model already sees, and so are those of the conversation from `alive_from_position` on: other
+    messages take their places. `exclude_session` is the id of the calling agent's own session, as its transcript names
+    it: it is not recalled.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -77,8 +108,9 @@ def recall(
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
     limits = _limits(top_k, threshold, min_relevance)
     if owner is None or not owner.is_authenticated or owner.pk is None:
-        return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
-    positions = _positions(conversation_id, before_position, after_position)
+        return Recall(query, explanation=Explanation(Reason.NO_CALLER))
+    befores = [position for position in (before_position, alive_from_position) if position is not None]
+    positions = _positions(conversation_id, min(befores, default=None), after_position)
     alive = alive_among(alive_message_ids)
     # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
     seen = alive_turns(owner_id=owner.pk, message_ids=alive)
@@ -89,11 +121,30 @@ def recall(
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted)
     turns = rank_items(owner_id=owner.pk, query=checked)
     answered = turns.is_answered(limits.min_relevance)
-    if answered is False and len(turns.order):
-        return Recall(query, notes=(*turns.query.notes, NOTHING_ANSWERS), answered=False)
-    ranked = rank_messages(turns, positions, alive)
-    found = choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(turns))
-    return replace(found, answered=answered)
+    pending = pending_of(owner.pk, turns.query.filters) if turns.is_behind else Pending()
+    found, explanation = Recall(query, notes=turns.query.notes), NOTHING_BROUGHT
+    if answered is not False:
+        ranked = rank_messages(turns, positions, alive)
+        found = choose_messages(
+            query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(turns), bar=limits.min_relevance
+        )
+        explanation = NOT_SIMILAR if ranked.candidates else NOTHING_BROUGHT
+    if found.messages:
+        return replace(found, answered=answered, explanation=pending.explanation, pending=pending.items)
+    if alive_message_ids or alive_from_position is not None:
+        again = recall(
+            owner=owner, query=query, threshold=threshold, min_relevance=min_relevance, scope=scope,
+            conversation_id=conversation_id, before_position=before_position, after_position=after_position,
+            filters=filters, exclude_session=exclude_session,
+        )  # fmt: skip
+        if again.messages:
+            return replace(found, answered=answered, explanation=Explanation(Reason.IN_CONTEXT), pending=pending.items)
+    # What waits may be likelier than the bar: that nothing answers is not known then.
+    explained = explain_empty(owner_id=owner.pk, filters=wanted, pending=pending)
+    if explained.reason is Reason.NO_MATCH:
+        explained = explanation
+    answered = None if answered is False and pending.items else answered
+    return replace(found, answered=answered, explanation=explained, pending=pending.items)
 
 
 def rank_messages(
@@ -169,10 +220,10 @@ def _of_conversation(
     return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns, kinds=TURNS_ALONE)
 
 
-def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:
+def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float, bar: float = 0.0) -> Recall:
     """Return the best of the ranked messages that are similar enough, with their texts and openings.
 
-    `text` is the query. One query.
+    `text` is the query; `bar` is the probability below which nothing is recalled. One query.
     """
     query = ranked.turns.query
     compared = query.space is not None
@@ -181,9 +232,16 @@ def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold:
         (candidate, score)
         for candidate, score in zip(ranked.candidates, ranked.scores, strict=True)
         if not compared or candidate.places[0][4] >= threshold
-    ][:top_k]
-    messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen]
-    return Recall(text, tuple(_with_openings(query.owner_id, messages)), notes)
+    ]
+    messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen[:top_k]]
+    likely = set(ranked.turns.likely(bar).tolist())
+    homes = item_keys([one.source_id for one, _ in chosen], [one.turn_number for one, _ in chosen])
+    return Recall(
+        text,
+        tuple(_with_openings(query.owner_id, messages)),
+        notes,
+        total_found=sum(key in likely for key in homes.tolist()),
+    )
 
 
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:

@@ -5,6 +5,8 @@ from datetime import datetime
 from ninja import Field, Schema
 
 from convmemory.conversations.filters import FilterSchema
+from search.reasons import Reason
+from search.schemas import PENDING, REASON
 
 
 class EmbedIn(Schema):
@@ -45,7 +47,9 @@ class RecallIn(FilterSchema):
     query: str = Field(description="2 to 10,000 characters, as you would ask a person")
     top_k: int | None = Field(None, description="1 to 50; RECALL_TOP_K where it is left out")
     threshold: float | None = Field(
-        None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"
+        None,
+        description="least cosine similarity, 0 to 1; where it is left out, RECALL_THRESHOLD if the probability of an "
+        "answer is not known, otherwise none",
     )
     min_relevance: float | None = Field(
         None,
@@ -101,6 +105,9 @@ class LeftOutOut(Schema):
 class RecallOut(Schema):
     query: str
     answered: bool | None = Field(description="false: nothing is likely to answer, so nothing came; null: not known")
+    reason: Reason | None = REASON
+    pending: int = PENDING
+    total_found: int = Field(description="messages that may answer, whatever top_k is")
     results: list[RecalledMessageOut]
     context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
     context_tokens: int = Field(description="of `context`, estimated rather too high")

@@ -14,6 +14,7 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
 from search.options import SearchOptions
+from search.pages.snippets import RELATED_RELEVANCE
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
 from search.ranking.exchanges import passages_of_best, with_late_features
@@ -131,6 +132,10 @@ class RankedItems:
         if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.has_every_word):
             return True
         return self.relevance.answerable >= bar
+
+    def likely(self, bar: float) -> ItemKeys:
+        """Return the items that may answer, best first: all where that is unknown, or where `bar` is 0."""
+        return self.table.keys[self.relevance.at_least(min(bar, RELATED_RELEVANCE), self.order)]
 
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:

@@ -95,7 +95,16 @@ ONLY_NEAREST = Explanation(
     {"rest": "; what follows is only the nearest"},
     {"rest": _("; what follows is only the nearest")},
 )
-NOTHING_BROUGHT = Explanation(Reason.BELOW_BAR, {"rest": ": a search shows what comes nearest"})
+NOTHING_BROUGHT = Explanation(
+    Reason.BELOW_BAR,
+    {"rest": ": a search shows what comes nearest"},
+    {"rest": _(": a search shows what comes nearest")},
+)
+NOT_SIMILAR = Explanation(
+    Reason.BELOW_BAR,
+    {"rest": " at this similarity: a lower threshold brings back more"},
+    {"rest": _(" at this similarity: a lower one brings back more")},
+)
 
 
 # --- pending --------------------------------------------------------------------------------------

@@ -53,10 +53,11 @@ __all__ = [
 class SearchResults:
     """A page of hits, the cursor of the next one, and notes for the caller.
 
-    `total` counts all turns found, on all pages. `answered` is false if no result is likely to answer, so that the hits
-    are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these.
-    `explanation` says why there are no hits, or not all; the last note is its sentence. `titles` are conversations and
-    documents whose title contains the query, on the first page. `time` is the time that the query names.
+    `total` counts the turns found on all pages; in a search by distance only those that may answer. `answered` is false
+    if no result is likely to answer, so that the hits are only the nearest; None if that is unknown, also while items
+    wait that could answer. `pending` counts these. `explanation` says why there are no hits, or not all; the last note
+    is its sentence. `titles` are conversations and documents whose title contains the query, on the first page. `time`
+    is the time that the query names.
     """
 
     hits: list[Hit]
@@ -117,7 +118,8 @@ def _find(
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
-    answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
+    bar = SearchOptions.from_settings().min_relevance
+    answered = ranked.is_answered(bar)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(owner_id, ranked.query.filters) if ranked.is_behind else Pending()
     titles = () if start or not ranked.query.words else find_titles(owner_id, ranked.query.words, ranked.query.filters)
@@ -137,7 +139,7 @@ def _find(
         mark_reranked(shown, placing.keys),
         next_cursor,
         (*ranked.query.notes, *placing.notes, *([explanation.for_tools] if explanation else [])),
-        total=len(order),
+        total=len(ranked.likely(bar)) if query.by_distance else len(order),
         answered=answered,
         time=ranked.query.time,
         explanation=explanation,

@@ -27,11 +27,7 @@ Text = Annotated[str, AfterValidator(storable)]
 Question = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(storable)]
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
 Optional = SkipJsonSchema[None]
-"""The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None.
-
-`SkipJsonSchema[str | None]` is in no schema: for values of an answer that explain themselves, because a schema costs
-tokens.
-"""
+"""The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""
 # Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
 UNSAID: tuple[Any, ...] = (None, "", False, [])
 TYPES = frozenset({"type", "format"})
@@ -62,7 +58,23 @@ class ToolInput(BaseModel):
 
 
 class ToolOutput(BaseModel):
-    """The answer of a tool."""
+    """The answer of a tool: `reason` is the `Reason` why it is empty or incomplete, `note` says that and more."""
+
+    note: str | Optional = None
+    reason: str | Optional = None
+
+
+class SearchOutput(ToolOutput):
+    """The answer of a search; `pending` counts the items that wait for their vectors and could belong to it."""
+
+    pending: int | Optional = None
+
+
+class TitledOutput(SearchOutput):
+    """The answer of a search that also finds conversations and documents by their titles."""
+
+    # The values show what they are; a type of their own would cost every client tokens.
+    titles: Any = None
 
 
 Input = TypeVar("Input", bound=ToolInput)

@@ -3,20 +3,19 @@
 from typing import Annotated
 
 from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.tools.definition import (
     Caller,
     Optional,
     Question,
     Text,
+    TitledOutput,
     Tool,
     ToolInput,
-    ToolOutput,
     archive_owner,
     site,
 )
-from convmemory.tools.searching import Titles, named_like_query
+from convmemory.tools.searching import named_like_query
 from search.reasons import Explanation, Reason
 from search.searching import SearchQuery, SectionHit, search_documents
 
@@ -42,13 +41,9 @@ class FoundSection(BaseModel):
     url: str
 
 
-class DocumentSearchOutput(ToolOutput):
-    titles: SkipJsonSchema[Titles | None] = None
+class DocumentSearchOutput(TitledOutput):
     results: list[FoundSection]
     next_cursor: str | Optional = None
-    note: str | Optional = None
-    reason: SkipJsonSchema[str | None] = None
-    pending: SkipJsonSchema[int | None] = None
 
 
 def document_search(

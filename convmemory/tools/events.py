@@ -9,6 +9,7 @@ from convmemory.conversations.models import Event
 from convmemory.conversations.reading import EventFilters, search_events, similar_events
 from convmemory.core.text import cut
 from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner, site
+from search.reasons import Explanation, Reason
 
 PAYLOAD_CHARS = 600
 
@@ -34,18 +35,18 @@ class FoundEvent(BaseModel):
 class SearchEventsOutput(ToolOutput):
     results: list[FoundEvent]
     next_after_id: int | Optional = None
-    note: str | Optional = None
 
 
 def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOutput:
     """Return entries of the caller's event logs. Raises: InvalidInput, NotFound for what is not the caller's."""
     owner = archive_owner(caller)
     if owner is None:
-        return SearchEventsOutput(results=[], note="Nobody is signed in: there is nothing to search.")
+        return _nothing(Reason.NO_CALLER)
     if arguments.similar_to is not None:
         rows = similar_events(owner=owner, event_id=arguments.similar_to, limit=arguments.limit)
-        note = None if rows else "No other event reports the same."
-        return SearchEventsOutput(results=[_found(row) for row in rows], note=note)
+        if not rows:
+            return SearchEventsOutput(results=[], note="No other event reports the same.", reason=Reason.NO_MATCH)
+        return SearchEventsOutput(results=[_found(row) for row in rows])
     found = search_events(
         owner=owner,
         conversation_id=arguments.conversation_id,
@@ -53,11 +54,19 @@ def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOut
         after_id=arguments.after_id,
         limit=arguments.limit,
     )
-    return SearchEventsOutput(
-        results=[_found(row) for row in found],
-        next_after_id=found[-1].pk if len(found) == arguments.limit else None,
-        note=None if found else "No event is like that. Event logs come with the sessions of some agents only.",
-    )
+    if found:
+        last = found[-1].pk if len(found) == arguments.limit else None
+        return SearchEventsOutput(results=[_found(row) for row in found], next_after_id=last)
+    if not Event.objects.filter(owner_id=owner.pk).exists():
+        return _nothing(Reason.NOTHING_STORED, "Event logs come with the sessions of some agents only.")
+    if arguments.after_id:
+        return _nothing(Reason.PAST_END)
+    return _nothing(Reason.NO_MATCH if arguments.words else Reason.FILTERED_OUT)
+
+
+def _nothing(reason: Reason, more: str = "") -> SearchEventsOutput:
+    note = Explanation(reason, {"unknown": ""}).for_tools
+    return SearchEventsOutput(results=[], note=f"{note} {more}".strip(), reason=reason)
 
 
 def _found(event: Event) -> FoundEvent:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.messages.parts import (
@@ -81,8 +80,6 @@ class ReadConversationOutput(ToolOutput):
     url: str
     messages: list[ReadMessage]
     next_cursor: str | Optional = None
-    note: SkipJsonSchema[str | None] = None
-    reason: SkipJsonSchema[str | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +223,6 @@ class ListedConversation(BaseModel):
 class ListConversationsOutput(ToolOutput):
     results: list[ListedConversation]
     next_cursor: str | Optional = None
-    note: SkipJsonSchema[str | None] = None
-    reason: SkipJsonSchema[str | None] = None
 
 
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:

@@ -1,10 +1,10 @@
 """The view of a recall for its page: what came back, what did not and why, and the budget bar. Pure."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memory.context import NOTHING_ANSWERS, Chunk, MemoryContext, Outcome, Part, Recall, RecalledMessage
+from memory.context import Chunk, MemoryContext, Outcome, Part, RecalledMessage
 from search.pages.snippets import without_markup
 
 PieceState = Literal["brought", "alive", "missing"]
@@ -54,15 +54,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The content of the page; `is_silent` if nothing is likely to answer."""
+    """The recalled messages as the page shows them."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]
     tokens: int
     max_tokens: int
     context: str
-    notes: tuple[str, ...]
-    is_silent: bool
 
     @property
     def brought(self) -> int:
@@ -73,13 +71,11 @@ class RecallView:
         return len(self.groups) - self.brought
 
 
-def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> RecallView:
-    """Return the view of a recall and of the context that was built from it."""
+def view_recall(messages: Sequence[RecalledMessage], context: MemoryContext, max_tokens: int) -> RecallView:
+    """Return the view of recalled messages and of the context that was built from them."""
     groups = tuple(
         _group(number, message, outcome)
-        for number, (message, outcome) in enumerate(
-            zip(found.messages, context.resurrection.outcomes, strict=True), start=1
-        )
+        for number, (message, outcome) in enumerate(zip(messages, context.resurrection.outcomes, strict=True), start=1)
     )
     return RecallView(
         groups=groups,
@@ -87,8 +83,6 @@ def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> Recal
         tokens=context.tokens,
         max_tokens=max_tokens,
         context=context.text,
-        notes=found.notes,
-        is_silent=NOTHING_ANSWERS in found.notes,
     )
 
 

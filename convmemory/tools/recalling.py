@@ -4,18 +4,15 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
 
-from convmemory.conversations.filters import Filters
 from convmemory.core.config import config
 from convmemory.core.text import DOCUMENTS_TAG, fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner, site
+from convmemory.tools.definition import Caller, Optional, SearchOutput, Tool, archive_owner, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput
-from memory.context import Outcome, Recall, RecalledMessage, build_memory_context, enclosed
+from memory.context import Outcome, RecalledMessage, build_memory_context, enclosed
 from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
-from search.reasons import NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty, pending_of
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -53,14 +50,12 @@ class RecalledTurn(BaseModel):
     in_context: bool
 
 
-class ConversationRecallOutput(ToolOutput):
+class ConversationRecallOutput(SearchOutput):
     context: str
     tokens: int
     results: list[RecalledTurn]
+    total_found: int
     sections: list[str] = []
-    note: str | Optional = None
-    reason: SkipJsonSchema[str | None] = None
-    pending: SkipJsonSchema[int | None] = None
 
 
 def conversation_recall(
@@ -70,7 +65,16 @@ def conversation_recall(
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
-    found = _recall(caller, arguments)
+    found = recall(
+        owner=archive_owner(caller),
+        query=arguments.query,
+        top_k=arguments.top_k,
+        scope=arguments.kinds,
+        filters=arguments.filters,
+        conversation_id=arguments.conversation_id,
+        alive_message_ids=arguments.alive_message_ids,
+        alive_from_position=arguments.alive_from_position,
+    )
     found = replace(found, messages=tuple(replace(message, site=site()) for message in found.messages))
     alive = alive_passages(found.messages, arguments.alive)
     context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
@@ -78,23 +82,17 @@ def conversation_recall(
         _recalled(message, outcome)
         for message, outcome in zip(found.messages, context.resurrection.outcomes, strict=True)
     ]
-    notes = found.notes
+    notes = found.notes_for_tools
     if found.messages and not context.text:
         notes = (*notes, "Nothing fits into max_tokens: raise it, or read a turn with read_conversation.")
-    explanation = None if found.messages else _explain_nothing(caller, arguments, found)
-    if explanation is not None and not (notes and explanation.reason in (Reason.BELOW_BAR, Reason.NO_CALLER)):
-        notes = (*notes, explanation.for_tools)
-    owner = archive_owner(caller)
-    pending = pending_of(owner.pk, _filters(arguments)) if owner is not None else Pending()
-    if pending.explanation is not None:
-        notes = (*notes, pending.explanation.for_tools)
     answer = ConversationRecallOutput(
         context=context.text,
         tokens=context.tokens,
         results=results,
+        total_found=found.total_found,
         note=" ".join(notes) or None,
-        reason=_reason(explanation, pending),
-        pending=pending.items or None,
+        reason=found.reason,
+        pending=found.pending or None,
     )
     if arguments.documents:
         _add_sections(answer, caller, arguments, documents)
@@ -108,46 +106,6 @@ def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOu
 
 def recall_as_text(answer: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, [answer["context"], answer.get("note")]))
-
-
-def _recall(caller: Caller, arguments: ConversationRecallInput, *, may_repeat: bool = False) -> Recall:
-    """Recall for these arguments; with `may_repeat` also what the model sees already."""
-    return recall(
-        owner=archive_owner(caller),
-        query=arguments.query,
-        top_k=arguments.top_k,
-        scope=arguments.kinds,
-        filters=arguments.filters,
-        conversation_id=arguments.conversation_id,
-        before_position=None if may_repeat else arguments.alive_from_position,
-        alive_message_ids=() if may_repeat else arguments.alive_message_ids,
-    )
-
-
-def _explain_nothing(caller: Caller, arguments: ConversationRecallInput, found: Recall) -> Explanation:
-    """Return why nothing was recalled."""
-    owner = archive_owner(caller)
-    if owner is None:
-        return Explanation(Reason.NO_CALLER)
-    names_alive = bool(arguments.alive_message_ids) or arguments.alive_from_position is not None
-    if names_alive and _recall(caller, arguments, may_repeat=True).messages:
-        return Explanation(Reason.IN_CONTEXT)
-    explanation = explain_empty(owner_id=owner.pk, filters=_filters(arguments), pending=Pending())
-    return NOTHING_BROUGHT if explanation.reason is Reason.NO_MATCH else explanation
-
-
-def _filters(arguments: ConversationRecallInput) -> Filters:
-    """Return the filters of a recall: archived conversations are read only if one is named."""
-    if arguments.conversation_id is None:
-        return arguments.filters
-    return replace(arguments.filters, archived=None, conversation_id=arguments.conversation_id)
-
-
-def _reason(explanation: Explanation | None, pending: Pending) -> Reason | None:
-    """Return why nothing is recalled, or that not all could be: what waits could be nearer than the bar."""
-    if pending.items and (explanation is None or explanation.reason is Reason.BELOW_BAR):
-        return Reason.PENDING
-    return explanation.reason if explanation else None
 
 
 def _add_sections(

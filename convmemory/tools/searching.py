@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from convmemory.conversations.filters import Filters, filters_of
 from convmemory.core.errors import ConvMemoryError
@@ -21,10 +20,11 @@ from convmemory.tools.definition import (
     Moment,
     Optional,
     Question,
+    SearchOutput,
     Text,
+    TitledOutput,
     Tool,
     ToolInput,
-    ToolOutput,
     archive_owner,
     site,
 )
@@ -112,22 +112,14 @@ class FoundTurn(BaseModel):
     url: str
 
 
-Titles = list[Any]
-"""The values show what they are; a type of their own would cost every client tokens."""
-
-
-def named_like_query(titles: Sequence[TitleHit]) -> Titles | None:
+def named_like_query(titles: Sequence[TitleHit]) -> list[Any] | None:
     """Return the conversations and documents named like the query for an answer; None leaves them out."""
     return [{"kind": hit.kind, "id": hit.id, "title": hit.title, "url": f"{site()}{hit.url}"} for hit in titles] or None
 
 
-class ConversationSearchOutput(ToolOutput):
-    titles: SkipJsonSchema[Titles | None] = None
+class ConversationSearchOutput(TitledOutput):
     results: list[FoundTurn]
     next_cursor: str | Optional = None
-    note: str | Optional = None
-    reason: SkipJsonSchema[str | None] = None
-    pending: SkipJsonSchema[int | None] = None
 
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
@@ -237,13 +229,10 @@ class Snippet(BaseModel):
     score: Annotated[float, Field(description="cosine distance, lower is closer")]
 
 
-class SearchChatHistoryOutput(ToolOutput):
+class SearchChatHistoryOutput(SearchOutput):
     results: list[Snippet]
     totalFound: int
     query: str
-    note: str | Optional = None
-    reason: SkipJsonSchema[str | None] = None
-    pending: SkipJsonSchema[int | None] = None
 
 
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
-from convmemory.tools.recall_view import RecallView, view_recall
+from convmemory.tools.recall_view import view_recall
 from convmemory.tools.recalling import MAX_TOKENS
 from memory.context import build_memory_context
 from memory.recall import MAX_TOP_K, recall
@@ -54,19 +54,17 @@ class RecallForm(forms.Form):
 
     @staticmethod
     def defaults() -> dict[str, float]:
+        """Return the defaults that are numbers: an agent that names no similarity has no threshold."""
         return {
             "max_tokens": config.max_recall_tokens,
             "top_k": config.recall_top_k,
-            "threshold": config.recall_threshold,
             "min_relevance": config.recall_min_relevance,
         }
 
-    def values(self) -> dict[str, float]:
-        """Return the numbers of a valid form, with defaults for empty fields."""
-        return {
-            name: given if (given := self.cleaned_data[name]) is not None else default
-            for name, default in self.defaults().items()
-        }
+    def value(self, name: str) -> float:
+        """Return a number of a valid form, or its default."""
+        given: float | None = self.cleaned_data[name]
+        return self.defaults()[name] if given is None else given
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -93,24 +91,20 @@ def recall_page(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():
-        context["nearest"] = urlencode(given | {"min_relevance": 0})
+        context["nearest"] = urlencode(given | {"threshold": 0, "min_relevance": 0})
         try:
-            context["view"] = _view(request, form)
+            max_tokens = int(form.value("max_tokens"))
+            found = recall(
+                owner=request.user,
+                query=form.cleaned_data["query"],
+                top_k=int(form.value("top_k")),
+                threshold=form.cleaned_data["threshold"],
+                min_relevance=form.value("min_relevance"),
+            )
+            recalled = build_memory_context(found.messages, max_tokens)
+            context |= {"found": found, "view": view_recall(found.messages, recalled, max_tokens)}
         except SwitchedOff as error:
             context["refused"], status = str(error), HTTPStatus.FORBIDDEN
     elif form.is_bound:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     return render(request, "tools/recall.html", context, status=status)
-
-
-def _view(request: PageRequest, form: RecallForm) -> RecallView:
-    values = form.values()
-    max_tokens = int(values["max_tokens"])
-    found = recall(
-        owner=request.user,
-        query=form.cleaned_data["query"],
-        top_k=int(values["top_k"]),
-        threshold=values["threshold"],
-        min_relevance=values["min_relevance"],
-    )
-    return view_recall(found, build_memory_context(found.messages, max_tokens), max_tokens)

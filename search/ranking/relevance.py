@@ -162,14 +162,23 @@ class Relevance:
 
     def of(self, indices: Order) -> list[float | None]:
         """Return the probability that each of these few candidates answers; None without a calibration."""
+        chances = self._chances(indices)
+        return [None] * len(indices) if chances is None else [round(float(chance), 4) for chance in chances]
+
+    def at_least(self, bar: float, indices: Order) -> Order:
+        """Return those of the candidates that answer with at least this probability; all if that is unknown."""
+        chances = self._chances(indices)
+        return indices if chances is None else indices[chances >= bar]
+
+    def _chances(self, indices: Order) -> Scores | None:
         if self.answerable is None or self.evidence is None or self.calibration is None:
-            return [None] * len(indices)
-        chances = self.answerable * self.calibration.of_candidates(self.evidence.of_candidates(indices))
+            return None
+        chances: Scores = self.answerable * self.calibration.of_candidates(self.evidence.of_candidates(indices))
         imputed = self.evidence.table.imputed
-        if self.by_words is not None and imputed is not None:
-            of_words = np.array(self.by_words.of(indices), np.float32)
-            chances = np.where(imputed[indices] > 0, np.fmax(chances, of_words), chances)
-        return [round(float(chance), 4) for chance in chances]
+        of_words = None if self.by_words is None else self.by_words._chances(indices)
+        if of_words is None or imputed is None:
+            return chances
+        return np.where(imputed[indices] > 0, np.fmax(chances, of_words), chances)
 
 
 def relevance_of(

@@ -10,10 +10,12 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.management import call_command
 from django.test import Client
+from jsonschema import validate
 
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
-from convmemory.tools.registry import Seen, run_tool
+from convmemory.tools.registry import Seen, run_tool, tool_named
 from search.adapters.conversations import index_conversation
 from search.reasons import PAGES, TOOLS, Reason
 from tests.factories import exchange, make_conversation
@@ -48,14 +50,24 @@ def by_command(owner: User, **query: Any) -> Answer:
     return dict(json.loads(out.getvalue()))
 
 
+def call(tool: str, arguments: Answer, caller: Any, **values: Any) -> Answer:
+    """Call a tool, and compare its answer with the schema that clients are given."""
+    answer = run_tool(tool, arguments, caller, **values)
+    schema = tool_named(tool).output_schema
+    validate(answer, schema)
+    assert answer.keys() <= schema["properties"].keys()
+    return answer
+
+
 def by_tool(name: str) -> Callable[..., Answer]:
-    return lambda owner, **query: run_tool(name, query, owner)
+    return lambda owner, **query: call(name, query, owner)
 
 
-def by_page(owner: User, **query: Any) -> Answer:
+def by_page(owner: User, path: str = "/search", **query: Any) -> Answer:
     client = Client()
     client.force_login(owner)
-    text = unescape(client.get("/search", {"q": query.pop("query"), **query}).content.decode())
+    asked = {"q": query["query"]} | query  # pages name it differently
+    text = unescape(client.get(path, asked).content.decode())
     found = [reason for reason in Reason if all(piece in text for piece in _pieces(str(PAGES[reason])))]
     return {"reason": found[0] if found else None, "notes": [text]}
 
@@ -192,10 +204,10 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
     check(
         Api(owner).get("/documents/search", query="sun", conversation_id=conversation.pk).json(), Reason.NONE_ATTACHED
     )
-    none = run_tool("document_search", {"query": "sun"}, owner, seen=Seen(documents=frozenset()))
+    none = call("document_search", {"query": "sun"}, owner, seen=Seen(documents=frozenset()))
     check(none, Reason.NONE_ATTACHED)
     seen = Seen(documents=frozenset({guide.pk}))
-    check(run_tool("document_search", {"query": "sun", "document_id": other.pk}, owner, seen=seen), Reason.NOT_ATTACHED)
+    check(call("document_search", {"query": "sun", "document_id": other.pk}, owner, seen=seen), Reason.NOT_ATTACHED)
 
 
 # --- other tools ---------------------------------------------------------------------------------------
@@ -206,35 +218,72 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
     [
         ("ConversationSearch", {"query": "bowline"}), ("search_chat_history", {"query": "bowline"}),
         ("conversation_recall", {"query": "bowline"}), ("document_search", {"query": "bowline"}),
-        ("list_conversations", {}),
+        ("list_conversations", {}), ("search_events", {"words": "bowline"}),
     ],
 )  # fmt: skip
 def test_tools_without_a_caller_say_so(tool: str, arguments: Answer) -> None:
-    assert run_tool(tool, arguments, AnonymousUser())["reason"] == Reason.NO_CALLER
+    assert call(tool, arguments, AnonymousUser())["reason"] == Reason.NO_CALLER
 
 
-def test_recall_explains_why_it_brings_nothing(owner: User, settings: Any) -> None:
+def recall_by_page(owner: User, **query: Any) -> Answer:
+    return by_page(owner, path="/recall", **query)
+
+
+RECALLS: dict[str, Callable[..., Answer]] = {
+    "API": lambda owner, **body: Api(owner).send("POST", "/memory/recall", body).json(),
+    "conversation_recall": by_tool("conversation_recall"),
+    "page": recall_by_page,
+}
+
+
+@pytest.mark.parametrize("surface", RECALLS)
+def test_recall_explains_why_it_brings_nothing_or_not_all(owner: User, settings: Any, surface: str) -> None:
     settings.RECALL_MIN_RELEVANCE = 0.25
-
-    def recall(**arguments: Any) -> Answer:
-        return run_tool("conversation_recall", {"query": "which knot holds the boom?", **arguments}, owner)
-
-    check(recall(), Reason.NOTHING_STORED)
+    recall, boom = RECALLS[surface], "which knot holds the boom?"
+    check(recall(owner, query=boom), Reason.NOTHING_STORED)
     made = archive(owner)
-    assert "reason" not in recall()
-    assert recall(query=NONSENSE)["reason"] == Reason.BELOW_BAR
-    check(recall(project="sailng"), Reason.FILTERED_OUT)
-    check(recall(alive_message_ids=list(made.messages.values_list("pk", flat=True))), Reason.IN_CONTEXT)
+    answer = recall(owner, query=boom)
+    assert answer.get("reason") is None
+    silent = recall(owner, query=NONSENSE)
+    check(silent, Reason.BELOW_BAR)
+    if surface != "page":  # it has no filters, and counts what it shows
+        assert answer["total_found"] >= len(answer["results"]) > silent["total_found"] == 0
+        check(recall(owner, query=boom, project="sailng"), Reason.FILTERED_OUT)
+        alive = list(made.messages.values_list("pk", flat=True))
+        check(recall(owner, query=boom, alive_message_ids=alive), Reason.IN_CONTEXT)
+    if surface == "API":
+        nearer = recall(owner, query=boom, threshold=1)
+        check(nearer, Reason.BELOW_BAR)
+        assert "a lower threshold brings back more" in nearer["notes"][0]
+    archive(owner, is_indexed=False)
+    for query in (boom, NONSENSE):
+        waiting = recall(owner, query=query)
+        check(waiting, Reason.PENDING)
+        assert "2 of 4 turns" in str(waiting.get("notes", waiting.get("note")))
+        assert waiting.get("answered") is not False
+        assert surface == "page" or waiting["pending"] == 2
 
 
 def test_reading_and_listing_explain_empty_pages(owner: User) -> None:
-    check(run_tool("list_conversations", {}, owner), Reason.NOTHING_STORED)
+    check(call("list_conversations", {}, owner), Reason.NOTHING_STORED)
     made = archive(owner)
-    unknown = run_tool("list_conversations", {"agent": "skiper"}, owner)
+    unknown = call("list_conversations", {"agent": "skiper"}, owner)
     check(unknown, Reason.FILTERED_OUT)
     assert "'Skipper'" in unknown["note"]
-    assert run_tool("list_conversations", {"project": "sailing"}, owner)["results"]
-    check(run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 7}, owner), Reason.PAST_END)
+    assert call("list_conversations", {"project": "sailing"}, owner)["results"]
+    check(call("read_conversation", {"conversation_id": made.pk, "from_turn": 7}, owner), Reason.PAST_END)
+
+
+def test_searches_of_events_explain_empty_pages(owner: User) -> None:
+    check(call("search_events", {"words": "mast"}, owner), Reason.NOTHING_STORED)
+    event = EventDraft(1, "tool_error", level="ERROR", payload={"message": "The mast is down."})
+    draft = ConversationDraft(exchange(*PAIRS), source="amplifier", source_id="1", events=[event])
+    ingest.sync_conversation(owner=owner, draft=draft)
+    (found,) = call("search_events", {"words": "mast"}, owner)["results"]
+    check(call("search_events", {"words": "jib"}, owner), Reason.NO_MATCH)
+    check(call("search_events", {"level": "FATAL"}, owner), Reason.FILTERED_OUT)
+    check(call("search_events", {"after_id": found["id"]}, owner), Reason.PAST_END)
+    assert call("search_events", {"similar_to": found["id"]}, owner)["reason"] == Reason.NO_MATCH
 
 
 def test_each_reason_has_one_sentence_for_tools_and_one_for_pages() -> None:

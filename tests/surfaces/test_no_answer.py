@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.test import Client
 
 from convmemory.tools.registry import run_tool
-from memory.context import NOTHING_ANSWERS
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
+from search.reasons import NOTHING_BROUGHT
 from search.reasons import ONLY_NEAREST as BELOW_BAR
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
@@ -149,14 +149,14 @@ def test_a_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
 
 def test_unanswered_recall_is_empty_with_a_note(archive: User) -> None:
     answer = run_tool("conversation_recall", {"query": NONSENSE}, archive)
-    assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_ANSWERS)
+    assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_BROUGHT.for_tools)
     assert run_tool("conversation_recall", {"query": QUESTION}, archive)["results"]
 
 
 def test_the_bar_of_a_recall_can_be_moved(archive: User) -> None:
     api = Api(archive)
     silent = api.send("POST", "/memory/recall", {"query": NONSENSE, "threshold": 0}).json()
-    assert (silent["answered"], silent["results"], silent["notes"]) == (False, [], [NOTHING_ANSWERS])
+    assert (silent["answered"], silent["results"], silent["notes"]) == (False, [], [NOTHING_BROUGHT.for_tools])
     moved = api.send("POST", "/memory/recall", {"query": NONSENSE, "threshold": 0, "min_relevance": 0}).json()
     assert moved["results"]
     refused = api.send("POST", "/memory/recall", {"query": NONSENSE, "min_relevance": 1.5})
@@ -167,7 +167,7 @@ def test_the_page_of_recall_offers_the_nearest(archive: User) -> None:
     client = Client()
     client.force_login(archive)
     text = client.get("/recall", {"query": NONSENSE, "threshold": "0"}).content.decode()
-    assert NOTHING_ANSWERS in text
+    assert NOTHING_BROUGHT.for_pages in text
     assert 'href="/recall?query=zzqqxx+blorf&amp;threshold=0&amp;min_relevance=0"' in text
     nearest = client.get("/recall", {"query": NONSENSE, "threshold": "0", "min_relevance": "0"}).content.decode()
     assert 'class="group"' in nearest

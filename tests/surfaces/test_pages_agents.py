@@ -90,7 +90,7 @@ def test_recall_page_shows_input_errors(browser: Client, query: dict[str, str], 
 def test_an_empty_question_leaves_the_other_fields_as_they_are(browser: Client) -> None:
     text = page(browser, status=422, query="", top_k="7", threshold="")
     assert "This field is required" in text
-    for field in ('name="max_tokens" value="2000"', 'name="top_k" value="7"', 'name="threshold" value="0.'):
+    for field in ('name="max_tokens" value="2000"', 'name="top_k" value="7"', 'name="min_relevance" value="0'):
         assert field in text
 
 
@@ -100,7 +100,7 @@ def test_a_server_without_memory_says_so(browser: Client, settings: Any) -> None
 
 
 def test_recall_page_without_matches_says_so(browser: Client) -> None:
-    assert "Nothing in your conversations" in page(browser, query="sourdough starter")
+    assert "Nothing is stored yet" in page(browser, query="sourdough starter")
 
 
 def test_recall_page_shows_no_text_of_other_users(archive: None) -> None:

@@ -11,6 +11,7 @@ from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
+from memory.models import MessageEmbedding
 from memory.recall import recall
 from memory.records import memory_stats
 from search.adapters.conversations import ConversationAdapter, index_conversation
@@ -87,6 +88,17 @@ def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> Non
         assert not hits(owner, "alpine huts", mode="full_text", scope=frozenset({scope}))
     (kind,) = set(Passage.objects.filter(kind=Passage.Kind.SYSTEM).values_list("kind", flat=True))
     assert kind == Passage.Kind.SYSTEM
+
+
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["by meaning", "by words"])
+def test_system_prompts_are_not_recalled_and_have_no_record(owner: User, is_indexed: bool) -> None:
+    conversation = make_conversation(owner, [PROMPT, GREETING, *TURN])
+    if is_indexed:
+        index_conversation(conversation_id=conversation.pk)
+    found = recall(owner=owner, query="Wilma, a guide to alpine huts", min_relevance=0)
+    said = set(conversation.messages.exclude(role="system").values_list("pk", flat=True))
+    assert {message.message_id for message in found.messages} == said
+    assert set(MessageEmbedding.objects.values_list("message_id", flat=True)) == (said if is_indexed else set())
 
 
 def test_messages_outside_of_turns_do_not_change_vectors_or_lengths(owner: User) -> None:

@@ -115,7 +115,7 @@ def test_recall_without_a_caller_is_empty(caller: Any) -> None:
     indexed(make_user())
     found = recall(owner=caller, query="soft egg")
     assert found.messages == ()
-    assert found.notes
+    assert found.reason == "no_caller"
 
 
 def test_a_conversation_bounds_what_is_recalled_and_may_be_archived() -> None:

@@ -176,12 +176,15 @@ def test_the_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> No
         assert fewer == everything[:limit]
 
 
-def test_the_total_counts_what_was_found_and_not_the_page(owner: User) -> None:
+def test_total_counts_what_passes_the_bar_and_not_the_page(owner: User, settings: Any) -> None:
     for pair in TOPICS:
         indexed(owner, exchange(pair))
     for limit in (1, 3, 20):
         answer = run_tool("search_chat_history", {"query": "flour", "limit": limit}, owner)
         assert answer["totalFound"] == len(TOPICS)
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    answer = run_tool("search_chat_history", {"query": QUESTIONS[0], "limit": 20}, owner)
+    assert 0 < answer["totalFound"] < len(answer["results"]) == len(TOPICS)
 
 
 # --- what the model sees already ------------------------------------------------------------------

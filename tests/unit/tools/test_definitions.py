@@ -18,7 +18,7 @@ from convmemory.tools.definition import Tool
 from convmemory.tools.registry import chat_tools, mcp_tools, openai_tool, run_tool, tool_definitions, tool_named
 
 TOOLS = tool_definitions()
-MAX_CHAT_TOKENS = 2_050  # of seven tools
+MAX_CHAT_TOKENS = 2_080  # of seven tools, whose answers say why they are empty or incomplete
 MAX_MCP_TOKENS = 1_200  # of four tools, which each session of each agent pays for
 SEARCH_TOOLS = [tool for tool in TOOLS if "query" in tool.input_schema["properties"]]
 
