@@ -233,6 +233,10 @@ class Config:
         "",
         "a folder with another sentence model, or one of its graphs (`.onnx`): [models.md](models.md)",
     )
+    embedding_token_model = text(
+        "all-MiniLM-L6-v2",
+        "the model whose token vectors are compared (late interaction): this one, a folder, or `none`",
+    )
     embedding_base_url = address("https://api.openai.com/v1", "the address of the endpoint")
     embedding_api_key = secret("the key of the endpoint")
     embedding_dimensions = whole(

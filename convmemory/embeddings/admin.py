@@ -17,10 +17,14 @@ from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 class EmbeddingSpaceAdmin(MetadataAdmin):
     """Embedding spaces, read-only: `manage.py reembed` creates, activates and prunes them."""
 
-    list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "retired_at")
+    list_display = (
+        "id", "provider", "model", "dimensions", "token_model", "recipe_version", "is_active", "is_building",
+        "retired_at",
+    )  # fmt: skip
     list_filter = ("is_active", "is_building", UptoFilter)
     fields = (
-        "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "created_at", "retired_at"
+        "provider", "model", "dimensions", "token_model", "token_dimensions", "is_centred", "recipe_version",
+        "is_active", "is_building", "created_at", "retired_at",
     )  # fmt: skip
     search_help_text = "A number."
 

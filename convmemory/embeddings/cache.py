@@ -19,8 +19,8 @@ from convmemory.core.errors import EmbeddingError
 from convmemory.core.measuring import timed
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
-from convmemory.embeddings.models import CachedVector, EmbeddingSpace
-from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.models import SENTENCE_FIELDS, TOKEN_FIELDS, CachedVector, EmbeddingSpace
+from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 
 # --- owner cache ----------------------------------------------------------------------------------
 # A bounded cache in the memory of one process whose entries belong to owners.
@@ -82,7 +82,7 @@ QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
 QUESTIONS = 256
 """For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
 
-SpaceKey = tuple[str, str, int, int, str]
+SpaceKey = tuple[str | int | bool, ...]
 
 _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
     per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS
@@ -173,7 +173,8 @@ def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> Token
 def _look_up(space: EmbeddingSpace, owner_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
     if not hashes:
         return {}
-    rows = CachedVector.objects.filter(owner_id=owner_id, space=space, content_hash__in=list(hashes))
+    spaces = with_same_sentences(space)  # another token model changes nothing about these vectors
+    rows = CachedVector.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(hashes))
     return {bytes(digest): bytes(vector) for digest, vector in rows.values_list("content_hash", "vector")}
 
 
@@ -210,7 +211,7 @@ def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
 
 
 def _key(space: EmbeddingSpace) -> SpaceKey:
-    return space.provider, space.model, space.dimensions, space.recipe_version, space.location
+    return tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
 
 
 def _question(space: EmbeddingSpace, text: str, owner_id: int) -> TokenEmbedding:

@@ -27,7 +27,7 @@ class ModelCard:
     """Facts about a model that are known without loading it.
 
     `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read in full, a longer one is
-    cut off. `licence` is empty if it is not known.
+    cut off. `licence` is empty if it is not known, `token_dimensions` 0 if there are no token vectors.
     """
 
     provider: str
@@ -35,7 +35,11 @@ class ModelCard:
     dimensions: int
     max_tokens: int
     licence: str
-    has_token_vectors: bool
+    token_dimensions: int
+
+    @property
+    def has_token_vectors(self) -> bool:
+        return self.token_dimensions > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenEmbedding:
-    """A text's vector (dim,) with its token ids (t,) and token vectors (t, dim), no special tokens."""
+    """A text's vector (dim,) with its token ids (t,) and token vectors (t, token_dim), no special tokens."""
 
     vector: Vector
     token_ids: TokenIds
@@ -98,7 +102,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
-    """An embedder that also provides token vectors."""
+    """An embedder that also provides token vectors, which may be those of another model."""
 
     def tokenize(self, text: str) -> Tokens:
         """Return all tokens of the passage `text` with their offsets."""

@@ -6,6 +6,7 @@ text, or when a folder with a graph is opened for the first time.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings import model_folder
-from convmemory.embeddings.embedder import ModelCard, Span, TokenEmbedding, TokenIds, Tokens, Vector
+from convmemory.embeddings.embedder import ModelCard, Span, TokenEmbedding, TokenIds, Tokens, Vector, unit_rows
 from convmemory.embeddings.model_folder import ModelFiles, find_model, fresh_digest, model_file, weights_digest
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_model import ModelOptions, SentenceModel
@@ -36,7 +37,7 @@ class LocalSentenceEmbedder:
             dimensions=model.dimensions,
             max_tokens=model.max_sequence - model.facts.overhead_tokens,
             licence=licence,
-            has_token_vectors=model.facts.has_token_vectors,
+            token_dimensions=0,
         )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -61,7 +62,20 @@ class LocalSentenceEmbedder:
 
 
 class LocalEmbedder(LocalSentenceEmbedder):
-    """A local model that also provides token vectors."""
+    """A local model that also provides token vectors, from which `token_mean` (dim,) is subtracted if given."""
+
+    def __init__(self, model: SentenceModel, *, name: str, licence: str = "", token_mean: Vector | None = None) -> None:
+        super().__init__(model, name=name, licence=licence)
+        self.card = replace(self.card, token_dimensions=model.dimensions)
+        self._token_mean = token_mean
+
+    def without_tokens(self) -> LocalSentenceEmbedder:
+        """Return the same loaded model without its token vectors."""
+        return LocalSentenceEmbedder(self.model, name=self.card.model, licence=self.card.licence)
+
+    def centred(self, token_mean: Vector) -> "LocalEmbedder":
+        """Return the same loaded model with `token_mean` (dim,) subtracted from its token vectors."""
+        return LocalEmbedder(self.model, name=self.card.model, licence=self.card.licence, token_mean=token_mean)
 
     def tokenize(self, text: str) -> Tokens:
         return self.model.reader.tokens(text, self.model.recipe.passage_prompt)
@@ -83,9 +97,12 @@ class LocalEmbedder(LocalSentenceEmbedder):
             found: dict[int, TokenEmbedding] = {}
             for rows, vectors, states in self.model.forward(sequences):
                 assert states is not None
-                parts = zip(rows, vectors, self.model.token_vectors(states), strict=True)
-                for row, vector, token_vectors in parts:
-                    found[int(row)] = _token_embedding(vector, token_vectors, sequences[row])
+                token_vectors = self.model.token_vectors(states)
+                if self._token_mean is not None:
+                    token_vectors = unit_rows(token_vectors - self._token_mean)
+                parts = zip(rows, vectors, token_vectors, strict=True)
+                for row, vector, own_tokens in parts:
+                    found[int(row)] = _token_embedding(vector, own_tokens, sequences[row])
             yield from (found.pop(row) for row in range(len(sequences)))
 
     def _token_windows(self, texts: Sequence[str], prompt: str) -> Iterator[list[TokenSequence]]:

@@ -4,9 +4,16 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+SENTENCE_FIELDS = ("provider", "model", "dimensions", "recipe_version")
+TOKEN_FIELDS = ("token_model", "token_dimensions", "is_centred")
+
 
 class EmbeddingSpace(models.Model):
-    """Vectors that may be compared with each other: one model, one number of dimensions, one text recipe.
+    """Vectors that may be compared with each other: one sentence model, one token model, one text recipe.
+
+    The token model provides the token vectors of late interaction, whatever provides the vectors of sentences; without
+    one, `token_model` is empty. If `is_centred`, `token_mean`, the mean token vector (token_dimensions,) float32 of a
+    fixed background, is subtracted from its token vectors.
 
     The active space is searched. One other may be building: new content is embedded in both, until the switch makes it
     the active one. A retired space keeps its rows until it is pruned.
@@ -19,6 +26,11 @@ class EmbeddingSpace(models.Model):
     location = models.CharField(
         max_length=500, blank=True, default="", help_text="Folder of a local model, or an endpoint's base URL."
     )
+    token_model = models.CharField(max_length=200, blank=True, default="")
+    token_dimensions = models.PositiveIntegerField(default=0)
+    token_location = models.CharField(max_length=500, blank=True, default="", help_text="Folder of the token model.")
+    token_mean = models.BinaryField(default=b"")
+    is_centred = models.BooleanField(default=False)
     is_active = models.BooleanField(default=False)
     is_building = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -27,7 +39,8 @@ class EmbeddingSpace(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["provider", "model", "dimensions", "recipe_version"], name="embeddings_space_unique"
+                fields=[*SENTENCE_FIELDS, *TOKEN_FIELDS],
+                name="embeddings_space_with_tokens_unique",
             ),
             models.UniqueConstraint(fields=["is_active"], condition=Q(is_active=True), name="embeddings_space_active"),
             models.UniqueConstraint(
@@ -39,7 +52,10 @@ class EmbeddingSpace(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.provider}/{self.model}, {self.dimensions} dimensions, recipe {self.recipe_version}"
+        named = f"{self.provider}/{self.model}, {self.dimensions} dimensions, recipe {self.recipe_version}"
+        if self.token_model == self.model and not self.is_centred:
+            return named
+        return f"{named}, {f'tokens of {self.token_model}' if self.token_model else 'no token vectors'}"
 
 
 class CachedVector(models.Model):

@@ -45,7 +45,7 @@ def read_card(options: EmbeddingOptions) -> ModelCard:
         dimensions=dimensions,
         max_tokens=min(options.max_tokens or limit, limit) if known else options.max_tokens or limit,
         licence="",
-        has_token_vectors=False,
+        token_dimensions=0,
     )
 
 

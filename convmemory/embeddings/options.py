@@ -1,13 +1,15 @@
 """The embedding settings as one frozen value, so that nothing below reads Django's settings."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from convmemory.core.config import config
+from convmemory.embeddings.model_folder import DEFAULT_MODEL
 
 LOCAL = "local"
 OPENAI = "openai"
 PROVIDERS = (LOCAL, OPENAI)
+NO_TOKENS = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,7 @@ class EmbeddingOptions:
     """The model, its source, and the limits of its use. 0 means "not set" for dimensions, max_tokens and threads.
 
     `without_prompts` opens a folder's model as releases without prompts did, for the spaces that they built.
+    `token_model` names the model of the token vectors: the default model, a folder, or "none".
     """
 
     provider: str
@@ -28,6 +31,7 @@ class EmbeddingOptions:
     threads: int
     cache_folder: Path
     without_prompts: bool = False
+    token_model: str = NO_TOKENS
 
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":
@@ -44,4 +48,24 @@ class EmbeddingOptions:
             timeout_s=config.embedding_timeout_s,
             threads=config.embedding_threads,
             cache_folder=config.var_dir / "models",
+            token_model=config.embedding_token_model,
         )
+
+    def of_tokens(self) -> "EmbeddingOptions | None":
+        """Return the options of the token model, None if there is none."""
+        if self.token_model == NO_TOKENS:
+            return None
+        path = None if self.token_model == DEFAULT_MODEL else Path(self.token_model).expanduser().resolve()
+        return replace(
+            self,
+            provider=LOCAL,
+            model=DEFAULT_MODEL,
+            model_path=path,
+            dimensions=0,
+            max_tokens=0,
+            token_model=NO_TOKENS,
+        )
+
+    def of_sentences(self) -> "EmbeddingOptions":
+        """Return the options of the sentence model alone."""
+        return replace(self, token_model=NO_TOKENS)

@@ -7,24 +7,29 @@ threads and connections, so a forked child opens its own. See docs/adr/0015-buil
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import Embedder, ModelCard
+from convmemory.embeddings.embedder import Embedder
+from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
-from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.options import LOCAL, OPENAI, PROVIDERS, EmbeddingOptions
+from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
+from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, PROVIDERS, EmbeddingOptions
+from convmemory.embeddings.token_model import PairedEmbedder, background_mean
 
+BITS = 8  # codes of token vectors take whole bytes
 RECIPE_VERSION = 1
 """Raised whenever the text built from a turn or passage changes, so that everything is embedded again."""
 
@@ -43,45 +48,75 @@ class _Opened:
 _opened = _Opened()
 
 
-def default_embedder() -> Embedder:
-    """Return the embedder that the settings name.
-
-    Raises:
-        SettingError: the settings name no possible model.
-        EmbedderUnavailable: the model does not exist.
-    """
-    return open_embedder(EmbeddingOptions.from_settings())
-
-
 def open_embedder(options: EmbeddingOptions) -> Embedder:
-    """Return the embedder that `options` name, the same object for the same options in one process."""
+    """Return the sentence model that `options` name, the same object for the same options in one process."""
+    options = options.of_sentences()
     with _opened.lock:
         if options not in _opened.by_options:
             _opened.by_options[options] = _make(options)
         return _opened.by_options[options]
 
 
-def embedder_for(space: EmbeddingSpace) -> Embedder:
-    """Return the embedder of a space, which may be another than the one that the settings name.
+def open_token_model(options: EmbeddingOptions) -> LocalEmbedder | None:
+    """Return the token model that `options` name, None if they name none.
 
     Raises:
-        EmbedderUnavailable: the space's model is unavailable with the current settings.
+        InvalidInput: it provides no token vectors, or their codes do not take whole bytes.
+        EmbedderUnavailable: the model does not exist.
     """
-    led_to = []
-    for options in _ways_to(space, EmbeddingOptions.from_settings()):
-        try:
-            embedder = open_embedder(options)
-        except EmbedderUnavailable as error:
-            led_to.append(str(error))
-            continue
-        card = embedder.card
-        if (card.provider, card.model, card.dimensions) == (space.provider, space.model, space.dimensions):
-            return embedder
-        led_to.append(f"The settings lead to {card.provider}/{card.model} with {card.dimensions} dimensions.")
-    raise EmbedderUnavailable(
-        " ".join([f"What is stored was embedded with {space}, but its model cannot be had.", *led_to])
-        + " Set the EMBEDDING_ variables back, or run `manage.py reembed`."
-    )
+    token_options = options.of_tokens()
+    if token_options is None:
+        return None
+    embedder = open_embedder(token_options)
+    card = embedder.card
+    if not isinstance(embedder, LocalEmbedder):
+        raise InvalidInput(
+            f"{card.model} provides no token vectors: name another folder as the token model (--token-model, "
+            f"EMBEDDING_TOKEN_MODEL), {DEFAULT_MODEL}, or {NO_TOKENS} to search without late interaction."
+        )
+    if card.dimensions % BITS:
+        raise InvalidInput(
+            f"{card.model} has {card.dimensions} dimensions: a token model's must be a multiple of {BITS}."
+        )
+    return embedder
+
+
+def open_models(options: EmbeddingOptions) -> Embedder:
+    """Return an embedder of both models that `options` name, as `embedder_for` does for a space of these models.
+
+    Raises: as `open_embedder` and `open_token_model` do.
+    """
+    tokens = open_token_model(options)
+    if tokens is not None and _is_centred(tokens):
+        tokens = tokens.centred(background_mean(tokens))
+    return _joined(open_embedder(options), tokens)
+
+
+def embedder_for(space: EmbeddingSpace) -> Embedder:
+    """Return the embedder of a space, whose models may be others than those that the settings name.
+
+    Raises:
+        EmbedderUnavailable: a model of the space is unavailable with the current settings.
+    """
+    settings = EmbeddingOptions.from_settings()
+    sentences = _open_first(space, _ways_to(space, settings))
+    if not space.token_model:
+        return _joined(sentences, None)
+    card = sentences.card
+    tokens = sentences
+    if (card.provider, card.model, card.dimensions) != (LOCAL, space.token_model, space.token_dimensions):
+        part = EmbeddingSpace(
+            provider=LOCAL,
+            model=space.token_model,
+            dimensions=space.token_dimensions,
+            recipe_version=space.recipe_version,
+            location=space.token_location,
+        )
+        tokens = _open_first(part, _ways_to(part, settings.of_tokens() or settings))
+    if not isinstance(tokens, LocalEmbedder):
+        return sentences  # a space built before token models had a name, by a graph without token vectors
+    mean = np.frombuffer(bytes(space.token_mean), np.float32)
+    return _joined(sentences, tokens.centred(mean) if len(mean) else tokens)
 
 
 def active_space() -> EmbeddingSpace:
@@ -125,13 +160,22 @@ def configured_space() -> EmbeddingSpace:
 
 
 def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
-    """Return the space of the model that `options` name and of this version's text recipe; created if there is none.
+    """Return the space of the models that `options` name and of this version's text recipe; created if there is none.
 
-    Raises: like `open_embedder`.
+    Raises: like `open_embedder` and `open_token_model`.
     """
-    location = str(options.model_path or "") if options.provider == LOCAL else options.base_url
+    key = space_key(options)
+    token_options, tokens = options.of_tokens(), open_token_model(options)
+    locations = {
+        "location": str(options.model_path or "") if options.provider == LOCAL else options.base_url,
+        "token_location": str(token_options.model_path or "") if token_options else "",
+    }
+
+    def token_mean() -> bytes:
+        return background_mean(tokens).tobytes() if tokens and key["is_centred"] else b""
+
     space, _ = EmbeddingSpace.objects.update_or_create(
-        **space_key(open_embedder(options).card), defaults={"location": location}
+        **key, defaults=locations, create_defaults={**locations, "token_mean": token_mean}
     )
     return space
 
@@ -172,20 +216,67 @@ def activate_space(space: EmbeddingSpace) -> None:
     space.is_active, space.is_building = True, False
 
 
-def space_key(card: ModelCard) -> dict[str, Any]:
-    """Return the fields that identify a space, for a model and this version's text recipe."""
+def space_key(options: EmbeddingOptions) -> dict[str, Any]:
+    """Return the fields that identify a space, for the models that `options` name and this version's text recipe.
+
+    Raises: like `open_embedder` and `open_token_model`.
+    """
+    card, tokens = open_embedder(options).card, open_token_model(options)
     return {
         "provider": card.provider,
         "model": card.model,
         "dimensions": card.dimensions,
         "recipe_version": RECIPE_VERSION,
+        "token_model": tokens.card.model if tokens else "",
+        "token_dimensions": tokens.card.dimensions if tokens else 0,
+        "is_centred": tokens is not None and _is_centred(tokens),
     }
+
+
+def with_same_sentences(space: EmbeddingSpace) -> QuerySet[EmbeddingSpace]:
+    """Return the spaces with the same sentence model and text recipe, this one included: their vectors are equal."""
+    return EmbeddingSpace.objects.filter(**{name: getattr(space, name) for name in SENTENCE_FIELDS})
+
+
+def _is_centred(tokens: LocalEmbedder) -> bool:
+    """Return whether the background's mean is subtracted from a model's token vectors.
+
+    The default model's stay as they are: it gains nothing (docs/adr/0089-token-model-of-its-own.md), and its spaces
+    need not be embedded again.
+    """
+    return tokens.card.model != DEFAULT_MODEL
+
+
+def _joined(sentences: Embedder, tokens: LocalEmbedder | None) -> Embedder:
+    """Return one embedder of both models, which runs once where they are the same."""
+    if tokens is None:
+        return sentences.without_tokens() if isinstance(sentences, LocalEmbedder) else sentences
+    if isinstance(sentences, LocalEmbedder) and sentences.model is tokens.model:
+        return tokens
+    return PairedEmbedder(sentences, tokens)
+
+
+def _open_first(space: EmbeddingSpace, ways: Iterable[EmbeddingOptions]) -> Embedder:
+    """Return the first sentence model among these options that is the space's."""
+    led_to = []
+    for options in ways:
+        try:
+            embedder = open_embedder(options)
+        except EmbedderUnavailable as error:
+            led_to.append(str(error))
+            continue
+        card = embedder.card
+        if (card.provider, card.model, card.dimensions) == (space.provider, space.model, space.dimensions):
+            return embedder
+        led_to.append(f"The settings lead to {card.provider}/{card.model} with {card.dimensions} dimensions.")
+    raise EmbedderUnavailable(
+        " ".join([f"What is stored was embedded with {space}, but its model cannot be had.", *led_to])
+        + " Set the EMBEDDING_ variables back, or run `manage.py reembed`."
+    )
 
 
 def _make(options: EmbeddingOptions) -> Embedder:
     if options.provider == LOCAL:
-        from convmemory.embeddings.local import open_local
-
         return open_local(options)
     if options.provider == OPENAI:
         from convmemory.embeddings.openai_compatible import OpenAIEmbedder
@@ -237,8 +328,8 @@ def check_active_space(
     if "default" not in (databases or ()):
         return []
     try:
-        key = space_key(default_embedder().card)
-    except SettingError as error:
+        key = space_key(EmbeddingOptions.from_settings())
+    except (SettingError, InvalidInput) as error:
         return [Error(str(error), id="embeddings.E001")]
     except EmbedderUnavailable as error:
         return [Warning(str(error), id="embeddings.W002")]
@@ -250,8 +341,8 @@ def check_active_space(
         return []
     return [
         Warning(
-            f"The settings name {key['provider']}/{key['model']} with {key['dimensions']} dimensions, recipe "
-            f"{key['recipe_version']}, but what is stored was embedded with {active}, which stays in use.",
+            f"The settings name {EmbeddingSpace(**key)}, but what is stored was embedded with {active}, which stays "
+            "in use.",
             hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables to the model in use.",
             id="embeddings.W001",
         )

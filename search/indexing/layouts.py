@@ -13,6 +13,7 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.embeddings.token_model import PairedEmbedder
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
 from search.models import PostingBlock, Source
@@ -57,8 +58,8 @@ def _keep_words_alone(source: Source) -> bool:
         embedder = embedder_for(space)
     except EmbedderUnavailable:
         return False
-    if not isinstance(embedder, TokenEmbedder):
-        return True
+    if not isinstance(embedder, TokenEmbedder) or isinstance(embedder, PairedEmbedder):
+        return True  # rows of a token model of its own contain no punctuation
     for batch in batches_of_items(source, 0):
         texts = passage_texts(element for item in batch.items for element in item.elements)
         with transaction.atomic():

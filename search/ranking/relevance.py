@@ -187,7 +187,7 @@ def relevance_of(
     """Return the relevance of a table's candidates, ranked by `order`, computed from data already read."""
     evidence = gather_evidence(query, table, scores, order, word_weights)
     mode = _mode(query, table)
-    calibration = calibration_of(query.space.model if query.space else "", mode) if mode else None
+    calibration = calibration_of(_calibrated_model(query, mode), mode) if mode else None
     if calibration is None:
         return Relevance(evidence=evidence)
     answerable = calibration.of_anything(evidence.query)
@@ -209,6 +209,14 @@ def _by_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
     if calibration is None:
         raise CalibrationError("relevance.json lacks the calibration of words.")
     return Relevance(calibration.of_anything(evidence.query), evidence, calibration)
+
+
+def _calibrated_model(query: PreparedQuery, mode: str) -> str:
+    """Return the model whose calibration applies, "" if the token vectors are not those that it was fitted with."""
+    space = query.space
+    if space is None:
+        return ""
+    return space.model if mode == "by_distance" or space.token_model == space.model else ""
 
 
 def _mode(query: PreparedQuery, table: FeatureTable) -> str:

@@ -7,6 +7,7 @@ token vectors are copied, so that the same text is embedded once. Vectors and to
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -21,8 +22,9 @@ from convmemory.core.text import content_hash
 from convmemory.embeddings.cache import vectors_ahead
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 from convmemory.embeddings.token_codes import encode_vectors
+from convmemory.embeddings.token_model import PairedEmbedder
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
@@ -295,9 +297,9 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
 
 
 def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
-    """Return the texts of the elements' passages that the owner does not have in this space yet. One query."""
+    """Return the texts of the elements' passages that the owner has with no vector of the space's sentence model."""
     texts = passage_texts(elements)
-    known = _look_up(owner_id, space, list(texts))
+    known = _equal_sentences(owner_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in known]
 
 
@@ -314,21 +316,43 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
         }
 
 
+def _equal_sentences(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, str]:
+    """Return vectors of the owner's equal texts, of any space with the same sentence model, in pgvector's text form.
+
+    Two queries.
+    """
+    spaces = list(with_same_sentences(space).values_list("pk", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.vectors", "equal_sentences"), [digests, owner_id, spaces])
+        return dict(cursor.fetchall())
+
+
 def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
-    """Yield the embeddings in the order of the texts; vectors that a provider computed beforehand come from the
-    cache.
+    """Yield the embeddings in the order of the texts.
+
+    If the sentence model runs apart from the token model, its known vectors are copied: those of spaces that differ in
+    the token model alone, and those that a provider computed beforehand.
     """
     embedder = embedder_for(space)
-    if isinstance(embedder, TokenEmbedder):
+    if isinstance(embedder, TokenEmbedder) and not isinstance(embedder, PairedEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):
             tokens = coded_words(embedder, embedding)
             yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
         return
-    ahead = vectors_ahead(space, texts, owner_id=owner_id)
-    others = iter(embed_each(embedder, [text for text in texts if text not in ahead]))
-    for text, count in zip(texts, embedder.count_tokens(texts), strict=True):
-        result = ahead[text] if text in ahead else next(others)
-        yield result if isinstance(result, EmbeddingError) else Embedded(vector_text(result), count, None)
+    digests = {passage_hash(text): text for text in texts}
+    known = {digests[digest]: vector for digest, vector in _equal_sentences(owner_id, space, list(digests)).items()}
+    ahead = vectors_ahead(space, [text for text in texts if text not in known], owner_id=owner_id)
+    known |= {text: vector_text(vector) for text, vector in ahead.items()}
+    others = iter(embed_each(embedder, [text for text in texts if text not in known]))
+    coded: Iterator[bytes | None] = repeat(None, len(texts))
+    if isinstance(embedder, PairedEmbedder):
+        coded = (coded_words(embedder, found) for found in embedder.tokens.embed_passages_with_tokens(texts))
+    for text, count, tokens in zip(texts, embedder.count_tokens(texts), coded, strict=True):
+        result = known[text] if text in known else next(others)
+        if isinstance(result, EmbeddingError):
+            yield result
+        else:
+            yield Embedded(result if isinstance(result, str) else vector_text(result), count, tokens)
 
 
 def vector_text(vector: Vector) -> str:
@@ -352,7 +376,7 @@ def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: in
     """Drop the codes of other tokens from those of a passage with this text, which may cover all `token_count`
     tokens.
     """
-    width = -(-embedder.card.dimensions // 8)
+    width = embedder.card.token_dimensions // 8
     token_ids = embedder.tokenize(text).ids[:token_count]
     if len(codes) != width * token_count or len(token_ids) != token_count:
         return codes
@@ -371,7 +395,7 @@ def drop_punctuation(
         "source": source.pk,
         "space": space.pk,
         "items": list(items),
-        "width": -(-embedder.card.dimensions // 8),
+        "width": embedder.card.token_dimensions // 8,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "token_vectors_of_all"), parameters)

@@ -103,6 +103,12 @@ FROM search_passage AS p
 LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
 WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = %s
 
+-- name: equal_sentences
+-- Vectors of texts that the owner already has as passages in some spaces, which have the same sentence model.
+SELECT DISTINCT ON (p.content_hash) p.content_hash, p.embedding::text
+FROM search_passage AS p
+WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = ANY(%s)
+
 -- name: token_vectors_of_all
 -- Token vectors of the passages of some items in a space, if they still cover every token of the text.
 SELECT e.id, e.content_hash, e.token_count, k.vectors

@@ -14,6 +14,7 @@ from convmemory.embeddings.embedder import Embedder, TokenEmbedder, embed_each
 from convmemory.embeddings.local import open_local
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
+from convmemory.embeddings.token_model import PairedEmbedder, background_mean
 from tests.support.onnx_models import SHAPES, write_model
 from tests.support.openai_server import running_endpoint
 from tests.support.tiny_bert import open_small_model, write_tiny_bert
@@ -21,7 +22,7 @@ from tests.support.tiny_bert import open_small_model, write_tiny_bert
 TEXTS = ["The cat sat on the mat.", "mats", "Why?", "the cat, the mat, the cat: a, b and c", "Ünïcödé 你好 😀", "cat"]
 
 
-@pytest.fixture(params=["default model", "tiny model", *SHAPES, "openai endpoint"])
+@pytest.fixture(params=["default model", "tiny model", *SHAPES, "openai endpoint", "endpoint with tokens of a folder"])
 def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedder]:
     if request.param == "default model":
         yield open_local(EmbeddingOptions.from_settings())
@@ -42,7 +43,9 @@ def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedde
                 dimensions=endpoint.native_dimensions,
             )
             client = OpenAIEmbedder(options, max_retries=0)
-            yield client
+            tokens = open_small_model(write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache")
+            paired = PairedEmbedder(client, tokens.centred(background_mean(tokens)))
+            yield client if request.param == "openai endpoint" else paired
             client.close()
 
 
@@ -115,13 +118,14 @@ def test_token_vectors_come_with_the_vector_of_the_passage(embedder: Embedder) -
     texts = [*TEXTS, "", "cat " * (embedder.card.max_tokens + 5)]
     embeddings = list(embedder.embed_passages_with_tokens(texts))
     np.testing.assert_allclose([found.vector for found in embeddings], embedder.embed_passages(texts), atol=1e-6)
+    reading = embedder.tokens if isinstance(embedder, PairedEmbedder) else embedder
     for text, found in zip(texts, embeddings, strict=True):
         tokens = embedder.tokenize(text)
-        assert len(found.token_ids) >= min(len(tokens.ids), embedder.card.max_tokens)
+        assert len(found.token_ids) >= min(len(tokens.ids), reading.card.max_tokens)
         np.testing.assert_array_equal(found.token_ids, tokens.ids[: len(found.token_ids)])
-        assert found.token_vectors.shape == (len(found.token_ids), embedder.card.dimensions)
+        assert found.token_vectors.shape == (len(found.token_ids), embedder.card.token_dimensions)
         np.testing.assert_allclose(np.linalg.norm(found.token_vectors, axis=1), 1, atol=1e-5)
-        assert tokens.spans == embedder.token_spans(text)
+        assert tokens.spans == reading.token_spans(text)
         assert _letters(text, tokens.spans) == _letters(text, compress(tokens.spans, embedder.are_words(tokens.ids)))
 
 

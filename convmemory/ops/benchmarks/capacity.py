@@ -32,7 +32,7 @@ class Load:
     chars_per_turn: int = 1_000
     turns_per_conversation: float = 20.0
     dimensions: int = 384
-    late_interaction: bool = True
+    token_dimensions: int = 384  # 0 without token vectors
     texts_per_second: float = PASSAGES_PER_SECOND
 
     @property
@@ -150,8 +150,8 @@ def _tables(load: Load) -> Iterable[_Size]:
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
     yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
     yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
-    if load.late_interaction:
-        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
+    if load.token_dimensions:
+        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
     yield _Size("embeddings_cachedvector", chunks, vector)
 
 

@@ -5,9 +5,10 @@ synthetic passages to measure its speed; only facts about models are stored.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import Embedder, ModelCard
@@ -26,7 +27,7 @@ from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops.benchmarks import capacity
 from convmemory.ops.benchmarks.synthetic import TextMaker
-from convmemory.ops.reembed.targets import BITS, Estimate, estimate, target_options
+from convmemory.ops.reembed.targets import Estimate, estimate, target_options
 from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
 
 PASSAGES = 96
@@ -60,6 +61,7 @@ class Choice:
     card: ModelCard | None = None
     query_prompt: str = ""
     passage_prompt: str = ""
+    token_model: str = ""
     disk_bytes: int = 0
     tokens_per_second: float = 0.0
     is_active: bool = False
@@ -105,22 +107,20 @@ def _all_options(active: EmbeddingSpace, paths: Iterable[Path]) -> list[Embeddin
 def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
     place = str(options.model_path or "") if options.provider == LOCAL else options.base_url
     try:
+        key = space_key(options)
         embedder = open_embedder(options)
         rate = measure_rate(embedder)
     except ConvMemoryError as error:
         return Choice(place, problem=str(error))
-    card = embedder.card
-    if card.has_token_vectors and card.dimensions % BITS:
-        return Choice(place, problem=f"It has {card.dimensions} dimensions: that must be a multiple of {BITS}.")
-    is_active = all(getattr(active, name) == value for name, value in space_key(card).items())
-    choice = Choice(place, card, tokens_per_second=rate, is_active=is_active)
+    is_active = all(getattr(active, name) == value for name, value in key.items())
+    choice = Choice(place, embedder.card, token_model=key["token_model"], tokens_per_second=rate, is_active=is_active)
     if isinstance(embedder, LocalSentenceEmbedder):
         recipe, files = embedder.model.recipe, embedder.model.files
         disk = sum(path.stat().st_size for path in files.all_weights())
         choice = replace(
             choice, query_prompt=recipe.query_prompt, passage_prompt=recipe.passage_prompt, disk_bytes=disk
         )
-    return choice if is_active else replace(choice, cost=switch_cost(card, active, rate))
+    return choice if is_active else replace(choice, cost=switch_cost(key, active, rate))
 
 
 def measure_rate(embedder: Embedder) -> float:
@@ -136,19 +136,21 @@ def measure_rate(embedder: Embedder) -> float:
     return tokens / (time.perf_counter() - started)
 
 
-def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: float) -> SwitchCost:
-    """Return the cost of `manage.py reembed` with this model on one machine, from the counts of the active space."""
-    target = EmbeddingSpace.objects.filter(**space_key(card)).first()
+def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_second: float) -> SwitchCost:
+    """Return the cost of `manage.py reembed` to the space with this key on one machine, from the counts of the active
+    space.
+    """
+    target = EmbeddingSpace.objects.filter(**key).first()
     everything = Selection()
     if target == active:
         sources = select_active(active, everything, DEFECTS, mark=False)
     else:
         sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
     found = estimate(sources, target=target, active=active)
-    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, _database_bytes(found, card))
+    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, _database_bytes(found, key))
 
 
-def _database_bytes(found: Estimate, card: ModelCard) -> int:
+def _database_bytes(found: Estimate, key: Mapping[str, Any]) -> int:
     """Return the bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed."""
     if not found.items:
         return 0
@@ -157,8 +159,8 @@ def _database_bytes(found: Estimate, card: ModelCard) -> int:
         users=1,
         turns_per_user=found.items,
         passages_per_turn=passages / found.items,
-        dimensions=card.dimensions,
-        late_interaction=card.has_token_vectors,
+        dimensions=key["dimensions"],
+        token_dimensions=key["token_dimensions"],
     )
     whole = capacity.estimate(load)
     return whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)

@@ -228,7 +228,7 @@ def _copy_item_vectors(source: Source, space: EmbeddingSpace, chunks: int, vecto
 def _copy_passages(
     source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
 ) -> None:
-    size = TOKENS_PER_PASSAGE * space.dimensions // 8
+    size = TOKENS_PER_PASSAGE * space.token_dimensions // 8
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,

@@ -12,12 +12,12 @@ from convmemory.embeddings import model_folder
 from convmemory.embeddings.local import model_name
 from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.options import LOCAL
+from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_recipe import read_recipe
-from convmemory.embeddings.spaces import active_space, building_space, default_embedder, embedder_for, space_key
+from convmemory.embeddings.spaces import active_space, building_space, embedder_for, space_key
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.changing_over import retired_spaces
-from convmemory.ops.reembed.targets import PROBE, settings_for
+from convmemory.ops.reembed.targets import PROBE, settings_for, try_models
 from search.models import Source, SourceIndex
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, RerankOptions, rerank
 
@@ -30,14 +30,14 @@ def facts() -> Iterator[Fact]:
     for space in EmbeddingSpace.objects.order_by("pk"):
         state = "active" if space.is_active else "building" if space.is_building else "retired"
         yield f"space {space.pk}", f"{space}, {state}"
-    for space, files in _weights():
-        yield f"weights of {space.model}", f"SHA-256 {_digest(files)}"
+    for name, files in _weights():
+        yield f"weights of {name}", f"SHA-256 {_digest(files)}"
 
 
 def check_active_model() -> Iterator[Finding]:
     space = active_space()
     try:
-        embedder_for(space).embed_passages([PROBE])
+        try_models(embedder_for(space))
     except ConvMemoryError as error:
         yield Finding(
             "models.unavailable",
@@ -65,20 +65,20 @@ def check_reranker() -> Iterator[Finding]:
 
 
 def check_weights() -> Iterator[Finding]:
-    for space, files in _weights():
+    for name, files in _weights():
         digest = _digest(files)
-        if expected := _expected(space, files, digest):
+        if expected := _expected(name, files, digest):
             yield Finding(
                 "models.weights-changed",
                 Severity.ERROR,
-                f"{files.weights} is not what {space.model} was embedded with: SHA-256 {digest}, expected {expected}….",
+                f"{files.weights} is not what {name} was embedded with: SHA-256 {digest}, expected {expected}….",
                 "Put the original file back (`make setup` for the default model), or run `manage.py reembed`.",
             )
 
 
 def check_settings_agree() -> Iterator[Finding]:
     try:
-        key = space_key(default_embedder().card)
+        key = space_key(EmbeddingOptions.from_settings())
     except ConvMemoryError as error:
         yield Finding(
             "models.settings-wrong", Severity.WARNING, f"The settings name no model: {error}", "Set EMBEDDING_MODEL."
@@ -89,8 +89,7 @@ def check_settings_agree() -> Iterator[Finding]:
         yield Finding(
             "models.settings-differ",
             Severity.WARNING,
-            f"The settings name {key['provider']}/{key['model']} ({key['dimensions']} dimensions, recipe "
-            f"{key['recipe_version']}), but {active} is in use.",
+            f"The settings name {EmbeddingSpace(**key)}, but {active} is in use.",
             f"Run `manage.py reembed` to change over, or set {' '.join(settings_for(active))}",
         )
 
@@ -144,26 +143,28 @@ def check_retired() -> Iterator[Finding]:
         )
 
 
-def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
-    """Yield the existing files of the local spaces in use; `check_active_model` reports missing ones."""
-    in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True), provider=LOCAL)
-    for space in in_use.order_by("pk"):
+def _weights() -> Iterator[tuple[str, ModelFiles]]:
+    """Yield the local models of the spaces in use, by name, whose files exist; `check_active_model` reports others."""
+    in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True)).order_by("pk")
+    models = [(space.model, space.location) for space in in_use if space.provider == LOCAL]
+    models += [(space.token_model, space.token_location) for space in in_use if space.token_model]
+    for name, location in dict.fromkeys(models):
         try:
-            if space.model == DEFAULT_MODEL:
-                yield space, ModelFiles.of_bert(model_folder.default_folder())
-            elif space.location:
-                yield space, find_model(Path(space.location))
+            if name == DEFAULT_MODEL:
+                yield name, ModelFiles.of_bert(model_folder.default_folder())
+            elif location:
+                yield name, find_model(Path(location))
         except EmbedderUnavailable:
             continue
 
 
-def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
-    """Return "" if the model is the one that the space was embedded with, otherwise the name that it should have."""
-    if space.model == DEFAULT_MODEL:
+def _expected(model: str, files: ModelFiles, digest: str) -> str:
+    """Return "" if the files are those of the model that was embedded with, otherwise the name that it should have."""
+    if model == DEFAULT_MODEL:
         return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
     recipe = read_recipe(files.folder)
     named = {model_name(files, each, digest) for each in (recipe, recipe.without_prompts())}
-    suffix = space.model.rpartition("@")[2]
+    suffix = model.rpartition("@")[2]
     return "" if suffix in {name.rpartition("@")[2] for name in named} else suffix
 
 

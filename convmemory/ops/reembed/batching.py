@@ -17,6 +17,7 @@ from convmemory.embeddings.cache import store_vectors
 from convmemory.embeddings.models import EmbeddingBatch, EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.token_model import PairedEmbedder
 from search.indexing.active import texts_to_embed
 from search.models import Source
 
@@ -35,6 +36,8 @@ def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell
     If the provider has no such API, says so and does nothing. Raises: EmbedderUnavailable.
     """
     embedder = embedder_for(space)
+    if isinstance(embedder, PairedEmbedder):
+        embedder = embedder.sentences
     if not isinstance(embedder, OpenAIEmbedder):
         tell("This model runs here: there are no batches to hand in.")
         return 0

@@ -1,4 +1,4 @@
-"""The model that `manage.py reembed` embeds with, and the estimate of a run."""
+"""The models that `manage.py reembed` embeds with, and the estimate of a run."""
 
 import os
 from collections.abc import Mapping
@@ -12,24 +12,26 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
 from convmemory.core.text import masked
 from convmemory.embeddings import openai_models
-from convmemory.embeddings.embedder import Embedder
+from convmemory.embeddings.embedder import Embedder, TokenEmbedder
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_models import KNOWN_MODELS
-from convmemory.embeddings.options import LOCAL, OPENAI, EmbeddingOptions
-from convmemory.embeddings.spaces import open_embedder
+from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, EmbeddingOptions
+from convmemory.embeddings.spaces import open_models
 
 PROBE = "A short sentence."
-BITS = 8  # codes of token vectors take whole bytes
 
 
-def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:
-    """Return the model given by the command's options; omitted options take the settings' values.
+def target_options(
+    *, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "", token_model: str = ""
+) -> EmbeddingOptions:
+    """Return the models given by the command's options; omitted options take the settings' values.
 
-    `model` is a name, or the folder or the graph (`.onnx`) of a local model. Raises: InvalidInput if the options
-    contradict each other.
+    `model` is a name, or the folder or the graph (`.onnx`) of a local model; `token_model` is the default model's name,
+    a folder, or "none". Raises: InvalidInput if the options contradict each other.
     """
     settings = EmbeddingOptions.from_settings()
+    settings = replace(settings, token_model=token_model or settings.token_model)
     # A name like `BAAI/bge-m3`, of a model behind an endpoint, is not a path.
     is_path = bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).exists())
     folder = Path(model).expanduser().resolve() if is_path else None
@@ -54,32 +56,39 @@ def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, 
 
 
 def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embedder:
-    """Return the target's embedder, tried with one sentence, so that an impossible run does not begin.
+    """Return the embedder of the target's models, tried with one sentence, so that an impossible run does not begin.
 
     Raises:
-        InvalidInput: its dimensions differ from the requested ones, or cannot be stored.
-        EmbedderUnavailable, SettingError: it cannot be used.
+        InvalidInput: its dimensions differ from the requested ones, or the token vectors cannot be stored.
+        EmbedderUnavailable, SettingError: a model cannot be used.
     """
-    embedder = open_embedder(options)
+    embedder = open_models(options)
     card = embedder.card
     if dimensions and dimensions != card.dimensions:
         raise InvalidInput(f"{card.model} has {card.dimensions} dimensions, not {dimensions}: leave --dimensions out.")
-    if card.has_token_vectors and card.dimensions % BITS:
-        raise InvalidInput(
-            f"{card.model} has {card.dimensions} dimensions: that must be a multiple of {BITS}. Use another model."
-        )
-    embedder.embed_passages([PROBE])
+    try_models(embedder)
     return embedder
 
 
+def try_models(embedder: Embedder) -> None:
+    """Embed one sentence with each of the models. Raises: EmbeddingError if one cannot be used."""
+    if isinstance(embedder, TokenEmbedder):
+        list(embedder.embed_passages_with_tokens([PROBE]))
+    else:
+        embedder.embed_passages([PROBE])
+
+
 def settings_for(space: EmbeddingSpace) -> list[str]:
-    """Return the environment variables that would configure the model of `space`."""
+    """Return the environment variables that would configure the models of `space`."""
+    named = space.token_model == DEFAULT_MODEL
+    tokens = [f"EMBEDDING_TOKEN_MODEL={DEFAULT_MODEL if named else space.token_location or NO_TOKENS}"]
     if space.provider == LOCAL:
-        lines = [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
+        lines = [*tokens, f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
         if space.model == DEFAULT_MODEL:
             return [*lines, "EMBEDDING_MODEL_PATH="]
         return [*lines, f"EMBEDDING_MODEL_PATH={space.location}", f"EMBEDDING_DIMENSIONS={space.dimensions}"]
     return [
+        *tokens,
         f"EMBEDDING_PROVIDER={space.provider}",
         f"EMBEDDING_MODEL={space.model}",
         f"EMBEDDING_DIMENSIONS={space.dimensions}",

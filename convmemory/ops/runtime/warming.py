@@ -1,4 +1,4 @@
-"""Loads the local model when a worker process starts, so that the first turn need not wait for it."""
+"""Loads the local models when a worker process starts, so that the first turn need not wait for it."""
 
 import logging
 from typing import Any
@@ -7,6 +7,7 @@ from django_q.signals import post_spawn
 
 from convmemory.embeddings.options import LOCAL
 from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.embeddings.token_model import PairedEmbedder
 
 logger = logging.getLogger(__name__)
 
@@ -16,13 +17,15 @@ def connect() -> None:
 
 
 def on_spawn(sender: Any, **kwargs: Any) -> None:
-    """Load the model in a new worker process, before its first task.
+    """Load the local models in a new worker process, before its first task.
 
     An error here occurs again, and is reported, at the first text.
     """
     try:
         embedder = embedder_for(active_space())
-        if embedder.card.provider == LOCAL:
-            embedder.embed_passages(["warm up"])
+        models = [embedder.sentences, embedder.tokens] if isinstance(embedder, PairedEmbedder) else [embedder]
+        for model in models:
+            if model.card.provider == LOCAL:
+                model.embed_passages(["warm up"])
     except Exception:  # a worker's boundary: without a model it still runs other tasks
         logger.warning("The embedding model is not loaded yet", exc_info=True)

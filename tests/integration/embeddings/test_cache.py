@@ -24,7 +24,7 @@ ADA, BOB = 7_001, 7_002
 class Scripted:
     """An embedder that notes what it is asked, refuses "poison" and can be switched off."""
 
-    card = ModelCard("local", "scripted", DIMENSIONS, 100, "", has_token_vectors=False)
+    card = ModelCard("local", "scripted", DIMENSIONS, 100, "", token_dimensions=0)
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []

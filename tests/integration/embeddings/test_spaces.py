@@ -18,6 +18,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.spaces import check_active_space
+from convmemory.embeddings.token_model import PairedEmbedder
 from tests.support.tiny_bert import write_tiny_bert
 
 
@@ -81,7 +82,7 @@ def test_other_settings_leave_the_active_space_alone(settings: Settings) -> None
     name_openai(settings)
     assert spaces.active_space() == space
     assert isinstance(spaces.embedder_for(space), LocalEmbedder)
-    assert isinstance(spaces.default_embedder(), OpenAIEmbedder)
+    assert isinstance(spaces.open_embedder(EmbeddingOptions.from_settings()), OpenAIEmbedder)
 
 
 @pytest.mark.django_db
@@ -98,11 +99,14 @@ def test_two_spaces_cannot_be_active() -> None:
 @pytest.mark.django_db
 def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_path: Path) -> None:
     local_space = spaces.active_space()
-    assert spaces.embedder_for(local_space) is spaces.default_embedder()
+    assert spaces.embedder_for(local_space) is spaces.open_embedder(EmbeddingOptions.from_settings())
     settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
     tiny_space = spaces.configured_space()
     assert tiny_space.model.startswith("tiny@")
-    assert spaces.embedder_for(tiny_space) is spaces.default_embedder()
+    tiny = spaces.embedder_for(tiny_space)
+    assert isinstance(tiny, PairedEmbedder)
+    assert tiny.sentences is spaces.open_embedder(EmbeddingOptions.from_settings())
+    assert tiny.tokens is spaces.embedder_for(local_space)
     assert spaces.embedder_for(local_space).card.model == "all-MiniLM-L6-v2"
     settings.EMBEDDING_MODEL_PATH = ""
     assert spaces.embedder_for(tiny_space).card.model == tiny_space.model  # from where it was built
@@ -159,19 +163,19 @@ def test_only_one_space_is_built_at_a_time(settings: Settings) -> None:
 def test_unknown_provider_error_names_the_known_ones(settings: Settings) -> None:
     settings.EMBEDDING_PROVIDER = "psychic"
     with pytest.raises(SettingError, match="EMBEDDING_PROVIDER='psychic' is unknown: use local or openai"):
-        spaces.default_embedder()
+        spaces.open_embedder(EmbeddingOptions.from_settings())
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_makes_its_own_embedder() -> None:
-    mine = spaces.default_embedder()
+    mine = spaces.open_embedder(EmbeddingOptions.from_settings())
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=lambda: queue.put(len(spaces._opened.by_options)))
     child.start()
     child.join()
     assert queue.get() == 0
-    assert spaces.default_embedder() is mine
+    assert spaces.open_embedder(EmbeddingOptions.from_settings()) is mine
 
 
 def test_repr_of_embedding_options_hides_the_key() -> None:
@@ -191,7 +195,7 @@ def test_the_check_asks_for_reembed_when_the_settings_name_another_model(setting
     name_openai(settings)
     [warning] = check_active_space(None, databases=["default"])
     assert warning.id == "embeddings.W001"
-    assert "openai/text-embedding-3-small with 1536 dimensions" in warning.msg
+    assert "openai/text-embedding-3-small, 1536 dimensions, recipe 1, tokens of all-MiniLM-L6-v2" in warning.msg
     assert "manage.py reembed" in str(warning.hint)
 
 

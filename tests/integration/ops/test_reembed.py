@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import F
+from django.test import override_settings
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -32,6 +33,7 @@ from search.searching import SearchQuery, search
 from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.onnx_models import SHAPES, write_model
+from tests.support.openai_server import running_endpoint
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -140,11 +142,53 @@ def test_a_model_may_be_cut_to_fewer_dimensions(owner: User, tmp_path: Path) -> 
 
 def test_a_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tmp_path: Path) -> None:
     shape = replace(SHAPES["CLS, normalised"], outputs=("sentence_embedding",))
-    reembed("--model", str(write_model(tmp_path / "graph", shape)))
+    graph = str(write_model(tmp_path / "graph", shape))
+    with pytest.raises(CommandError, match="provides no token vectors: name another folder as the token model"):
+        reembed("--model", graph, "--token-model", graph)
+    reembed("--model", graph, "--token-model", "none")
     passages, tokens = rows(spaces.active_space())[1:]
     assert passages > 0
     assert tokens == 0
     assert count_found(owner) == 12
+
+
+def test_token_vectors_come_from_the_token_model_of_the_space(
+    owner: User, models: dict[str, str], settings: Settings
+) -> None:
+    found = {}
+    for name in ("all-MiniLM-L6-v2", models["old"]):
+        output = reembed("--model", models["new"], "--token-model", name)
+        assert f"EMBEDDING_TOKEN_MODEL={name}" in output
+        space = spaces.active_space()
+        assert len(space.token_mean) == (4 * space.token_dimensions if space.is_centred else 0)
+        assert count_found(owner) == 12
+        found[space.token_model.split("@")[0], space.token_dimensions, space.is_centred] = space
+        codes = TokenVectors.objects.filter(passage__space=space).values_list("vectors", flat=True)
+        assert {len(code) % (space.token_dimensions // 8) for code in codes} == {0}
+    assert list(found) == [("all-MiniLM-L6-v2", 384, False), ("old", 32, True)]
+    first, second = (
+        dict(Passage.objects.filter(space=space).values_list("content_hash", "embedding")) for space in found.values()
+    )
+    assert first == second  # the sentence model is the same
+    settings.EMBEDDING_MODEL_PATH, settings.EMBEDDING_TOKEN_MODEL = models["new"], models["old"]
+    assert spaces.configured_space() == space
+
+
+def test_endpoint_is_searched_by_the_token_vectors_of_the_default_model(owner: User) -> None:
+    with running_endpoint() as endpoint:
+        arguments = ("--provider", "openai", "--model", "some", "--base-url", endpoint.url, "--dimensions", "8")
+        user, told = make_user(), exchange(*[(f"Note {n}?", f"Invoice {n} is due.") for n in range(8)])
+        for messages in (told, exchange(("And the pets?", "The kitten ate some fish."))):
+            index_conversation(conversation_id=make_conversation(user, messages).pk)
+        with override_settings(EMBEDDING_API_KEY=endpoint.key, EMBEDDING_BASE_URL=endpoint.url):
+            reembed(*arguments)
+            sent = len(endpoint.requests)
+            hits = search(caller=user, query=SearchQuery(text="feeding a cat")).hits
+            assert hits[0].conversation_id == Conversation.objects.order_by("-pk")[0].pk
+            reembed(*arguments, "--token-model", "none")
+        assert rows(spaces.active_space())[2] == 0
+        texts = [text for body in endpoint.requests[sent:] for text in body["input"]]
+        assert [text for text in texts if "kitten" in text] == []  # the endpoint's vectors are copied
 
 
 def test_space_without_stored_prompts_is_opened_without_prompts(

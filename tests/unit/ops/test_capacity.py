@@ -37,7 +37,7 @@ def test_ten_times_the_users_take_ten_times_the_bytes() -> None:
 
 def test_wider_model_adds_only_the_bytes_of_its_vectors() -> None:
     narrow, wide = (
-        estimate(Load(users=1, turns_per_user=1_000, dimensions=d, late_interaction=False)) for d in (384, 1536)
+        estimate(Load(users=1, turns_per_user=1_000, dimensions=d, token_dimensions=0)) for d in (384, 1536)
     )
     assert "search_tokenvectors" not in {line.table for line in narrow.lines}
     vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries

@@ -72,6 +72,6 @@ def test_dimensions_that_a_local_model_has_not_are_refused(tmp_path: Path) -> No
     target = target_options(model=str(write_tiny_bert(tmp_path / "tiny")))
     with pytest.raises(InvalidInput, match=r"has 32 dimensions, not 64"):
         checked_embedder(target, dimensions=64)
-    odd = target_options(model=str(write_tiny_bert(tmp_path / "odd", dimensions=36)))
+    odd = target_options(token_model=str(write_tiny_bert(tmp_path / "odd", dimensions=36)))
     with pytest.raises(InvalidInput, match="multiple of 8"):
         checked_embedder(odd)

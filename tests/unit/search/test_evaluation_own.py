@@ -35,7 +35,7 @@ class BagOfWords:
 
     def __init__(self, *, blind: bool = False) -> None:
         self.blind = blind
-        self.card = ModelCard("local", "bag", 64, 1_000, "", has_token_vectors=False)
+        self.card = ModelCard("local", "bag", 64, 1_000, "", token_dimensions=0)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]

@@ -58,4 +58,5 @@ def _load(options: dict[str, Any]) -> Load:
     for name, value in values.items():
         if value <= 0:
             raise CommandError(f"--{name.replace('_', '-')} {value} is not above 0.")
-    return Load(**values, late_interaction=not options["no_late_interaction"])
+    without_tokens = {"token_dimensions": 0} if options["no_late_interaction"] else {}
+    return Load(**values, **without_tokens)

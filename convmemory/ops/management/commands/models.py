@@ -70,7 +70,7 @@ def lines_of(choice: Choice) -> Iterator[str]:
 def _facts(choice: Choice, card: ModelCard) -> Iterator[str]:
     yield f"{card.dimensions:,} dimensions"
     yield f"{card.max_tokens:,} tokens at a time"
-    yield "token vectors" if card.has_token_vectors else "no token vectors, so no late interaction"
+    yield f"token vectors of {choice.token_model}" if choice.token_model else "no token vectors, so no late interaction"
     if choice.disk_bytes:
         yield f"{_size(choice.disk_bytes)} of weights"
     yield f"{choice.tokens_per_second:,.0f} tokens a second here"

@@ -16,7 +16,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
-from convmemory.embeddings.spaces import active_space, building_space, open_embedder, space_key, space_of, stop_building
+from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
 from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces
 from convmemory.ops.reembed.progress import ReembedProgress, duration
@@ -34,8 +34,8 @@ INTERRUPTED = 130
 
 class Command(BaseCommand):
     help = (
-        "Embed everything with another model, beside the active one, and switch to it when all is there; "
-        "or, with the model in use, embed what is missing, stale or failed. Kill it and run it again at will."
+        "Embed everything with other models beside those in use, and switch to them when all is there; "
+        "or, with the models in use, embed what is missing, stale or failed. Kill it and run it again at will."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,6 +43,9 @@ class Command(BaseCommand):
         model.add_argument("--model", default="", help="a model's name, or the folder of a local model")
         model.add_argument("--provider", default="", choices=["", *PROVIDERS])
         model.add_argument("--dimensions", type=int, default=0, help="for models that can shorten their vectors")
+        model.add_argument(
+            "--token-model", default="", help="whose token vectors are compared: a folder, all-MiniLM-L6-v2, or none"
+        )
         model.add_argument("--base-url", default="", help="the endpoint (default: EMBEDDING_BASE_URL)")
         part = parser.add_argument_group("a part only")
         part.add_argument("--user", help="only conversations of this user")
@@ -83,7 +86,7 @@ class Command(BaseCommand):
         defects = (options["only"],) if options["only"] else DEFECTS
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
-        names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url")}
+        names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url", "token_model")}
         target = target_options(**names)
         if options["dry_run"]:
             self._estimate(target, selection, defects)
@@ -117,7 +120,7 @@ class Command(BaseCommand):
 
     def _estimate(self, target: EmbeddingOptions, selection: Selection, defects: tuple[Defect, ...]) -> None:
         active = active_space()
-        space = EmbeddingSpace.objects.filter(**space_key(open_embedder(target).card)).first()
+        space = EmbeddingSpace.objects.filter(**space_key(target)).first()
         if space == active:
             sources = select_active(active, selection, defects, mark=False)
         else:
