@@ -233,6 +233,11 @@ def space_key(options: EmbeddingOptions) -> dict[str, Any]:
     }
 
 
+def can_be_named(space: EmbeddingSpace) -> bool:
+    """Return whether settings can name the models of a space: not if an earlier version left its tokens uncentred."""
+    return space.is_centred or space.token_model in ("", DEFAULT_MODEL)
+
+
 def with_same_sentences(space: EmbeddingSpace) -> QuerySet[EmbeddingSpace]:
     """Return the spaces with the same sentence model and text recipe, this one included: their vectors are equal."""
     return EmbeddingSpace.objects.filter(**{name: getattr(space, name) for name in SENTENCE_FIELDS})
@@ -343,7 +348,8 @@ def check_active_space(
         Warning(
             f"The settings name {EmbeddingSpace(**key)}, but what is stored was embedded with {active}, which stays "
             "in use.",
-            hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables to the model in use.",
+            hint="Run `manage.py reembed` to change over"
+            + (", or set the EMBEDDING_ variables to the models in use." if can_be_named(active) else "."),
             id="embeddings.W001",
         )
     ]

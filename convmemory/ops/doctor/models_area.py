@@ -14,7 +14,7 @@ from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_m
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_recipe import read_recipe
-from convmemory.embeddings.spaces import active_space, building_space, embedder_for, space_key
+from convmemory.embeddings.spaces import active_space, building_space, can_be_named, embedder_for, space_key
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.changing_over import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for, try_models
@@ -90,7 +90,8 @@ def check_settings_agree() -> Iterator[Finding]:
             "models.settings-differ",
             Severity.WARNING,
             f"The settings name {EmbeddingSpace(**key)}, but {active} is in use.",
-            f"Run `manage.py reembed` to change over, or set {' '.join(settings_for(active))}",
+            "Run `manage.py reembed` to change over"
+            + (f", or set {' '.join(settings_for(active))}" if can_be_named(active) else "."),
         )
 
 

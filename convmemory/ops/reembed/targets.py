@@ -80,20 +80,17 @@ def try_models(embedder: Embedder) -> None:
 
 def settings_for(space: EmbeddingSpace) -> list[str]:
     """Return the environment variables that would configure the models of `space`."""
-    named = space.token_model == DEFAULT_MODEL
-    tokens = [f"EMBEDDING_TOKEN_MODEL={DEFAULT_MODEL if named else space.token_location or NO_TOKENS}"]
+    tokens = DEFAULT_MODEL if space.token_model == DEFAULT_MODEL else space.token_location or NO_TOKENS
+    lines = [f"EMBEDDING_PROVIDER={space.provider}"]
     if space.provider == LOCAL:
-        lines = [*tokens, f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
-        if space.model == DEFAULT_MODEL:
-            return [*lines, "EMBEDDING_MODEL_PATH="]
-        return [*lines, f"EMBEDDING_MODEL_PATH={space.location}", f"EMBEDDING_DIMENSIONS={space.dimensions}"]
-    return [
-        *tokens,
-        f"EMBEDDING_PROVIDER={space.provider}",
-        f"EMBEDDING_MODEL={space.model}",
-        f"EMBEDDING_DIMENSIONS={space.dimensions}",
-        *([f"EMBEDDING_BASE_URL={masked(space.location)}"] if space.location else []),
-    ]
+        lines += [f"EMBEDDING_MODEL={DEFAULT_MODEL}", f"EMBEDDING_MODEL_PATH={space.location}"]
+        if space.model != DEFAULT_MODEL:
+            lines.append(f"EMBEDDING_DIMENSIONS={space.dimensions}")
+    else:
+        lines += [f"EMBEDDING_MODEL={space.model}", f"EMBEDDING_DIMENSIONS={space.dimensions}"]
+        if space.location:
+            lines.append(f"EMBEDDING_BASE_URL={masked(space.location)}")
+    return [*lines, f"EMBEDDING_TOKEN_MODEL={tokens}"]
 
 
 def _provider_of(model: str, folder: Path | None, base_url: str, settings: EmbeddingOptions) -> str:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.forms import model_to_dict
@@ -13,13 +14,14 @@ from pytest_django import Settings
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.embeddings import spaces
+from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.spaces import check_active_space
 from convmemory.embeddings.token_model import PairedEmbedder
-from tests.support.tiny_bert import write_tiny_bert
+from tests.support.tiny_bert import open_small_model, write_tiny_bert
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +115,20 @@ def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_
     tiny_space.location = ""
     with pytest.raises(EmbedderUnavailable, match=r"Set the EMBEDDING_ variables back, or run `manage.py reembed`"):
         spaces.embedder_for(tiny_space)
+
+
+@pytest.mark.django_db
+def test_space_of_an_earlier_version_keeps_its_own_uncentred_tokens(settings: Settings, tmp_path: Path) -> None:
+    folder = write_tiny_bert(tmp_path / "tiny")
+    settings.EMBEDDING_MODEL_PATH = str(folder)
+    key = spaces.space_key(EmbeddingOptions.from_settings())
+    own = {"token_model": key["model"], "token_dimensions": key["dimensions"], "token_location": str(folder)}
+    space = EmbeddingSpace.objects.create(**key | own, location=str(folder), is_active=True)
+    plain = open_small_model(folder, tmp_path / "cache").embed_query_tokens("the cat sat")
+    found = query_embedding(space, "the cat sat", owner_id=1)
+    np.testing.assert_allclose(found.token_vectors, plain.token_vectors, atol=1e-6)
+    [warning] = check_active_space(None, databases=["default"])
+    assert warning.hint == "Run `manage.py reembed` to change over."
 
 
 @pytest.mark.django_db

