@@ -246,8 +246,8 @@ def with_same_sentences(space: EmbeddingSpace) -> QuerySet[EmbeddingSpace]:
 def _is_centred(tokens: LocalEmbedder) -> bool:
     """Return whether the background's mean is subtracted from a model's token vectors.
 
-    The default model's stay as they are: it gains nothing (docs/adr/0089-token-model-of-its-own.md), and its spaces
-    need not be embedded again.
+    The default model's stay as they are, so that no existing space has to be embedded again
+    (docs/adr/0089-token-model-of-its-own.md).
     """
     return tokens.card.model != DEFAULT_MODEL
 
