@@ -77,9 +77,7 @@ class Declaration:
     conversations, or with `entries="messages"` to the messages of one conversation, or of several if `group` names the
     conversation of each. `roles` adds names of roles; entries whose role is "" there are known and hold nothing to
     store; `place?role` in `role` means that role if there is a value, `place:*` in `roles` any
-    other value there. A conversation without an id is named by its
-    messages up to the first answer, with `identity="whole"` by all, and then an id that may be a number of the file
-    does not count, and with `identity="question"` by those up to the first question, which then have times or ids.
+    other value there.
     """
 
     name: str
@@ -133,9 +131,7 @@ class Declaration:
     model: tuple[str, ...] = ("model",)
     speaker: tuple[str, ...] = ()
     by_time: bool = False  # the order of the entries is another
-    weak_ids: bool = False  # others may have the same ids: the first messages are part of the name
     folder_id: bool = False  # the folder's name has the conversation's id
-    identity: Literal["question", "opening", "whole"] = "opening"
     question: str = ""  # stands for the question where the source has only answers
     answer: str = ""  # stands for each answer where the source has only questions
     unless: str = ""  # the source of fuller copies of these conversations

@@ -19,23 +19,22 @@ from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileRep
 from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Joined, Run, Tables
 from convmemory.conversations.importers.declared_content import (
     is_message,
-    readable_role,
 )
 from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, objects_of_line, read_objects, unreadable
 from convmemory.conversations.importers.places import beginning_of, first, values_at
-from convmemory.conversations.importers.values import key_of, mapping_of, marker, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, marker, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
 from convmemory.core.errors import InvalidInput, TooLarge
 
 SCORE = 96  # what is read is known to be readable, so that this outranks importers that look at names only
-MAX_ID_CHARS = 290  # the column has 300
-MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
-MAX_OPENING = 50  # messages that name a conversation without an id
+MAX_OPENING = 50  # entries that are searched for what describes the conversation
 MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
 MAX_BESIDE_BYTES = 4 * 1024**2
 FOLDERS_ABOVE = 5
+_RANDOM_ID = re.compile(r"(?=[a-zA-Z]{0,64}[0-9])(?=[0-9]{0,64}[a-zA-Z])[a-zA-Z0-9]{16,64}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 SNIFFED_ENTRIES = 20
 
@@ -113,7 +112,7 @@ class _Reader:
     of: Declaration
     source: Source
     report: FileReport
-    _used: set[str] = field(default_factory=set)
+    _used: dict[str, str] = field(default_factory=dict)
     _held: int = 0
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
     _beside: Mapping[str, Any] = field(default_factory=dict)
@@ -276,27 +275,19 @@ class _Reader:
         of = self.of
         header = {**value, "beside": self._beside}
         given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
-        if of.identity == "whole" and not _is_global(given):
-            given = ""
-        reads_all = of.by_time or (of.identity == "whole" and not given)
-        opening = list(entries) if reads_all else self._opening(entries)
+        opening = list(entries if of.by_time else islice(entries, MAX_OPENING))
         if of.by_time:
             opening.sort(key=lambda item: _seconds(first(item[1], of.time)))
         if not opening:
             self.report.note(f"{place}{given}: a conversation without messages")
             return
-        if given and of.weak_ids and not _is_global(given):
-            given = f"{given[: MIN_GLOBAL_ID_CHARS * 10]}:{_hash_of(self._before_answers(opening))}"
-        if not given and (given := _hash_of(opening)) in self._used:
-            opening.extend(entries)  # another conversation begins with the same words
-            given = _hash_of(opening)
-        self._used.add(given)
         created = None if group else time_of(first(header, of.created))
         times = (time_of(first(entry, of.time)) for _, entry, _ in opening)
-        yield ConversationDraft(
+        draft = ConversationDraft(
             messages=EntryReader(of, self.report, header, place, self._joined).read(chain(opening, entries)),
             source=of.source or of.name,
             source_id=key_of(given, max_chars=MAX_ID_CHARS),
+            has_weak_id=not (is_global_id(given) or _RANDOM_ID.search(given)),
             title=text_of(first(header, of.title)),
             agent=of.agent or of.source or of.name,
             project=text_of(first(header, of.project)).removeprefix("file://"),
@@ -305,24 +296,9 @@ class _Reader:
             archived=bool(first(header, of.archived)),
             unless_source=of.unless,
         )
-
-    def _before_answers(self, opening: list[PlacedEntry]) -> list[PlacedEntry]:
-        """Return the entries up to the first answer, of a list that may be longer."""
-        return self._opening(iter(opening))
-
-    def _opening(self, entries: Iterator[PlacedEntry]) -> list[PlacedEntry]:
-        """Return the entries up to the first answer to a question, which name a conversation without an id."""
-        opening: list[PlacedEntry] = []
-        asked = bool(self.of.said)
-        for entry in islice(entries, MAX_OPENING):
-            opening.append(entry)
-            role = readable_role(self.of, entry[1])
-            if asked and (role == "assistant" or self.of.said):
-                break
-            if role == "user" and self.of.identity == "question":
-                break
-            asked = asked or role == "user"
-        return opening
+        if not given:
+            draft = named_by_opening(draft)
+        yield told_apart(draft, self._used) if draft.has_weak_id else draft
 
 
 def _has_tables(of: Declaration, tables: Tables, source: Source) -> bool:
@@ -381,16 +357,6 @@ def _folder_id(source: Source) -> str:
     """Return the id in the name of the nearest folder that has one, as the report names it; else an empty string."""
     folders = reversed(PurePath(source.label).parts[-FOLDERS_ABOVE - 1 : -1])
     return next((found[0] for found in map(_UUID.search, folders) if found), "")
-
-
-def _is_global(name: str) -> bool:
-    """Return whether the id is one that no other file has for another conversation."""
-    return len(name) >= MIN_GLOBAL_ID_CHARS and not name.isdigit() and any(map(str.isdigit, name))
-
-
-def _hash_of(opening: Iterable[PlacedEntry]) -> str:
-    """Return a name made of messages, with their ids, times and texts."""
-    return short_hash(json.dumps([entry for _, entry, _ in opening], sort_keys=True, default=str), 40)
 
 
 def _seconds(value: object) -> float:

@@ -101,7 +101,6 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
     name = given.pop("name", "mapped")
     declaration = Declaration(
         **{"files": (), **given},
-        weak_ids=True,
         name=name,
         checked=Checked(name, "1"),
         against="file",

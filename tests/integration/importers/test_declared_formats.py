@@ -48,3 +48,14 @@ def test_files_of_one_name_with_other_answers_are_two_conversations(tmp_path: Pa
     report = imported(tmp_path)
     assert (report.total("conversations"), report.total("updated")) == (2, 0)
     assert Conversation.objects.count() == 2
+
+
+@pytest.mark.parametrize("name", ["anythingllm", "microsoft-copilot"])
+def test_conversations_of_one_title_in_two_files_stay_apart(name: str, tmp_path: Path) -> None:
+    [original] = [path for path in (FIXTURES / name).iterdir() if path.is_file()]
+    other = tmp_path / original.name
+    other.write_text(original.read_text().replace("Twelve hours", "Ten hours"))
+    report = imported(original, other)
+    assert (report.total("conversations"), report.total("updated")) == (2, 0)
+    assert Conversation.objects.values("title").distinct().count() == 1
+    assert Conversation.objects.count() == 2

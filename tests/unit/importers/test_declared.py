@@ -205,16 +205,6 @@ def test_question_in_both_answers_of_a_preference_is_current(tmp_path: Path) -> 
     assert found.texts == [QUESTION, "(rejected)", "chosen"]
 
 
-@pytest.mark.parametrize("name", ["anythingllm", "microsoft-copilot"])
-def test_conversations_of_one_title_in_two_files_stay_apart(name: str, tmp_path: Path) -> None:
-    [original] = [path for path in (FIXTURES / name).iterdir() if path.is_file()]
-    other = tmp_path / original.name
-    other.write_text(original.read_text().replace("Twelve hours", "Ten hours"))
-    [first_one], [second] = read(IMPORTERS[name], original), read(IMPORTERS[name], other)
-    assert first_one.draft.title == second.draft.title
-    assert first_one.draft.source_id != second.draft.source_id
-
-
 def test_thread_with_branches_is_refused_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convmemory.conversations.importers.declared_messages.MAX_TREE_BYTES", 500)
     with pytest.raises(TooLarge, match="export it in parts"):
