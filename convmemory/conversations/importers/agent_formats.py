@@ -3,7 +3,7 @@
 Text that the agent itself puts before or into a prompt is no question: `harness` are the beginnings of such texts.
 """
 
-from convmemory.conversations.importers.base import Checked
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked
 from convmemory.conversations.importers.chat_formats import DATABASES
 from convmemory.conversations.importers.declaration import Declaration, Said, Tables
 
@@ -12,6 +12,7 @@ HARNESS = (
     *("<system-reminder>", "<session_context>", "<hook_context>", "<environment_context>", "<user_info>"),
     *("<command-name>", "<local-command", "<task-notification>", "<teammate-message>", "<cross-session-message>"),
     *("<channel", "# AGENTS.md instructions", "# System Prompt", "<recalled-memory", "<git_status>", "<rules>"),
+    *("<git-context>", "<env_context>"),
     *("<project_layout>", "<additional_data>", "--- Content from referenced files", "<USER_SETTINGS_CHANGE>"),
     *("<ADDITIONAL_METADATA>", "<EPHEMERAL_MESSAGE>", "<workspace_info>", "<user_instructions>"),
 )
@@ -145,6 +146,7 @@ AGENT_FORMATS = (
         roles={"system": "", "tool_call": "assistant", "tool_result": "tool", "completion": ""},
         text=("text", "value"),
         calls=(".",),
+        harness=HARNESS,
     ),
     Declaration(
         name="kiro",
@@ -204,7 +206,7 @@ AGENT_FORMATS = (
         export="The file .crush/crush.db in a project.",
         kept="Calls and results, thinking, titles, models, sub-sessions.",
         marks=(b"parts", b"role", b"model"),
-        suffixes=DATABASES,
+        suffixes=frozenset({*DATABASES, ".crush"}),
         tables=Tables(
             conversations="sessions", messages="messages", by="session_id", order="created_at", json=("parts",)
         ),
@@ -349,6 +351,7 @@ AGENT_FORMATS = (
         against="schema",
         export="The folder ~/.gemini/antigravity/brain: its transcript.jsonl files.",
         kept="Calls and results, thinking.",
+        suffixes=frozenset({*JSON_SUFFIXES, ".system_generated"}),
         marks=(b'"USER_EXPLICIT"', b'"content"'),
         entries="messages",
         folder_id=True,

@@ -73,11 +73,10 @@ class Joined:
 class Declaration:
     """One format. Where several places are named, the first that has a value counts.
 
-    `marks` all occur in the first 64 KB; in a database they are columns of the messages. `at` leads to the
-    conversations, or with `entries="messages"` to the messages of one conversation, or of several if `group` names the
-    conversation of each. `roles` adds names of roles; entries whose role is "" there are known and hold nothing to
-    store; `place?role` in `role` means that role if there is a value, `place:*` in `roles` any
-    other value there.
+    `marks` all occur in the first 64 KB, of `a|b` one; in a database they are columns of the messages. `at` leads to
+    the conversations, or with `entries="messages"` to the messages of one conversation, or of several if `group` names
+    the conversation of each. `roles` adds names of roles; entries whose role is "" there are known and hold nothing to
+    store; `place?role` in `role` means that role if there is a value, `place:*` in `roles` any other value there.
     """
 
     name: str
@@ -99,6 +98,7 @@ class Declaration:
     messages: tuple[str, ...] = ("messages",)
     runs: tuple[Run, ...] = ()  # instead of `messages`: lists that follow one another
     threads: str = ""  # a list of further conversations in one
+    forks: str = ""  # lists of messages that were given up
     needs: tuple[str, ...] = ()  # of which a message has one, so that a file is claimed
     lacks: tuple[str, ...] = ()  # of which it has none
     structure: str = ""  # an entry without a value there only holds others together
@@ -126,6 +126,8 @@ class Declaration:
     text: tuple[str, ...] = ("content",)
     thinking: tuple[str, ...] = ("reasoning_content", "reasoning", "thinking")
     calls: tuple[str, ...] = ("tool_calls", "toolCalls")
+    results: tuple[str, ...] = ()
+    runs_on: bool = False  # the texts of a message follow one another without a break
     files: tuple[str, ...] = ("attachments", "files", "images")
     time: tuple[str, ...] = TIMES
     model: tuple[str, ...] = ("model",)
@@ -135,6 +137,7 @@ class Declaration:
     question: str = ""  # stands for the question where the source has only answers
     answer: str = ""  # stands for each answer where the source has only questions
     unless: str = ""  # the source of fuller copies of these conversations
+    foreign: tuple[bytes, ...] = ()  # none occurs in the first 64 KB: other programs write the same otherwise
 
     @property
     def is_csv(self) -> bool:

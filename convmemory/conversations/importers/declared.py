@@ -66,7 +66,9 @@ class DeclaredImporter:
             return None
         if of.tables is not None:
             return SCORE if _has_tables(of, of.tables, source) else None
-        if not all(mark in source.head for mark in of.marks):
+        if any(mark in source.head for mark in of.foreign):
+            return None
+        if not all(any(mark in source.head for mark in marks.split(b"|")) for marks in of.marks):
             return None
         return SCORE if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
 
@@ -251,6 +253,9 @@ class _Reader:
             if isinstance(thread, Mapping):
                 yield from self._listed_conversation(f"{place}, thread {number}", {**thread, self.of.threads: None})
         listed = messages_of(self.of, entry)
+        if listed is None and any(values_at(entry, at) for at in self.of.messages):
+            self.report.note(f"{place}: a conversation without messages")
+            return
         if listed is None:
             self.report.skip(place, "it holds no messages")
             return
@@ -281,7 +286,7 @@ class _Reader:
         if not opening:
             self.report.note(f"{place}{given}: a conversation without messages")
             return
-        created = None if group else time_of(first(header, of.created))
+        created = None if group or of.by_time else time_of(first(header, of.created))
         times = (time_of(first(entry, of.time)) for _, entry, _ in opening)
         draft = ConversationDraft(
             messages=EntryReader(of, self.report, header, place, self._joined).read(chain(opening, entries)),
@@ -315,7 +320,11 @@ def messages_of(of: Declaration, entry: _Entry) -> object:
         return entry.get("messages")
     if of.runs:
         return list(_in_runs(of.runs, entry)) or None
-    return first(entry, of.messages)
+    listed = first(entry, of.messages)
+    if not of.forks or not isinstance(listed, list):
+        return listed
+    forked = chain.from_iterable(filter(lambda found: isinstance(found, list), values_at(entry, of.forks)))
+    return [*listed, *({**mapping_of(message), SUPERSEDED: True} for message in forked)]
 
 
 def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:

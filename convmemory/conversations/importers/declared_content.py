@@ -23,10 +23,11 @@ from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages.parts import Role
 
 MAX_NESTING = 30  # of parts in parts
+MAX_TAGS = 20  # before and behind what a person typed
 THINK, END_THINK = "<think>", "</think>"
 
 _ROLES: Mapping[str, Role] = {
-    **dict.fromkeys(("user", "human", "prompter", "me", "you", "request", "question"), "user"),
+    **dict.fromkeys(("user", "human", "prompter", "me", "you", "request", "question", "prompt"), "user"),
     **dict.fromkeys(("assistant", "ai", "bot", "model", "gpt", "chatgpt", "response", "answer", "agent"), "assistant"),
     **dict.fromkeys(("tool", "function", "observation", "tool_result", "toolresult"), "tool"),
     **dict.fromkeys(("system", "developer"), "system"),
@@ -158,15 +159,24 @@ def blocks_of_entry(
         identity, name = first(entry, _ANSWERED), first(entry, _ANSWERING)
         said = content if isinstance(content, str) else _joined_text(content) or content
         return [result_block(id=identity, name=name, content=said)] if content is not None else blocks
-    blocks.extend(_blocks_in(content, role, 0))
+    for block in _blocks_in(content, role, 0):
+        if of.runs_on and blocks and (said := _text_in(block)) and (before := _text_in(blocks[-1])):
+            blocks[-1] = text_block(before + said)
+        else:
+            blocks.append(block)
     for call in _listed(first(entry, of.calls)) if role == "assistant" else ():
         if first(call, _CALL_NAMES) or first(call, ("function", "functionCall")):
             blocks.extend(_call(call))
+    blocks.extend(map(_result, map(mapping_of, _listed(first(entry, of.results)))))
     for file in _listed(first(entry, of.files)):
         name = file if isinstance(file, str) else first(file, _FILE_NAMES)
         if name:
             blocks.append(attachment_block(text_of(name), text_of(first(file, _FILE_TYPES))))
     return blocks
+
+
+def _text_in(block: Block | str) -> str:
+    return text_of(block.get("text")) if isinstance(block, Mapping) and block.get("type") == "text" else ""
 
 
 def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Block | str], list[Block | str]]:
@@ -175,13 +185,17 @@ def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Bl
     added: list[Block | str] = []
     texts = 0
     for block in blocks:
-        text = text_of(block.get("text")) if isinstance(block, Mapping) and block.get("type") == "text" else None
-        if text is None:
+        text = _text_in(block)
+        if not text:
             typed.append(block)
             continue
         text, rest = _unwrapped(of, text.lstrip())
         if rest:
             added.append(text_block(rest))
+        text, tagged = _without_tags(of, text)
+        added.extend(map(text_block, tagged))
+        if not text and tagged:
+            continue
         is_added = text.startswith(of.harness) or (of.first_part and texts)
         texts += not is_added
         (added if is_added else typed).append(text_block(text))
@@ -195,6 +209,28 @@ def _unwrapped(of: Declaration, text: str) -> tuple[str, str]:
         if text.startswith(f"<{name}>"):
             return inner.strip(), rest.strip() if closed else ""
     return text, ""
+
+
+def _without_tags(of: Declaration, text: str) -> tuple[str, list[str]]:
+    """Return the text without what the program put before and behind it in tags, and that."""
+    names = [start[1:-1] for start in of.harness if start.startswith("<") and start.endswith(">")]
+    tagged: list[str] = []
+    for _ in range(MAX_TAGS):
+        for name in names:
+            begins, end = text.startswith(f"<{name}>"), f"</{name}>"
+            if begins and end in text:
+                inner, _, text = text.partition(end)
+                tagged.append(inner + end)
+            elif not begins and text.endswith(end) and f"<{name}>" in text:
+                text, _, inner = text.rpartition(f"<{name}>")
+                tagged.append(f"<{name}>{inner}")
+            else:
+                continue
+            text = text.strip()
+            break
+        else:
+            break
+    return text, tagged
 
 
 def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]:

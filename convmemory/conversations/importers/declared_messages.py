@@ -55,6 +55,9 @@ class EntryReader:
         def read(item: tuple[str, _Entry]) -> Iterator[MessageDraft]:
             return self._entry_messages(f"{self.place}{item[0]}", item[1], b"")
 
+        if not any(node.parent for node in nodes):  # nothing says what follows what, but the order of the file
+            yield from _new((draft for node in nodes for draft in read(node.value)), set())
+            return
         yield from _new(
             read_thread(
                 nodes,
@@ -133,7 +136,8 @@ class EntryReader:
         """Report an entry that is no message of a known kind."""
         role = next((found for found in map(text_of, (first(entry, (at,)) for at in self.of.role)) if found), "")
         self.report.unknown(role or next(iter(entry), "(empty)"))
-        self.report.skip(place, "no message of a known kind")
+        if not role or first(entry, self.of.text) is not None:  # else a record of a log, which says nothing
+            self.report.skip(place, "no message of a known kind")
 
     def _message(self, place: str, entry: _Entry, raw: bytes, said: Said, part: str) -> Iterator[MessageDraft]:
         role = said.role

@@ -84,6 +84,9 @@ COMPANIONS = frozenset(
         *("user.json", "user_settings.json", "export_manifest.json", "shopping.json", "assets.json"),
         *("conversation_asset_file_names.json", "users.json", "login_history.json"),
         *("taskhistory.json", "thread.json", "meta.json", "ui_messages.json", "task_metadata.json", "sessions.json"),
+        *("prod-mc-billing.json", "prod-mc-auth-mgmt-api.json", "signals.json", "workspace.json", "index.json"),
+        *("channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json", "canvases.json"),
+        *("file_conversations.json", "lists.json", "org_users.json"),
         *(PurePosixPath(of.beside).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.beside),
     }
 )

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import MESSAGE_KEYS, ROLES_BY_NAME, first_time, kept_message
+from convmemory.conversations.importers.content import MESSAGE_KEYS, first_time, kept_message
+from convmemory.conversations.importers.declared_content import known_role
 from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values, unreadable
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, value_without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -25,6 +26,11 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_OPENING = 20  # messages at most that name a conversation without an id
 MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
 
+# Of messages in exports, data sets, and requests and responses of APIs.
+_LISTS = ("conversation", "history", "items")
+_ITEMS = ("data", "output")  # lists of anything: here of items of the Responses API
+_SPEAKERS = ("from", "sender", "author", "speaker")
+_TEXTS = ("text", "value", "message")
 _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call", "output", "reasoning_content", "refusal"})
 _OTHER_PROGRAMS = re.compile(
     rb'"(?:sessionId|parentUuid|mapping|chat_messages|parentMessageId|childrenIds|projectHash)"\s*:'
@@ -53,7 +59,7 @@ class PlainImporter:
         head = source.head
         if not (_is_document(source) or source.is_one_long_line) or _OTHER_PROGRAMS.search(head):
             return None
-        if b'"messages"' in head or (b'"role"' in head and b'"content"' in head):
+        if b'"messages"' in head or (b'"role"' in head and (b'"content"' in head or b'"text"' in head)):
             return 40  # a document over several lines, or a line longer than the head
         return None
 
@@ -103,8 +109,22 @@ def _dumped(value: object) -> str:
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
-    role = value.get("role")
-    return isinstance(role, str) and role.lower() in ROLES_BY_NAME and not value.keys().isdisjoint(_CONTENT_KEYS)
+    value = _usual(value)
+    return known_role(text_of(value.get("role"))) is not None and not value.keys().isdisjoint(_CONTENT_KEYS)
+
+
+def _usual(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message with speaker and text under the names that the APIs use."""
+    given = next((value[name] for name in ("role", *_SPEAKERS) if value.get(name)), None)
+    role = known_role(text_of(mapping_of(given).get("role")) or text_of(given))
+    content = value.get("content")
+    inner = content if isinstance(content, Mapping) and "type" not in content else {}
+    if inner:
+        content = next((inner[name] for name in ("content", "text", "parts") if inner.get(name)), content)
+    elif role and content is None and value.keys().isdisjoint(_CONTENT_KEYS):
+        content = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
+    changed = {"role": role} if role else {}
+    return {**value, **changed, "content": content} if content is not value.get("content") else {**value, **changed}
 
 
 def _unread_texts(value: Mapping[str, Any]) -> list[str]:
@@ -116,10 +136,24 @@ def _unread_texts(value: Mapping[str, Any]) -> list[str]:
 
 
 def _is_conversation(value: Mapping[str, Any]) -> bool:
-    messages = value.get("messages")
     if isinstance(value.get("conversations"), list):
         return any(map(_is_conversation, map(mapping_of, value["conversations"][:5])))
-    return isinstance(messages, list) and (not messages or any("role" in mapping_of(item) for item in messages))
+    messages = _messages_in(value)
+    return messages is not None and (not messages or any("role" in _usual(mapping_of(item)) for item in messages))
+
+
+def _messages_in(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the messages of a conversation, or of a request or a response of an API; None if it has none."""
+    if isinstance(value.get("messages"), list):
+        listed: list[Any] = value["messages"]
+        return listed
+    for name in (*_LISTS, *_ITEMS):
+        listed = value[name] if isinstance(value.get(name), list) else []
+        some = [item for item in map(mapping_of, listed[:MAX_OPENING]) if _is_message(item)]
+        if any(name in _LISTS or item.get("type") == "message" for item in some):
+            return listed
+    body = mapping_of(value.get("body"))
+    return body["messages"] if isinstance(body.get("messages"), list) else None
 
 
 def _is_document(source: Source) -> bool:
@@ -163,7 +197,7 @@ def _document(value: Any, names: _Names, report: FileReport) -> Iterator[Convers
     for number, item in enumerate(items, 1):
         if not isinstance(item, Mapping):
             report.skip(f"item {number}", "neither a message nor a conversation")
-        elif isinstance(item.get("messages"), list):
+        elif _messages_in(item) is not None:
             yield from _listed(item, names, report, place=f"item {number}, " if len(items) > 1 else "", raw=b"")
         else:
             loose.append((f"message {number}", item, b""))
@@ -181,14 +215,14 @@ def _lines(source: Source, names: _Names, report: FileReport) -> Iterator[Conver
         yield from _document(first.value, names, report)
         return
     every = itertools.chain([first], objects)
-    if not isinstance(first.value.get("messages"), list):
+    if _messages_in(first.value) is None:
         # JSON lines of messages: the first one may name the conversation
         header = {"conversation_id": first.value.get("conversation_id")}
         entries = ((_line(item.number, item.index), item.value, item.raw) for item in every)
         yield from _conversation(header, entries, names, report)
         return
     for item in every:
-        if isinstance(item.value.get("messages"), list):
+        if _messages_in(item.value) is not None:
             yield from _listed(item.value, names, report, place=f"{_line(item.number, item.index)}, ", raw=item.raw)
         else:
             report.skip(item.number, "no conversation, while the file's first line is one")
@@ -202,7 +236,8 @@ def _listed(
     value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
 ) -> Iterator[ConversationDraft]:
     """Yield a conversation object. Its line is stored with its first message."""
-    listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in value["messages"]]
+    messages = _messages_in(value) or ()
+    listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in messages]
     entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
     yield from _conversation(value, entries, names, report, raw=raw)
 
@@ -213,7 +248,7 @@ def _conversation(
     opening: list[_Entry] = []
     for entry in itertools.islice(entries, MAX_OPENING):
         opening.append(entry)
-        if entry[1].get("role") in ("user", "human"):
+        if _usual(entry[1]).get("role") == "user":
             break
     if not opening:
         report.note("a conversation without any message")
@@ -232,7 +267,8 @@ def _conversation(
 
 def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
     used: set[str] = set()
-    for number, (place, value, line) in enumerate(entries, 1):
+    for number, (place, entry, line) in enumerate(entries, 1):
+        value = _usual(entry)
         unread = _unread_texts(value)
         draft, skipped = MessageDraft("system", ()), report.skipped
         # Content in a form of another program is no text of the message.
@@ -245,6 +281,6 @@ def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iter
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")
         key = key if key and key not in used else f"message:{number}"
         used.add(key)
-        source = line or raw or _dumped(value).encode("utf-8", "replace")
+        source = line or raw or _dumped(entry).encode("utf-8", "replace")
         raw = b""
         yield replace(draft, source_key=key_of(key), raw=source)

@@ -250,7 +250,8 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
     if not first.errors:
         program = found.importers[0].checked.program
         owner = f"{program}'" if program.endswith("s") else f"{program}'s"
-        _failed(first, f"looks like {owner} format, but nothing in it could be read")
+        shown = program if "'s " in program else f"{owner} format"
+        _failed(first, f"looks like {shown}, but nothing in it could be read")
 
 
 @dataclass(slots=True)
