@@ -320,7 +320,8 @@ def messages_of(of: Declaration, entry: _Entry) -> object:
         return entry.get("messages")
     if of.runs:
         return list(_in_runs(of.runs, entry)) or None
-    listed = first(entry, of.messages)
+    listed = next((found for at in of.messages if "*" in at and (found := values_at(entry, at))), None)
+    listed = first(entry, of.messages) if listed is None else listed
     if not of.forks or not isinstance(listed, list):
         return listed
     forked = chain.from_iterable(filter(lambda found: isinstance(found, list), values_at(entry, of.forks)))

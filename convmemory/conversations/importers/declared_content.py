@@ -77,8 +77,11 @@ _CALLS = frozenset(
     | {"function_call", "command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
 _RESULTS = frozenset({"tool_result", "tool-result", "toolresult", "toolcallresult", "tool_response"})
-_CALL_IDS = ("toolCallId", "tool_call_id", "toolUseID", "tool_use_id", "callId", "call_id", "toolCallRequestId", "id")
-_CALL_NAMES = ("name", "toolName", "tool_name", "tool", "tool_type")
+_CALL_IDS = (
+    *("source_call_id", "toolCallId", "tool_call_id", "toolUseID", "tool_use_id", "callId", "call_id"),
+    *("toolCallRequestId", "id"),
+)
+_CALL_NAMES = ("name", "function_name", "toolName", "tool_name", "tool", "tool_type")
 # Of a message that is a tool's answer; programs wrap messages under these names.
 _WRAPS = ("", "message.", "data.", "kwargs.", "response.", "event.")
 _ANSWERED = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_IDS if name != "id")
@@ -257,10 +260,10 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
     if is_thought or kind in _THINKING or first(value, ("style.type",)) == "thinking":
         said = _joined_text(value) or _joined_text(value.get("summary"))
         yield thinking_block(said.replace(THINK, "").replace(END_THINK, "").strip())
-    elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
-        yield from _call(value, text_of(value.get("type")))
     elif kind in _RESULTS or "functionResponse" in value or (role == "tool" and "tool_use_id" in value):
         yield _result(value)
+    elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
+        yield from _call(value, text_of(value.get("type")))
     elif kind in ATTACHMENT_TYPES or not {"inlineData", "fileData", "imageUrl", "driveDocument"}.isdisjoint(value):
         yield from _file(value, kind)
     elif kind in _SPOKEN:

@@ -28,19 +28,23 @@ AGENT_ANSWER = "The jar has no label."
 WITHOUT_ANSWERS = {"codex-history", "warp"}
 WITHOUT_CALLS = {*WITHOUT_ANSWERS, "kiro"}
 OF_PROJECTS = {
-    *("qwen-code", "grok-build", "kimi-code", "droid", "amp", "warp", "continue", "mistral-vibe"),
+    *("qwen-code", "grok-build", "kimi-code", "droid", "amp", "warp", "continue", "mistral-vibe", "kiro-save"),
+    "deepseek-harness",
 }
 WITHOUT_QUESTIONS = {"openai-batch"}
 TITLED = {
     *("deepseek", "grok", "perplexity", "perplexity-turns", "microsoft-copilot", "lm-studio", "jan", "ollama", "llm"),
-    *("nextchat", "typingmind", "lobechat", "cherry-studio", "big-agi"),
+    *("nextchat", "typingmind", "lobechat", "cherry-studio", "big-agi", "deepseek-api", "chatgpt-exporter"),
 }
 THINKING = {
     *("deepseek", "grok", "ai-studio", "lm-studio", "jan", "ollama", "nextchat", "lobechat", "cherry-studio"),
-    *("big-agi", "sillytavern", "ai-sdk", "gemini-contents"),
+    *("big-agi", "sillytavern", "ai-sdk", "gemini-contents", "deepseek-api", "deepseek-exporter"),
 }
-WITH_SUPERSEDED = {"deepseek", "grok", "lm-studio", "sillytavern", "oasst", "preferences", "dpo"}
-CALLING = {"gemini-contents", "le-chat", "ai-sdk", "langchain", "chatbox"}
+WITH_SUPERSEDED = {
+    *("deepseek", "grok", "lm-studio", "sillytavern", "oasst", "preferences", "dpo", "deepseek-api"),
+    *("deepseek-exporter", "oasst-messages"),
+}
+CALLING = {"gemini-contents", "le-chat", "ai-sdk", "ai-sdk-messages", "langchain", "chatbox"}
 
 
 def conversations_of(name: str) -> list[Read]:
@@ -262,3 +266,82 @@ def test_places_lead_to_values() -> None:
     assert values_at(value, "part:*") == ["x"]
     assert values_at(value, "packed.@json.b.0") == [3]
     assert first(value, ("missing", "empty", "list.0.a")) == 1
+
+
+PERPLEXITY_STEPS = json.dumps([{"step_type": "FINAL", "content": {"answer": json.dumps({"answer": ANSWER})}}])
+SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "no parents": (
+        "grok",
+        {
+            "conversations": [
+                {
+                    "conversation": {"title": "Chickpeas"},
+                    "responses": [{"sender": "human", "message": QUESTION}, {"sender": "assistant", "message": ANSWER}],
+                }
+            ]
+        },
+    ),
+    "steps as text": (
+        "perplexity",
+        {"entries": [{"context_uuid": "c-1", "query_str": QUESTION, "text": PERPLEXITY_STEPS, "blocks": []}]},
+    ),
+    "chunks": (
+        "perplexity",
+        {"entries": [{"query_str": QUESTION, "blocks": [{"markdown_block": {"chunks": [ANSWER[:7], ANSWER[7:]]}}]}]},
+    ),
+    "sessions in one list": (
+        "chatbox",
+        {
+            "chat-sessions": [
+                {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]}
+            ]
+        },
+    ),
+    "forks": (
+        "chatbox",
+        {
+            "chat-sessions-list": [],
+            "session:a": {
+                "messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}],
+                "messageForksHash": {"1": {"lists": [{"messages": [{"role": "assistant", "content": "Overnight."}]}]}},
+            },
+        },
+    ),
+    "tags around the prompt": (
+        "droid-exec",
+        {
+            "session_id": "s-1",
+            "role": "user",
+            "text": f"<system-reminder>Be brief.</system-reminder>\n{QUESTION}\n<env_context>noon</env_context>",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPELLINGS))
+def test_other_spellings_of_a_format_are_read(name: str, tmp_path: Path) -> None:
+    format, document = SPELLINGS[name]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(document))
+    [item] = Walk().over([path])
+    assert item.importer is IMPORTERS[format]
+    [found] = read(item.importer, path)
+    assert found.prompts == [QUESTION]
+    assert found.turns == 1 or name == "tags around the prompt"
+    assert [text for text in found.texts if text.startswith("(")] == (["(Overnight.)"] if name == "forks" else [])
+
+
+def test_empty_conversation_is_noted_and_not_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "grok.json"
+    path.write_text(json.dumps({"conversations": [{"conversation": {"title": None}, "responses": []}]}))
+    report = FileReport(path="grok.json")
+    assert read(IMPORTERS["grok"], path, report) == []
+    assert (report.skipped, report.notes[0]) == (0, "element 1: a conversation without messages")
+
+
+def test_transcripts_in_the_hidden_folder_of_antigravity_are_found(tmp_path: Path) -> None:
+    logs = tmp_path / "brain/one/.system_generated/logs"
+    logs.mkdir(parents=True)
+    [original] = (FIXTURES / "antigravity").rglob("transcript.jsonl")
+    (logs / "transcript.jsonl").write_bytes(original.read_bytes())
+    assert [item.importer for item in Walk().over([tmp_path])] == [IMPORTERS["antigravity"]]

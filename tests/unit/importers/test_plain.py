@@ -206,3 +206,25 @@ def test_a_document_that_costs_too_much_memory_is_not_parsed(tmp_path: Path, dat
     with pytest.raises(TooLarge, match=reason) as error:
         read(importer, path)
     assert "message or conversation a line" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"conversation": [{"role": "user", "content": "Why?"}, {"role": "model", "content": "So."}]},
+        [{"role": "user", "text": "Why?"}, {"role": "bot", "text": "So."}],
+        [{"messages": [{"from": "human", "content": "Why?"}, {"from": "assistant", "content": "So."}]}],
+        {"data": [{"type": "message", "role": r, "content": [{"type": "input_text", "text": t}]} for r, t in
+                  (("user", "Why?"), ("assistant", "So."))]},
+        {"custom_id": "r", "body": {"messages": [{"role": "user", "content": "Why?"},
+                                                 {"role": "assistant", "content": "So."}]}},
+        [{"role": "user", "content": {"parts": ["Why?"]}}, {"role": "assistant", "content": {"text": "So."}}],
+    ],
+)  # fmt: skip
+def test_messages_under_other_names_are_read(document: Any, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(document))
+    assert importer.sniff(Source(path))
+    [found] = read(importer, path)
+    assert found.texts == ["Why?", "So."]
+    assert found.turns == 1
