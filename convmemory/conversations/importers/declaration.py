@@ -1,6 +1,6 @@
 """Describes a format as data: where its conversations, messages, speakers, texts and times are.
 
-`declared.py` reads what is declared; the formats are in `chat_formats.py` and `agent_formats.py`.
+`declared.py` reads what is declared; `chat_formats.py`, `library_formats.py` and `agent_formats.py` hold the formats.
 """
 
 from collections.abc import Mapping

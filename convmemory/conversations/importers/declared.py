@@ -1,8 +1,8 @@
 """Reads formats that are declared as data: where conversations, messages, speakers, texts and times lie.
 
-A `Declaration` is one row of the tables in `chat_formats.py` and `agent_formats.py`; places are paths (see
-`places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite databases
-and CSV.
+A `Declaration` is one row of the tables in `chat_formats.py`, `library_formats.py` and `agent_formats.py`; places are
+paths (see `places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite
+databases and CSV.
 """
 
 import csv
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import PurePath
@@ -22,9 +23,25 @@ from convmemory.conversations.importers.declared_content import (
 )
 from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
-from convmemory.conversations.importers.lines import MAX_LINE_BYTES, objects_of_line, read_objects, unreadable
+from convmemory.conversations.importers.lines import (
+    CHUNK_BYTES,
+    MAX_LINE_BYTES,
+    objects_of_line,
+    open_transcript,
+    read_objects,
+    unreadable,
+)
 from convmemory.conversations.importers.places import beginning_of, first, values_at
-from convmemory.conversations.importers.values import key_of, mapping_of, marker, text_of, time_of
+from convmemory.conversations.importers.values import (
+    SHOWN_DATE,
+    DayOrder,
+    day_order,
+    key_of,
+    mapping_of,
+    marker,
+    text_of,
+    time_of,
+)
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
 from convmemory.core.errors import InvalidInput, TooLarge
@@ -118,12 +135,16 @@ class _Reader:
     _held: int = 0
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
     _beside: Mapping[str, Any] = field(default_factory=dict)
+    _order: DayOrder = ""
 
     # --- entries
 
     def entries(self) -> Iterator[PlacedEntry]:
         """Yield the entries of the file: place, value and source bytes."""
         self._read_beside()
+        if SHOWN_DATE.search(self.source.head):
+            with open_transcript(self.source.path) as file:
+                self._order = day_order(iter(partial(file.read, CHUNK_BYTES), b""))
         if self.of.tables is not None:
             return self._rows(self.of.tables)
         if self.of.is_csv:
@@ -282,14 +303,15 @@ class _Reader:
         given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
         opening = list(entries if of.by_time else islice(entries, MAX_OPENING))
         if of.by_time:
-            opening.sort(key=lambda item: _seconds(first(item[1], of.time)))
+            opening.sort(key=lambda item: _seconds(time_of(first(item[1], of.time), self._order)))
         if not opening:
             self.report.note(f"{place}{given}: a conversation without messages")
             return
-        created = None if group or of.by_time else time_of(first(header, of.created))
-        times = (time_of(first(entry, of.time)) for _, entry, _ in opening)
+        created = None if group or of.by_time else time_of(first(header, of.created), self._order)
+        times = (time_of(first(entry, of.time), self._order) for _, entry, _ in opening)
+        reader = EntryReader(of, self.report, header, place, self._joined, self._order)
         draft = ConversationDraft(
-            messages=EntryReader(of, self.report, header, place, self._joined).read(chain(opening, entries)),
+            messages=reader.read(chain(opening, entries)),
             source=of.source or of.name,
             source_id=key_of(given, max_chars=MAX_ID_CHARS),
             has_weak_id=not (is_global_id(given) or _RANDOM_ID.search(given)),
@@ -369,9 +391,8 @@ def _folder_id(source: Source) -> str:
     return next((found[0] for found in map(_UUID.search, folders) if found), "")
 
 
-def _seconds(value: object) -> float:
-    found = time_of(value)
-    return found.timestamp() if found else 0.0
+def _seconds(time: datetime | None) -> float:
+    return time.timestamp() if time else 0.0
 
 
 def _line(number: int, index: int) -> str:

@@ -12,7 +12,7 @@ from convmemory.conversations.importers.declared_content import blocks_of_entry,
 from convmemory.conversations.importers.json_arrays import dumped
 from convmemory.conversations.importers.places import first
 from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
-from convmemory.conversations.importers.values import key_of, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import DayOrder, key_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import Role, TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import TooLarge
@@ -34,6 +34,7 @@ class EntryReader:
     header: _Entry
     place: str
     joined: Callable[[_Entry], _Entry]
+    order: DayOrder = ""
     _keys: MessageKeys = field(default_factory=MessageKeys)
     _tools: dict[str, str] = field(default_factory=dict)
 
@@ -147,9 +148,13 @@ class EntryReader:
         key = own + (f":{part}" if part and own else "") or self._keys.key(role, json.dumps(blocks, default=str))
         is_injected = role == "system" or any(first(entry, (at,)) for at in of.injected)
         spoken, added = (blocks, []) if role != "user" or is_injected else typed_and_added(of, blocks)
+        given = first(entry, said.time or of.time)
+        at = time_of(given, self.order)
+        if at is None and time_of(given, "day first"):
+            self.report.repair(place, f"the day of {str(given)[:30]} is not certain, so the time is left out")
         common: dict[str, Any] = {
             "unknown": self.report.unknown,
-            "created_at": time_of(first(entry, said.time or of.time)),
+            "created_at": at,
             "model": text_of(first(entry, of.model)) or text_of(first(self.header, of.model)),
         }
         # A tool's record holds results, of which `record_messages` makes a message of their own.

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from convmemory.conversations.importers.agent_formats import AGENT_FORMATS
-from convmemory.conversations.importers.chat_formats import LIBRARIES, PROGRAMS, SERVICES
+from convmemory.conversations.importers.chat_formats import PROGRAMS, SERVICES
 from convmemory.conversations.importers.declaration import Declaration
 from convmemory.conversations.importers.detect import IMPORTERS
+from convmemory.conversations.importers.library_formats import LIBRARIES
 
 Against = Literal["file", "schema"]
 KINDS = ("Chat services", "Chat programs", "Coding agents", "Libraries, data sets and files of your own")

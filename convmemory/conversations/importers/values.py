@@ -3,9 +3,9 @@
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from convmemory.core.text import storable
 
@@ -15,12 +15,30 @@ MAX_CLOCK_SKEW = timedelta(days=2)  # a later time is an error, not a clock that
 
 _MAX_TIME_CHARS = 64
 _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")
+# As `toLocaleString` writes times in English, German, Chinese and other languages, and SillyTavern.
+_CLOCK = (
+    r"(?P<before>上午|下午)?(?P<hour>\d{1,2})[:h] ?(?P<minute>\d\d)(?:[:m] ?(?P<second_>\d\d)s?)?(?: ?\d{1,3}ms)?"
+    r"\s?(?P<half>[AaPp])?(?:\.?\s?[Mm]\.?)?"
+)
+_SHOWN = re.compile(
+    rf"(?P<first>\d{{1,4}})(?P<mark>[/.-])(?P<second>\d{{1,2}})[/.-](?P<third>\d{{1,4}})(?:,? | ?@){_CLOCK}"
+)
+_NAMED = re.compile(rf"(?P<month>[A-Z][a-z]{{2,8}}) (?P<second>\d{{1,2}}),? (?P<third>\d{{4}}),? (?:at )?{_CLOCK}")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+SHOWN_DATE = re.compile(rb'(?:^|["\n>]|\*\* )(\d{1,2})/(\d{1,2})/\d{4},? \d{1,2}:\d\d')
 
 
-def time_of(value: object) -> datetime | None:
-    """Return an ISO time or an epoch in seconds, milli-, micro- or nanoseconds; None if missing or implausible."""
+DayOrder = Literal["day first", "month first", ""]
+"""The order of day and month in dates such as 5/1/2026, "" if nothing tells."""
+
+
+def time_of(value: object, order: DayOrder = "") -> datetime | None:
+    """Return an ISO time, an epoch in seconds, milli-, micro- or nanoseconds, or a time as browsers show it.
+
+    None if missing or implausible, or if day and month of 5/1/2026 can be either and no `order` is given.
+    """
     try:
-        found = _read_time(value)
+        found = _read_time(value, order)
     except (ValueError, OverflowError, OSError):
         return None
     if found is None or not EARLIEST <= found <= datetime.now(UTC) + MAX_CLOCK_SKEW:
@@ -28,7 +46,7 @@ def time_of(value: object) -> datetime | None:
     return found
 
 
-def _read_time(value: object) -> datetime | None:
+def _read_time(value: object, order: DayOrder = "") -> datetime | None:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
     if isinstance(value, str):
@@ -37,10 +55,51 @@ def _read_time(value: object) -> datetime | None:
             return None
         if _EPOCH.fullmatch(text):
             return _epoch(float(text))
-        return _read_time(datetime.fromisoformat(text))
+        try:
+            return _read_time(datetime.fromisoformat(text))
+        except ValueError:
+            shown = _SHOWN.fullmatch(text) or _NAMED.fullmatch(text)
+            return _shown_time(shown.groupdict(), order) if shown else None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _epoch(float(value))
     return None
+
+
+def _shown_time(given: Mapping[str, str | None], order: DayOrder) -> datetime | None:
+    """Return the time that the parts of a shown date give; None if its day and month are not certain."""
+    first, second, third = (int(given.get(name) or 0) for name in ("first", "second", "third"))
+    if given.get("month"):
+        year, month, day = third, _MONTHS.index(str(given["month"])[:3].lower()) + 1, second
+    elif first > 31:
+        year, month, day = first, second, third
+    else:
+        order = day_order_of(first, second, str(given["mark"])) or order
+        if not order:
+            return None
+        year, month, day = (third, second, first) if order == "day first" else (third, first, second)
+    hour, half = int(given["hour"] or 0), (given["half"] or given.get("before") or "").lower()
+    if half and hour <= 12:
+        hour = hour % 12 + (12 if half.startswith(("p", "下")) else 0)
+    return datetime(year, month, day, hour, int(given["minute"] or 0), int(given["second_"] or 0), tzinfo=UTC)
+
+
+def day_order_of(first: int, second: int, mark: str = "/") -> DayOrder:
+    """Return the order that a date shows by itself: no month is above 12, and dots are written after days."""
+    if mark == "." or (first > 12 >= second):
+        return "day first"
+    return "month first" if second > 12 >= first else ""
+
+
+def day_order(chunks: Iterable[bytes]) -> DayOrder:
+    """Return the order of day and month that all shown dates of a file agree on."""
+    orders: set[DayOrder] = set()
+    end = b""
+    for chunk in chunks:
+        for found in SHOWN_DATE.finditer(end + chunk):
+            orders.add(day_order_of(int(found[1]), int(found[2])))
+        end = chunk[-_MAX_TIME_CHARS:]
+    orders.discard("")
+    return next(iter(orders)) if len(orders) == 1 else ""
 
 
 def _epoch(number: float) -> datetime:

@@ -345,3 +345,20 @@ def test_transcripts_in_the_hidden_folder_of_antigravity_are_found(tmp_path: Pat
     [original] = (FIXTURES / "antigravity").rglob("transcript.jsonl")
     (logs / "transcript.jsonl").write_bytes(original.read_bytes())
     assert [item.importer for item in Walk().over([tmp_path])] == [IMPORTERS["antigravity"]]
+
+
+@pytest.mark.parametrize(("second", "day"), [("5/14/2026, 9:00:00 AM", "2026-05-01"), ("5/2/2026, 9:00:00 AM", None)])
+def test_day_and_month_are_read_by_the_evidence_of_the_file_or_left_out(
+    second: str, day: str | None, tmp_path: Path
+) -> None:
+    backup = json.loads((FIXTURES / "chatgpt-exporter/ChatGPT-Chickpeas.json").read_text())
+    for message, time in zip(backup["messages"], ("5/1/2026, 9:00:00 AM", second), strict=True):
+        message["time"] = time
+    backup["metadata"]["dates"] = {}
+    path = tmp_path / "ChatGPT.json"
+    path.write_text(json.dumps(backup))
+    report = FileReport(path=path.name)
+    [found] = read(IMPORTERS["chatgpt-exporter"], path, report)
+    asked = found.messages[0].created_at
+    assert (asked and asked.date().isoformat()) == day
+    assert report.repaired == (0 if day else 2)

@@ -230,6 +230,28 @@ def test_markdown_without_a_question_and_an_answer_is_declined(text: str, tmp_pa
     assert MarkdownImporter().sniff(Source(path)) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "person", "model"),
+    [
+        ("a.md", "**User:** Ada\n**Exported:** 5/13/2026 21:00\n", "## Prompt:\n5/1/2026, 9:00:00 AM\n", "## Response:"),
+        ("b.md", "# Quince\n", "## Message From You:", "## Message From ChatGPT:"),
+        ("c.md", "# Quince\n", "## 🧑 用户", "## 🤖 助手"),
+        ("d.txt", "", "### USER", "### ASSISTANT"),
+    ],
+)  # fmt: skip
+def test_markdown_of_exporters_names_the_speakers_in_its_own_way(
+    name: str, header: str, person: str, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(f"{header}\n{person}\nHow do I prune a quince?\n\n{model}\nIn late winter.\n", encoding="utf-8")
+    [item] = Walk().over([tmp_path])
+    assert item.importer is not None
+    [chat] = read(item.importer, path)
+    assert chat.texts == ["How do I prune a quince?", "In late winter."]
+    asked = chat.messages[0].created_at
+    assert asked == (datetime(2026, 5, 1, 9, tzinfo=UTC) if "Exported" in header else None)
+
+
 # --- Google Takeout -------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from convmemory.conversations.importers.values import key_of, text_of, time_of
+from convmemory.conversations.importers.values import DayOrder, day_order, key_of, text_of, time_of
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -54,3 +54,31 @@ def test_long_keys_stay_different() -> None:
     assert first != second
     assert len(first) == 150
     assert key_of("short") == "short"
+
+
+@pytest.mark.parametrize(
+    ("shown", "order", "expected"),
+    [
+        ("5/1/2026, 10:00:00 AM", "", None),
+        ("5/1/2026, 10:00:00 AM", "month first", "2026-05-01T10:00:00+00:00"),
+        ("5/1/2026, 10:00:00", "day first", "2026-01-05T10:00:00+00:00"),
+        ("5/13/2026, 1:00:05\u202fPM", "", "2026-05-13T13:00:05+00:00"),
+        ("13/05/2026, 10:00:00", "month first", "2026-05-13T10:00:00+00:00"),
+        ("1.5.2026, 10:00:00", "", "2026-05-01T10:00:00+00:00"),
+        ("2026/5/1 下午3:00:00", "", "2026-05-01T15:00:00+00:00"),
+        ("2026-5-1 @10h 01m 02s 123ms", "", "2026-05-01T10:01:02+00:00"),
+        ("May 1, 2026 12:30am", "", "2026-05-01T00:30:00+00:00"),
+        ("Mayday 1, 2026 99:30am", "", None),
+        ("31/31/2026, 10:00:00", "day first", None),
+    ],
+)
+def test_times_as_browsers_show_them_are_read(shown: str, order: DayOrder, expected: str | None) -> None:
+    found = time_of(shown, order)
+    assert (found and found.isoformat()) == expected
+
+
+def test_order_of_day_and_month_is_what_all_dates_of_a_file_agree_on() -> None:
+    texts = [b'"date": "5/1/2026, 10:00', b':00 AM"}, {"date": "5/13/2026, 10:00:00 AM"']
+    assert day_order(texts) == "month first"
+    assert day_order([b'"13/5/2026, 10:00"']) == "day first"
+    assert day_order([*texts, b'"13/5/2026, 10:00"']) == day_order([b"no dates"]) == ""

@@ -37,6 +37,7 @@ from convmemory.conversations.importers.threads import MessageKeys, Node, Timeli
 from convmemory.conversations.importers.values import (
     base64_size,
     clean,
+    day_order,
     key_of,
     time_of,
     value_without_payloads,
@@ -403,6 +404,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.conversations.importers.values dates": lambda text: day_order([text.encode("utf-8", "replace")]),
     "convmemory.chat.citations": lambda text: (link_citations(text, {1: "/conversations/1"}), sources_in([text])),
     "convmemory.chat.citations of a result": lambda text: with_citations(
         {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
