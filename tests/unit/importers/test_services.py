@@ -233,7 +233,7 @@ def test_markdown_without_a_question_and_an_answer_is_declined(text: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "header", "person", "model"),
     [
-        ("a.md", "**User:** Ada\n**Exported:** 5/13/2026 21:00\n", "## Prompt:\n5/1/2026, 9:00:00 AM\n", "## Response:"),
+        ("a.md", "**User:** Ada\n**Exported:** 5/13/2026 21:00\n", "## Prompt:\n5/1/2026, 9:00 AM\n", "## Response:"),
         ("b.md", "# Quince\n", "## Message From You:", "## Message From ChatGPT:"),
         ("c.md", "# Quince\n", "## 🧑 用户", "## 🤖 助手"),
         ("d.txt", "", "### USER", "### ASSISTANT"),
