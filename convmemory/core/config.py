@@ -367,6 +367,15 @@ class Config:
     request_idle_s = seconds(20.0, "how long a client may be silent while it sends a request")
     request_min_bytes_per_s = whole(4096, 1, 1_000_000_000, "how slowly a body may come after that time")
 
+    # --- Backups ---
+
+    backup_folder = text(
+        "",
+        "where `manage.py up` writes backups of the embedded database; empty: nowhere ([operation.md](operation.md))",
+    )
+    backup_every_h = whole(24, 1, 8_760, "hours from one of these backups to the next")
+    backup_keep = whole(14, 1, 100_000, "how many of them are kept; older ones are deleted")
+
     # --- Imports ---
 
     import_timeout_s = whole(

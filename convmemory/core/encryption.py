@@ -54,6 +54,11 @@ def decrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
             raise InvalidInput("It cannot be decrypted: SECRET_KEY has changed, or the file is damaged.") from error
 
 
+def key_fingerprint() -> str:
+    """Return a short digest of SECRET_KEY, by which two installations can compare theirs without revealing it."""
+    return hashlib.blake2b(config.secret_key.encode(), digest_size=8, person=b"key-fingerprint").hexdigest()
+
+
 def _cipher() -> Fernet:
     derived = hashlib.blake2b(config.secret_key.encode(), digest_size=32, person=_PURPOSE).digest()
     return Fernet(base64.urlsafe_b64encode(derived))

@@ -1,4 +1,4 @@
-"""Tables for operation: counts, samples of the index, maps of turns, and erasures of users."""
+"""Tables for operation: counts, samples of the index, maps of turns, erasures that run and those that ended."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -94,6 +94,23 @@ class Erasure(models.Model):
 
     def __str__(self) -> str:
         return f"erasure of user {self.user_id}"
+
+
+class ErasedUser(models.Model):
+    """The id of an erased user and when the account was created, which together name no other account.
+
+    A restore reads these rows before it replaces the database, and erases again whom the backup brings back.
+    """
+
+    account = models.BigIntegerField()
+    joined_at = models.DateTimeField()
+    erased_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "joined_at"], name="erased_user_unique")]
+
+    def __str__(self) -> str:
+        return f"erased user {self.account}"
 
 
 class OwnArchive(models.Model):

@@ -30,6 +30,8 @@ from django.contrib.auth.models import User
 from tests.factories import exchange, make_conversation
 from search.adapters.conversations import index_conversation
 ada = User.objects.create_user("ada", password="correct horse")
+bob = User.objects.create_user("bob", password="battery staple")
+make_conversation(bob, exchange(("what is a quagga?", "A zebra.")))
 conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "In Lima.")), title="Fish")
 from tests.support.documents import upload
 upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
@@ -66,6 +68,10 @@ for row in KeptUpload.objects.all():
     with opened(row) as file:
         print([row.name, file.read()])
 """
+WAITING = """
+from convmemory.conversations.importing.models import Import
+print([row.file.read() for row in Import.objects.filter(state="queued")])
+"""
 ADD = """
 from django.contrib.auth.models import User
 from tests.support.documents import upload
@@ -89,6 +95,7 @@ class Installation:
             cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert (result.returncode == 0) == ok, result.stdout + result.stderr
+        self.warnings = result.stderr
         return result.stdout if ok else result.stderr
 
     def shell(self, code: str) -> str:
@@ -128,6 +135,7 @@ def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
+    installation.run("erase_user", "bob", "--yes")
     before, policies = installation.shell(SHOW), installation.query(POLICIES)
     assert before == "['ada'] ['where is the zebrafish lab?']"
     assert len(policies) > 20
@@ -135,10 +143,21 @@ def test_a_restore_gives_back_rows_vectors_and_hits(installation: Installation, 
     assert "--force" in installation.run("restore", str(backup), ok=False)
     assert installation.query(USERS) == [("ada",), ("eve",)]
 
-    installation.run("restore", str(backup), "--force")
+    assert "Erased again: bob." in installation.run("restore", str(backup), "--force")
 
+    assert "SECRET_KEY" not in installation.warnings
     assert installation.shell(SHOW) == before
     assert installation.query(POLICIES) == policies
+
+
+def test_restore_killed_before_erasing_again_leaves_erased_users_shut_out(here: Installation, backup: Path) -> None:
+    with psycopg.connect(**here.target) as link:
+        erased = link.execute("SELECT account, joined_at FROM ops_eraseduser").fetchall()
+    restoring.restore(path=backup, erased=erased, force=True)  # and nothing of what the command does afterwards
+
+    assert here.query("SELECT username FROM auth_user WHERE NOT is_active") == [("bob",)]
+    assert "1" in here.shell("from convmemory.ops.tasks import finish_erasures; print(finish_erasures())")
+    assert "bob" in here.run("restore", str(backup), "--force")
 
 
 @pytest.fixture(scope="module")
@@ -150,12 +169,34 @@ def fresh(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Installatio
         fresh.run("restore", str(backup))
     finally:
         os.umask(umask)
+    assert "written with another SECRET_KEY" in fresh.warnings
     return fresh
 
 
-def test_a_new_installation_takes_the_backup_without_force(fresh: Installation) -> None:
-    assert fresh.shell(SHOW) == "['ada'] ['where is the zebrafish lab?']"
+def test_new_installation_takes_backup_without_force(fresh: Installation) -> None:
+    assert fresh.shell(SHOW) == "['ada', 'bob'] ['where is the zebrafish lab?']"
     assert fresh.shell(FILES) == LAB
+    assert fresh.shell(WAITING) == "[b'a transcript']"
+
+
+def test_ledger_of_another_installation_erases_again(
+    installation: Installation, fresh: Installation, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "erasures"
+    ledger.write_text(installation.run("erasures"))
+    assert "Erased again: bob." in fresh.run("erasures", "--apply", str(ledger))
+    assert fresh.shell(SHOW).startswith("['ada']")
+    ledger.write_text("bob")
+    assert "is not the output" in fresh.run("erasures", "--apply", str(ledger), ok=False)
+
+
+def test_scheduled_backups_keep_the_newest(installation: Installation, tmp_path: Path) -> None:
+    for name in ("convmemory-20250101T000000.zip", "convmemory-20250102T000000.zip", "other.zip"):
+        (tmp_path / name).write_bytes(b"")
+    assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2")
+    first, newest, other = sorted(path.name for path in tmp_path.iterdir())
+    assert (first, other) == ("convmemory-20250102T000000.zip", "other.zip")
+    assert backup_module.verify(tmp_path / newest)["rows"]["auth_user"] == 1
 
 
 def test_restore_repairs_restores_and_removes_files(installation: Installation, backup: Path) -> None:

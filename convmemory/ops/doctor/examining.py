@@ -3,6 +3,7 @@
 import logging
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ from convmemory.ops.doctor import database_area, models_area, replicas_area, row
 from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity, plural
 from convmemory.ops.models import SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
+from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
 
 # --- disk area ------------------------------------------------------------------------------------
@@ -54,11 +56,27 @@ def check_free_space() -> Iterator[Finding]:
         )
 
 
+def check_backups() -> Iterator[Finding]:
+    """Report that the newest backup in BACKUP_FOLDER is older than two intervals: one may still be written."""
+    if not config.backup_folder:
+        return
+    newest = newest_backup(Path(config.backup_folder))
+    if newest is None or time.time() - newest > 2 * config.backup_every_h * 3_600:
+        age = "no backup" if newest is None else f"no backup of the last {2 * config.backup_every_h} hours"
+        yield Finding(
+            "disk.backups",
+            Severity.ERROR,
+            f"{config.backup_folder} (BACKUP_FOLDER) contains {age}.",
+            "Look for 'No backup' in the output of `manage.py up`, or run "
+            f"`manage.py backup --to {config.backup_folder}`, which reports what is wrong.",
+        )
+
+
 def _folder() -> Path:
     return Path(config.var_dir)
 
 
-DISK = Area("disk", disk_facts, (check_free_space,))
+DISK = Area("disk", disk_facts, (check_free_space, check_backups))
 
 # --- settings area --------------------------------------------------------------------------------
 # The settings in force, with secrets masked, and unsafe combinations of them.

@@ -1,8 +1,8 @@
 """Backups of the embedded database and of its files: one file, which `verify` checks before a restore.
 
-A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (`backup.py`), and
-`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py`
-restores it.
+A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (documents, kept and waiting
+uploads), and `manifest.json` with the dump's checksum, the number of rows of each table in the same snapshot, and a
+fingerprint of SECRET_KEY. `restoring.py` restores it.
 """
 
 import contextlib
@@ -25,9 +25,11 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
-from convmemory.conversations.importing.models import kept_place
+from convmemory.conversations.importing.models import kept_place, upload_storage
+from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.files.private_files import drop_drafts_of, has_digest, written_whole
+from convmemory.core.files.uploads import PrivateStorage
 from convmemory.core.postgres import server
 from convmemory.core.postgres.layout import Layout, note_layout
 from convmemory.core.sql import load_sql
@@ -48,11 +50,12 @@ class BackupFailed(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """Bytes of the backup, rows in all tables, files of documents."""
+    """Bytes of the backup, rows in all tables, stored files, and whether it was written with another SECRET_KEY."""
 
     size: int
     rows: int
     files: int = 0
+    has_other_key: bool = False
 
 
 def back_up(*, path: Path) -> BackupReport:
@@ -126,6 +129,7 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
                 "format": FORMAT,
                 "version": VERSION,
                 "created_at": timezone.now().isoformat(),
+                "secret_key": key_fingerprint(),
                 "postgres": _value(reader, "SHOW server_version"),
                 "vector": _value(reader, load_sql("convmemory.ops.privacy", "vector_version")),
                 "migrations": _rows(reader, load_sql("convmemory.ops.privacy", "applied_migrations")),
@@ -145,7 +149,7 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
 
 
 def stored_paths(reader: psycopg.Connection) -> list[str]:
-    """Return the paths of documents' files and kept uploads; a database of an older version may have neither."""
+    """Return the paths of documents' files and of uploads; a database of an older version may have none."""
     found = note_layout(reader)
     tables = {name for _, name in _tables(reader, found)}
     if found.groups:
@@ -217,16 +221,23 @@ def known_migrations() -> Iterator[tuple[str, str]]:
 
 
 # --- file backup ----------------------------------------------------------------------------------
-# The files of documents and kept uploads in a backup: each is named by its digest, which verifies it.
+# The files of documents and kept uploads in a backup, each named by its digest, which verifies it; and uploads whose
+# import has not ended, below WAITING with random names.
 #
 # A backup can come from any source: other names are refused, and no name becomes part of a path.
 
 
 FOLDER = "files/"
-STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
+WAITING = "waiting/"
+STATEMENTS = {
+    "documents_document": "stored_files",
+    "conversations_keptupload": "stored_uploads",
+    "conversations_import": "waiting_uploads",
+}
 """The statement, by table, that returns the paths of its rows' files."""
 # The largest id of a row has as many digits.
 MAX_OWNER_DIGITS = 19
+HEXADECIMAL = frozenset("0123456789abcdef")
 
 logger = logging.getLogger(__name__)
 
@@ -236,9 +247,9 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
     Files deleted meanwhile are left out, and so are damaged ones, with which the backup could not be restored.
     """
-    storage, count = document_storage(), 0
+    count = 0
     for place in places:
-        path = Path(storage.path(place))
+        path = _path_of(place)
         if not _is_whole(place):
             if path.exists():
                 logger.warning("%s is damaged and not in the backup: its owner has to upload it again", place)
@@ -256,7 +267,7 @@ def verify_files(archive: zipfile.ZipFile) -> None:
         with archive.open(entry) as file:
             while chunk := file.read(CHUNK_BYTES):
                 digest.update(chunk)
-        if digest.hexdigest() != place.rpartition("/")[2]:
+        if not place.startswith(WAITING) and digest.hexdigest() != place.rpartition("/")[2]:
             raise InvalidInput(f"The backup is damaged: {FOLDER}{place} is not whole. Nothing was changed.")
 
 
@@ -265,14 +276,15 @@ def restore_files(archive: zipfile.ZipFile) -> list[str]:
 
     Raises: OSError.
     """
-    storage, new = document_storage(), list[str]()
+    new = list[str]()
     try:
         for place, entry in _files_of(archive):
             if _is_whole(place):
                 continue
             new.append(place)
+            storage, name = _stored_as(place)
             with archive.open(entry) as file:
-                storage.save(place, File(file))
+                storage.save(name, File(file))
     except BaseException:
         remove_files(new)
         raise
@@ -282,11 +294,25 @@ def restore_files(archive: zipfile.ZipFile) -> list[str]:
 def remove_files(places: Iterable[str]) -> None:
     """Delete stored files."""
     for place in places:
-        document_storage().delete(place)
+        storage, name = _stored_as(place)
+        storage.delete(name)
+
+
+def _stored_as(place: str) -> tuple[PrivateStorage, str]:
+    """Return the storage of a file and its name there."""
+    if place.startswith(WAITING):
+        return upload_storage(), place.removeprefix(WAITING)
+    return document_storage(), place
+
+
+def _path_of(place: str) -> Path:
+    storage, name = _stored_as(place)
+    return Path(storage.path(name))
 
 
 def _is_whole(place: str) -> bool:
-    return has_digest(Path(document_storage().path(place)), place.rpartition("/")[2])
+    path = _path_of(place)
+    return path.exists() if place.startswith(WAITING) else has_digest(path, place.rpartition("/")[2])
 
 
 def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
@@ -301,15 +327,21 @@ def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]
 
 
 def _is_place(place: str) -> bool:
-    """Return whether `place_of` or `kept_place` could have produced this path."""
+    """Return whether `place_of`, `kept_place` or, below WAITING, `upload_place` could have produced this path."""
+    if place.startswith(WAITING):
+        owner, _, name = place.removeprefix(WAITING).partition("/")
+        return _is_owner(owner) and len(name) == 32 and not set(name) - HEXADECIMAL
     owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
-    is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
-    is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")
+    is_digest = len(digest) == 64 and not set(digest) - HEXADECIMAL
     return (
-        is_owner
+        _is_owner(owner)
         and is_digest
         and place in [makes(owner_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
     )
+
+
+def _is_owner(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_OWNER_DIGITS
 
 
 # --- archives -------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ the user's own row last: if a run is killed, the next one finishes the work. See
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups, server
 from convmemory.core.sql import load_sql
-from convmemory.ops.models import Erasure
+from convmemory.ops.models import ErasedUser, Erasure
 from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
 from convmemory.ops.privacy.stored_files import drop_files_of
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
@@ -31,6 +31,8 @@ from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 BATCH = 5_000
 # A process that still writes for the user can add rows behind a pass.
 PASSES = 5
+ErasedAccount = tuple[int, datetime]
+"""The id of an account and when it was created."""
 LAST = (Erasure, OwnerGroup)
 """Rows that a further run needs are deleted with the user's own row."""
 # An erasure that began later may still be running.
@@ -79,15 +81,15 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
     return receipt
 
 
-def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Receipt:
-    """Delete all data of the user, until `time.monotonic()` passes `deadline`.
+def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
+    """Delete all data of the user, until `time.monotonic()` passes `deadline`; note the end in the ledger.
 
     Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the user stays shut out then.
     """
     receipt = shut_out(user=user)
     try:
         with in_group_of(user.pk):
-            _erase(user.pk, receipt, deadline)
+            _erase(user, receipt, deadline)
     except _OutOfTime:
         return receipt
     receipt.finished = True
@@ -98,6 +100,28 @@ def unfinished() -> list[int]:
     """Return the users whose erasure began a while ago and is not finished."""
     begun = timezone.now() - RESUME_AFTER
     return list(Erasure.objects.filter(requested_at__lt=begun).values_list("user_id", flat=True))
+
+
+def read_ledger() -> list[ErasedAccount]:
+    """Return the accounts that were erased here, by id; none if the database has no such table yet."""
+    if ErasedUser._meta.db_table not in connection.introspection.table_names():
+        return []
+    return list(ErasedUser.objects.order_by("account", "joined_at").values_list("account", "joined_at"))
+
+
+def erase_again(accounts: Iterable[ErasedAccount]) -> list[str]:
+    """Add accounts to the ledger, and erase those that a restored database has again; return their names.
+
+    Raises: StillInUse, FilesLeft; what is left is finished by a further run.
+    """
+    known = list(accounts)
+    rows = [ErasedUser(account=account, joined_at=joined_at) for account, joined_at in known]
+    ErasedUser.objects.bulk_create(rows, ignore_conflicts=True)
+    back = User.objects.filter(pk__in=[account for account, _ in known]).order_by("pk")
+    found = [user for user in back if (user.pk, user.date_joined) in set(known)]
+    for user in found:  # all of them before the first is erased, which may take long
+        shut_out(user=user)
+    return [erase_user(user=user).username for user in found]
 
 
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
@@ -113,7 +137,8 @@ def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
+def _erase(user: User, receipt: Receipt, deadline: float) -> None:
+    owner_id: int = user.pk
     receipt.add("queued tasks", drop_queued(owner_id))
     receipt.add("finished tasks", drop_finished(owner_id))
     receipt.add("django_admin_log", _drop_log_entries(owner_id))
@@ -131,6 +156,8 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
             receipt.add("finished tasks", drop_finished(owner_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
                 receipt.add(person.name, _drop_person(person, owner_id))
+                # The ledger: a backup that is restored later must not bring the user back.
+                ErasedUser.objects.get_or_create(account=owner_id, joined_at=user.date_joined)
                 if groups.layout().has_nodes:
                     _refuse_rows_left(tables, owner_id)
                 receipt.add("files", drop_files_of(owner_id))  # files written meanwhile

@@ -31,6 +31,24 @@ DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condi
 -- Delete the row of one person.
 DELETE FROM {table} WHERE {condition}
 
+-- name: shut_out_erased
+-- Deactivate an account that was erased after the backup.
+UPDATE auth_user SET is_active = false WHERE id = %s AND date_joined = %s
+
+-- name: begin_erasures
+-- Note that the erasure of such an account has begun, long enough ago for `finish_erasures` to resume it.
+INSERT INTO ops_erasure (user_id, requested_at)
+SELECT id, now() - interval '1 day' FROM auth_user WHERE id = %s AND date_joined = %s
+ON CONFLICT DO NOTHING
+
+-- name: has_ledger
+-- Whether the database has the table of erased users.
+SELECT to_regclass('ops_eraseduser') IS NOT NULL
+
+-- name: add_to_ledger
+-- Keep an account in the ledger of erased users.
+INSERT INTO ops_eraseduser (account, joined_at, erased_at) VALUES (%s, %s, now()) ON CONFLICT DO NOTHING
+
 -- name: clear_references
 -- Set a nullable reference to rows of one person to null, in rows that may be others'.
 UPDATE {table} SET "{column}" = NULL WHERE {rows} AND "{column}" IN (SELECT "{pk}" FROM {target} WHERE {condition})
@@ -63,6 +81,11 @@ ORDER BY 1
 -- name: stored_uploads
 -- The places of all kept uploads.
 SELECT file FROM conversations_keptupload WHERE file <> ''
+ORDER BY 1
+
+-- name: waiting_uploads
+-- The places of uploads whose import has not ended.
+SELECT 'waiting/' || file FROM conversations_import WHERE file <> '' AND state IN ('queued', 'running')
 ORDER BY 1
 
 -- name: copy_rows_out

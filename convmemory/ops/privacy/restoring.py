@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import psycopg
 from django.db import connection, connections
 from psycopg import sql
 
+from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import InvalidInput
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.postgres import server
@@ -37,14 +38,18 @@ from convmemory.ops.privacy.backup import (
     stored_paths,
     verify,
 )
+from convmemory.ops.privacy.erasing import ErasedAccount
 
 LEAVING_S = 5.0
 AT_ONCE = 500
 """Tables and indexes per transaction: each takes a lock, and those of many groups exceed a server's lock table."""
 
 
-def restore(*, path: Path, force: bool = False) -> BackupReport:
+def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool = False) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
+
+    Users in the ledger of the old database cannot sign in to the new one, and their erasure has begun in it; the caller
+    migrates it and calls `erase_again` with that ledger.
 
     Raises: InvalidInput if the backup is damaged, newer than this program or contains executable objects, if the
     database has accounts and `force` is not given, or if the product is running; BackupFailed.
@@ -72,13 +77,29 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
                 take_over({**target, "dbname": fresh}, role)
                 with psycopg.connect(**{**target, "dbname": fresh}) as inside:
                     apply_policies(inside)
+                    _begin_erasures(inside, erased)
                 with _files_restored(path):
                     _swap(admin, name, fresh, old)
             finally:
                 _drop(admin, fresh)
         _drop(admin, old)
     backup.remove_files(replaced - _paths_in(target))
-    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()), manifest.get("files", 0))
+    return BackupReport(
+        path.stat().st_size,
+        sum(manifest["rows"].values()),
+        manifest.get("files", 0),
+        has_other_key=manifest.get("secret_key", key_fingerprint()) != key_fingerprint(),
+    )
+
+
+def _begin_erasures(link: psycopg.Connection, erased: Collection[ErasedAccount]) -> None:
+    """Shut out the erased users of a restored database: this process may end before `erase_again`."""
+    statements = ["shut_out_erased", "begin_erasures"]
+    row = link.execute(load_sql("convmemory.ops.privacy", "has_ledger").encode()).fetchone()
+    if row and row[0]:  # in a backup of an older version, `erase_again` adds the ledger after the migrations
+        statements.append("add_to_ledger")
+    for name in statements:
+        link.cursor().executemany(load_sql("convmemory.ops.privacy", name).encode(), list(erased))
 
 
 def _paths_in(target: Mapping[str, Any]) -> frozenset[str]:

@@ -196,3 +196,8 @@ def web_command(host: str, port: int) -> list[str]:
 
 def worker_command() -> list[str]:
     return [sys.executable, str(Path(config.base_dir) / "manage.py"), "worker"]
+
+
+def backup_command() -> list[str]:
+    command = [sys.executable, str(Path(config.base_dir) / "manage.py"), "backup", "--to", config.backup_folder]
+    return [*command, "--every", str(config.backup_every_h), "--keep", str(config.backup_keep)]

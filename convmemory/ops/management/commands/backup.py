@@ -1,4 +1,4 @@
-"""`manage.py backup PATH`: write the embedded database, or a group of owners, and documents' files to one file."""
+"""`manage.py backup`: write the database, or a group of owners, and stored files to one file, once or at intervals."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -9,20 +9,42 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.group_backup import back_up_group
+from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to
 
 
 class Command(BaseCommand):
     help = (
-        "Write a backup of the embedded database and of documents' files into one file; convmemory may run meanwhile."
+        "Write a backup of the embedded database and of stored files into one file; convmemory may run meanwhile. "
+        "`--to FOLDER` names the file, reads it again, and deletes the oldest."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, metavar="PATH", help="the file to write; it must not exist")
+        place = parser.add_mutually_exclusive_group(required=True)
+        place.add_argument("path", nargs="?", type=Path, metavar="PATH", help="the file to write; it must not exist")
+        place.add_argument("--to", type=Path, metavar="FOLDER", help="the folder of numbered backups")
+        parser.add_argument("--keep", type=int, default=14, metavar="N", help="with --to: how many are kept (14)")
+        parser.add_argument("--every", type=float, metavar="HOURS", help="with --to: go on, one backup every HOURS")
         parser.add_argument("--group", type=int, metavar="N", help="only this group of owners, also of another server")
 
-    def handle(self, *args: Any, path: Path, group: int | None, **options: Any) -> None:
+    def handle(
+        self, *args: Any, path: Path | None, to: Path | None, keep: int, every: float | None, group: int | None,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        if to and group is not None:
+            raise CommandError("--group writes one file: give a PATH instead of --to.")
+        if keep < 1 or (every is not None and every <= 0):
+            raise CommandError("--keep is at least 1, --every more than 0 hours.")
         try:
-            report = back_up(path=path) if group is None else back_up_group(group=group, path=path)
+            if to and every:
+                back_up_for_ever(to, every_s=every * 3_600, keep=keep, tell=self._say)
+            elif to:
+                self._say(f"Backup written and verified: {back_up_to(to, keep=keep)}")
+            elif path:
+                report = back_up(path=path) if group is None else back_up_group(group=group, path=path)
+                self._say(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

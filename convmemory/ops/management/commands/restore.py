@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import BackupReport
+from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import restore
 
@@ -28,11 +29,20 @@ class Command(BaseCommand):
             if is_group_backup(path):
                 report = self._restore_group(path, force)
             else:
-                report = restore(path=path, force=force)
+                erased = read_ledger()
+                report = restore(path=path, erased=erased, force=force)
                 call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
+                if names := erase_again(erased):
+                    self.stdout.write(f"Erased again: {', '.join(names)}.")
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")
+        if report.has_other_key:
+            self.stderr.write(
+                "The backup was written with another SECRET_KEY. Kept uploads, hidden keys and the keys of endpoints "
+                "cannot be read with this one: set SECRET_KEY, or the file secret_key in the data folder, to that of "
+                "the backup, and start again."
+            )
 
     def _restore_group(self, path: Path, force: bool) -> BackupReport:
         if not force:

@@ -9,6 +9,7 @@ import errno
 import signal
 import socket
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,6 +27,7 @@ from convmemory.core.postgres.base import close_pools
 from convmemory.ops.runtime.instance import (
     ADMIN_NAME,
     Instance,
+    backup_command,
     create_admin,
     listening_address,
     web_command,
@@ -70,7 +72,7 @@ class Command(BaseCommand):
             self._prepare_database()
             self._greet(address)
             supervisor = Supervisor(
-                [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())],
+                [ChildSpec(name, command) for name, command in self._commands(host, port)],
                 write=self._say,
                 on_start=lambda pids: instance.record(address, pids),
                 watch=self._watch_database,
@@ -79,6 +81,12 @@ class Command(BaseCommand):
             supervisor.run()
         finally:
             instance.release()
+
+    def _commands(self, host: str, port: int) -> Iterator[tuple[str, list[str]]]:
+        yield "web", web_command(host, port)
+        yield "worker", worker_command()
+        if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
+            yield "backup", backup_command()
 
     def _prepare_database(self) -> None:
         Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
