@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations.filters import FilterSchema
+from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
 from search.indexing.status import IndexStatus, index_status
@@ -44,7 +44,9 @@ def search_conversations(
 ) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
-        filters = replace(filters, archived=None, conversation_id=_own_id(request, filters.source, source_id))
+        filters = replace(
+            filters, archived=None, conversation_id=_own_id(request, "".join(each_name(filters.source)), source_id)
+        )
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.conversations.filters import EXACT, Filters
+from convmemory.conversations.filters import EXACT, Filters, each_name
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import nearest_names, with_known_names
 from convmemory.core.queue.queueing import EMBEDDING
@@ -183,9 +183,8 @@ def explain_no_conversation(owner_id: int, filters: Filters) -> Explanation:
 def filtered_out(owner_id: int, filters: Filters) -> Explanation:
     """Return that nothing passes the filters, with the nearest names in place of unknown ones."""
     said, on_page = [], []
-    for name in EXACT:
-        if not (value := getattr(filters, name)):
-            continue
+    given = [(name, value) for name in EXACT for value in each_name(getattr(filters, name))]
+    for name, value in given:
         near = nearest_names(owner_id, name, value)
         if near is None:
             continue

@@ -40,6 +40,7 @@ from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.ranking.times.reading import Order, TimeReading
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -81,7 +82,7 @@ def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
     box = SearchBox.of(request, is_typing=is_typing)
     if not box.typed & set(EXACT):
         return box
-    return with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ""))))
+    return with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ()))))
 
 
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
@@ -158,7 +159,9 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
     There are none if no hit is likely to answer, unless the caller asks for the nearest.
     """
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
-    groups = group_hits([] if is_silent else results.hits, box)
+    said_when = results.time.words_of_time if results.time else ""
+    asked = " ".join(box.q.split()).replace(said_when, " ", 1).strip()
+    groups = group_hits([] if is_silent else results.hits, box, asked=asked)
     likely, unlikely = by_band(groups)
     explanation = results.explanation
     shown_elsewhere = {explanation.for_tools} if explanation else set()
@@ -176,12 +179,18 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "notes": [note for note in results.notes if note not in shown_elsewhere],
         "why": explanation.for_pages if explanation and not is_silent else "",
         "time": results.time,
+        "is_only_favoured": _is_only_favoured(results.time, box.q),
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not results.titles and not cursor:
         is_empty = results.reason is Reason.NOTHING_STORED
         context["nothing_imported"] = is_empty and not _has_conversations(request)
     return context
+
+
+def _is_only_favoured(time: TimeReading | None, text: str) -> bool:
+    """Return whether results of other times are found too, after those of the time that the text names."""
+    return time is not None and not isinstance(time.meaning, Order) and not time.days_alone(text)
 
 
 def _has_conversations(request: PageRequest) -> bool:
@@ -198,7 +207,7 @@ def _address(request: PageRequest, box: SearchBox) -> str:
     current = urlsplit(request.htmx.current_url_abs_path or "")
     if _CONVERSATION_PATH.fullmatch(current.path):
         kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
-        parameters = urlencode(kept | box.parameters)
+        parameters = urlencode(kept | box.parameters, doseq=True)
         return f"{current.path}?{parameters}" if parameters else current.path
     if current.path in (reverse("home"), reverse("search")):
         return f"{reverse('search')}?{box.query_string}" if box.parameters else reverse("home")

@@ -2,7 +2,8 @@
 
 A new filter is a field of `Filters` with a `Filter`: then the API and the commands offer it, and lists
 (`conditions_on_conversations`) and searches (`search/retrieval/filters.py`) compare its column. The search box needs a
-field and a chip for it, and a tool an argument if models are to use it.
+field and a chip for it, and a tool an argument if models are to use it. Pages choose several agents or projects; the
+other surfaces take one.
 """
 
 from argparse import ArgumentParser
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, get_type_hints
 
+from django.db.models import Q
 from django.utils import timezone
 from ninja import Schema
 from pydantic import Field, create_model
@@ -25,21 +27,37 @@ class Filter:
     """How a filter is compared: with a column of the conversation, and with one of the index.
 
     `indexed` is a column of the index's sources; of its items for moments. An empty operator is compared in code.
+    Where `column` is empty, `instead` (`indexed_instead`) is compared.
     """
 
     operator: Literal["=", ">=", "<=", ""]
     column: str
     indexed: str
     meaning: str
+    instead: str = ""
+    indexed_instead: str = ""
 
     @property
     def lookup(self) -> str:
         """Django's name for the comparison."""
-        return self.column + {">=": "__gte", "<=": "__lte"}.get(self.operator, "")
+        return self.column + {"=": "__in", ">=": "__gte", "<=": "__lte"}.get(self.operator, "")
 
 
-def _by(operator: Literal["=", ">=", "<=", ""], column: str, indexed: str, meaning: str) -> dict[str, Filter]:
-    return {FILTER: Filter(operator, column, indexed, meaning)}
+def _by(
+    operator: Literal["=", ">=", "<=", ""], column: str, indexed: str, meaning: str, *instead: str
+) -> dict[str, Filter]:
+    return {FILTER: Filter(operator, column, indexed, meaning, *instead)}
+
+
+Names = str | tuple[str, ...]
+"""One name, or any of several; "" for all."""
+
+
+def each_name(names: Names) -> tuple[str, ...]:
+    """Return the names one by one."""
+    if isinstance(names, str):
+        return (names,) if names else ()
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +68,11 @@ class Filters:
     kinds of sources (all if empty), and `documents`, the only documents that count.
     """
 
-    agent: str = field(default="", metadata=_by("=", "agent", "agent", "only those of this agent"))
-    project: str = field(default="", metadata=_by("=", "project", "project", "only those of this project"))
-    source: str = field(default="", metadata=_by("=", "source", "origin", "only those of this source"))
+    agent: Names = field(
+        default="", metadata=_by("=", "agent", "agent", "only those of this agent", "source", "origin")
+    )
+    project: Names = field(default="", metadata=_by("=", "project", "project", "only those of this project"))
+    source: Names = field(default="", metadata=_by("=", "source", "origin", "only those of this source"))
     after: datetime | None = field(default=None, metadata=_by(">=", "updated_at", "created_at", "only since this time"))
     before: datetime | None = field(
         default=None, metadata=_by("<=", "updated_at", "created_at", "only until this time")
@@ -72,9 +92,10 @@ class Filters:
             raise InvalidInput("`after` is later than `before`: swap the two dates.")
 
     def chosen(self, *operators: str) -> list[tuple[str, Filter, Any]]:
-        """Return the filters with these operators that have a value: name, comparison, value."""
+        """Return the filters with these operators that have a value: name, comparison, value; for "=" a list."""
         given = ((name, how, getattr(self, name)) for name, how in DECLARED.items() if how.operator in operators)
-        return [(name, how, value) for name, how, value in given if value]
+        values = ((name, how, list(each_name(value)) if how.operator == "=" else value) for name, how, value in given)
+        return [chosen for chosen in values if chosen[2]]
 
 
 EVERYTHING = Filters()
@@ -89,18 +110,22 @@ def filters_of(given: Mapping[str, Any], **further: Any) -> Filters:
     return Filters(**{name: given[name] for name in DECLARED if name in given}, **further)
 
 
-def conditions_on_conversations(filters: Filters) -> dict[str, Any]:
+def conditions_on_conversations(filters: Filters) -> Q:
     """Return Django's conditions on the conversation itself."""
-    conditions = {how.lookup: value for _, how, value in filters.chosen("=", ">=", "<=")}
+    conditions = Q()
+    for _, how, value in filters.chosen("=", ">=", "<="):
+        found = Q(**{how.lookup: value})
+        conditions &= found | Q(**{how.column: "", f"{how.instead}__in": value}) if how.instead else found
     if filters.archived is not None:
-        conditions["archived_at__isnull"] = not filters.archived
+        conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:
-        conditions["pk"] = filters.conversation_id
+        conditions &= Q(pk=filters.conversation_id)
     return conditions
 
 
 _DEFAULTS = {each.name: each.default for each in fields(Filters)}
-_TYPES = get_type_hints(Filters) | {"archived": bool}  # None, for both, is not for requests
+# None, for both, is not for requests, and neither are several names.
+_TYPES = get_type_hints(Filters) | {"archived": bool, **dict.fromkeys(("agent", "project", "source"), str)}
 _PARAMETERS: dict[str, Any] = {
     name: (_TYPES[name], Field(_DEFAULTS[name], description=how.meaning)) for name, how in DECLARED.items()
 }

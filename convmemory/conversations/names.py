@@ -4,7 +4,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from convmemory.conversations.filters import EXACT, Filters
+from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 
@@ -20,7 +20,11 @@ def with_known_names(owner_id: int, filters: Filters) -> Filters:
     A name that a conversation has stays as it is, and so does one that is unknown or could be several. One query for
     each name, two for an unknown one.
     """
-    found: dict[str, Any] = {name: _meant(owner_id, name, value) for name in EXACT if (value := getattr(filters, name))}
+    found: dict[str, Any] = {
+        name: tuple(_meant(owner_id, name, value) for value in values)
+        for name in EXACT
+        if (values := each_name(getattr(filters, name)))
+    }
     return replace(filters, **found) if found else filters
 
 
@@ -51,7 +55,9 @@ def _meant(owner_id: int, name: str, value: str) -> str:
 
 
 def _exists(owner_id: int, name: str, value: str) -> bool:
-    return Conversation.objects.filter(owner_id=owner_id, **{name: value}).exists()
+    named: dict[str, Any] = {name: value}
+    conditions = conditions_on_conversations(Filters(archived=None, **named))
+    return Conversation.objects.filter(conditions, owner_id=owner_id).exists()
 
 
 def _known(owner_id: int, name: str) -> list[str]:

@@ -142,7 +142,7 @@ def messages_of_turns(conversation: Conversation, first: int, last: int) -> list
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
     """The caller's conversations that pass the filters on the conversation itself."""
-    return Conversation.objects.filter(owner_id=owner.pk, **conditions_on_conversations(filters))
+    return Conversation.objects.filter(conditions_on_conversations(filters), owner_id=owner.pk)
 
 
 def project_name(project: str) -> str:

@@ -2,17 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count
+from django.db.models import Case, Count, F, When
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.conversations.filters import EXACT
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
 from convmemory.conversations.reading import project_name
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 CHOICES_LIMIT = 500
+MAX_DEPTH = 6  # folders of a project's name; of twins that differ further up, the whole path is shown
 SCOPE_NAMES = {"user": _("questions"), "assistant": _("answers"), "thinking": _("thinking"), "tool": _("tools")}
 KIND_NAMES = {"turn": _("conversations"), "section": _("documents")}
-LABELS: dict[str, Callable[[str], str]] = {"project": project_name}
 MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 
@@ -49,6 +48,9 @@ class Choice:
     is_chosen: bool
 
 
+CHOICES = ("agent", "project")
+"""The filters that offer the values of the caller's conversations."""
+Names = tuple[str, ...]
 Choices = Mapping[str, tuple[Choice, ...]]
 """The values that the chips offer, by the name of the filter."""
 
@@ -63,19 +65,19 @@ class Preset:
 
 
 def chips_of(box: SearchBox) -> list[Chip]:
-    """Return the chips in order; an active one shows its filter."""
-    spoken = ",".join(SPOKEN)
+    """Return the chips in order; an active one shows its filter. A source is shown, and not offered."""
+    places: dict[str, str | list[str]] = {"scope": list(SPOKEN), "kind": "", "archived": ""}
     return [
-        _chip(box, "agent", gettext("Agent"), box.agent, {"agent": ""}),
-        _chip(box, "project", gettext("Project"), project_name(box.project), {"project": ""}),
+        _chip(box, "agent", gettext("Agent"), _names_label(box.agent), {"agent": []}),
+        _chip(box, "project", gettext("Project"), _names_label(map(project_name, box.project)), {"project": []}),
         _chip(box, "time", gettext("Any time"), time_label(box), {"after": "", "before": ""}),
-        _chip(box, "places", gettext("Look in"), _places_label(box), {"scope": spoken, "kind": "", "archived": ""}),
-        _chip(box, "source", gettext("Source"), box.source, {"source": ""}),
+        _chip(box, "places", gettext("Look in"), _places_label(box), places),
+        _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
         _chip(box, "order", gettext("Best first"), _order_label(box), {"sort": "", "mode": "hybrid"}),
     ]
 
 
-def _chip(box: SearchBox, name: str, usual: str, label: str, cleared: Mapping[str, str]) -> Chip:
+def _chip(box: SearchBox, name: str, usual: str, label: str, cleared: Mapping[str, str | list[str]]) -> Chip:
     return Chip(
         name=name,
         label=label or usual,
@@ -84,6 +86,12 @@ def _chip(box: SearchBox, name: str, usual: str, label: str, cleared: Mapping[st
         cleared=json.dumps(cleared),
         template=f"search/chip_{name}.html",
     )
+
+
+def _names_label(names: Iterable[str]) -> str:
+    """Return the first name, with the number of the others."""
+    first, *others = tuple(names) or ("",)
+    return f"{first} +{len(others)}" if others else first
 
 
 def _places_label(box: SearchBox) -> str:
@@ -136,44 +144,56 @@ def _fields(after: str) -> str:
 
 
 def choices_of(owner: User, box: SearchBox) -> Choices:
-    """Return the values that the caller's conversations have. One query."""
+    """Return the agents and projects of the caller's conversations. One query.
+
+    A conversation that names no agent counts for its source, as in a search.
+    """
     own = Conversation.objects.filter(owner_id=owner.pk, archived_at__isnull=not box.archived).order_by()
-    listed = own.values_list(*EXACT).annotate(count=Count("pk"))[:CHOICES_LIMIT]
-    rows = [(tuple(values), count) for *values, count in listed]
-    chosen = tuple(getattr(box, name) for name in EXACT)
-    return {
-        name: _choices(_counted(rows, place, chosen), chosen[place], LABELS.get(name, str))
-        for place, name in enumerate(EXACT)
-    }
+    agent = Case(When(agent="", then=F("source")), default=F("agent"))
+    listed = own.values_list(agent, "project").annotate(count=Count("pk"))[:CHOICES_LIMIT]
+    rows = [((by, project), count) for by, project, count in listed]
+    chosen = (box.agent, box.project)
+    return {name: _choices(_counted(rows, place, chosen), chosen[place], name) for place, name in enumerate(CHOICES)}
 
 
-def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tuple[str, ...]) -> Counter[str]:
+def _counted(rows: Iterable[tuple[Names, int]], place: int, chosen: Sequence[Names]) -> Counter[str]:
     """Count the conversations for each value in column `place` that match the choices in the other columns."""
     others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
     counts: Counter[str] = Counter()
     for values, count in rows:
-        counts[values[place]] += count if all(values[at] == chosen[at] for at in others) else 0
+        counts[values[place]] += count if all(values[at] in chosen[at] for at in others) else 0
     return counts
 
 
-def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> tuple[Choice, ...]:
-    """Return the values that conversations have, most frequent first, and always the chosen one."""
-    values = {value: count for value, count in counts.items() if value and (count or value == chosen)}
-    if chosen:
-        values.setdefault(chosen, 0)
-    ordered = sorted(values.items(), key=lambda pair: (-pair[1], label(pair[0]).lower()))
-    return tuple(Choice(value, label(value) or value, count, value == chosen) for value, count in ordered)
+def _choices(counts: Counter[str], chosen: Names, name: str) -> tuple[Choice, ...]:
+    """Return the values that conversations have, most frequent first, and always the chosen ones."""
+    values = {value: count for value, count in counts.items() if value and (count or value in chosen)}
+    values |= {value: 0 for value in chosen if value not in values}
+    labels = distinct_names(values) if name == "project" else {value: value for value in values}
+    ordered = sorted(values.items(), key=lambda pair: (-pair[1], labels[pair[0]].lower()))
+    return tuple(Choice(value, labels[value], count, value in chosen) for value, count in ordered)
+
+
+def distinct_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return each path's last folder; of paths with the same one, with the folders above it that tell them apart."""
+    parts = {path: path.replace("\\", "/").rstrip("/").split("/") for path in paths}
+    names = {path: folders[-1] for path, folders in parts.items()}
+    for depth in range(2, MAX_DEPTH):
+        twins = Counter(names.values())
+        names |= {path: "/".join(parts[path][-depth:]) for path, name in names.items() if twins[name] > 1}
+    twins = Counter(names.values())
+    return {path: path if twins[name] > 1 else name or path for path, name in names.items()}
 
 
 def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
-    """Return the box with the full names of agent, project and source.
+    """Return the box with the full names of agents and projects.
 
     A person may type them in any case, and a project by its last part.
     """
     found: dict[str, Any] = {
-        name: full
+        name: tuple(_full_name(typed, known) or typed for typed in getattr(box, name))
         for name, known in choices.items()
-        if name in box.typed and (full := _full_name(getattr(box, name), known))
+        if name in box.typed
     }
     return replace(box, **found)
 

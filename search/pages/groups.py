@@ -72,16 +72,20 @@ class HitGroup:
         return self.shown[0].band
 
 
-def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGroup]:
-    """Group the hits by conversation or document, in the order of each group's best hit."""
+def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox, *, asked: str | None = None) -> list[HitGroup]:
+    """Group the hits by conversation or document, in the order of each group's best hit.
+
+    In headings the words `asked` for are marked, by default all words of the query.
+    """
     best = max((hit.score for hit in hits), default=0.0)
+    words = box.q if asked is None else asked
     by_home: dict[str, list[Hit | SectionHit]] = {}
     for hit in hits:
         if isinstance(hit, SectionHit):
             by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
         else:
             by_home.setdefault(f"conversation-{hit.conversation_id}", []).append(hit)
-    return [_group(home, of_home, box, best) for home, of_home in by_home.items()]
+    return [_group(home, of_home, box, best, words) for home, of_home in by_home.items()]
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
@@ -91,9 +95,9 @@ def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]
     return [group for group in groups if group.band != "less likely"], unlikely
 
 
-def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float) -> HitGroup:
+def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float, asked: str) -> HitGroup:
     first = hits[0]
-    views = tuple(view_hit(hit, box, best) for hit in hits)
+    views = tuple(view_hit(hit, box, best, asked) for hit in hits)
     project = "" if isinstance(first, SectionHit) else first.project
     return HitGroup(
         key=home,
@@ -115,8 +119,8 @@ BAND_NAMES = {
 }
 
 
-def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
-    """Return one hit for the list; `best` is the best score of the query."""
+def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str) -> HitView:
+    """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
     is_section = isinstance(hit, SectionHit)
     number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
     object_id = hit.document_id if isinstance(hit, SectionHit) else hit.conversation_id
@@ -128,7 +132,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
         key=f"{'s' if is_section else 't'}{object_id}-{number}",
         url=url,
         preview_url=_preview_url(url, is_section=is_section, object_id=object_id),
-        heading=mark_words(heading, box.q),
+        heading=mark_words(heading, asked),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         band=(band := band_of(hit, best)),
         band_name=str(BAND_NAMES[band]),
@@ -162,7 +166,7 @@ def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:
 def section_url(hit: SectionHit, box: SearchBox) -> str:
     """Return the URL of the document at the hit's section, with its passage highlighted."""
     parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
-    return f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters)}#section-{hit.section}"
+    return f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters, doseq=True)}#section-{hit.section}"
 
 
 def turn_url(hit: Hit, box: SearchBox) -> str:
@@ -176,4 +180,4 @@ def turn_url(hit: Hit, box: SearchBox) -> str:
             "to": hit.passage_end,
         }
     address = reverse("conversation", args=[hit.conversation_id])
-    return f"{address}?{urlencode(parameters)}#turn-{hit.turn_number}"
+    return f"{address}?{urlencode(parameters, doseq=True)}#turn-{hit.turn_number}"

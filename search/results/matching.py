@@ -24,13 +24,17 @@ Span = tuple[int, int]
 
 
 class QueryStems:
-    """The words of a query by their rough stems with their weights, and its quoted phrases."""
+    """The words of a query by their rough stems with their weights, and its quoted phrases.
 
-    def __init__(self, weights: Mapping[str, float], phrases: Collection[str] = ()) -> None:
+    The words in `unmarked` count, and have no places.
+    """
+
+    def __init__(self, weights: Mapping[str, float], phrases: Collection[str] = (), *, unmarked: str = "") -> None:
         rarest = max(weights.values(), default=0.0)
         stems = {stem(word): weight for word, weight in weights.items()}
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
         self._total = sum(weights.values()) or 1.0
+        self._unmarked = {word for word, _ in _stems_with_places(unmarked)}
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
         self._compounds = {word: _compound_pattern(word) for word in self._telling if not _RUN.fullmatch(word)}
 
@@ -41,7 +45,7 @@ class QueryStems:
         """
         words = list(_stems_with_places(text))
         held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
-        in_phrases = {word for phrase, _ in held for word in phrase}
+        in_phrases = {word for phrase, _ in held for word in phrase} | self._unmarked
         places = [place for word, place in words if word in self._telling and word not in in_phrases]
         places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
         return _without_overlaps([*places, *(place for _, found in held for place in found)])

@@ -96,7 +96,7 @@ def best_passages(
     item belongs to a document. Without candidates, all passages of an item are judged. One query for each kind of
     source, and up to two more if candidates are missing or lack a rare word.
     """
-    words = QueryStems(weights, query.text.phrases)
+    words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     rare = _rare(weights, held)
     rare_words = {turn: rare.intersection(held.get(turn, ())) for turn in turns}
     known = {turn: candidates[turn] for turn in turns if turn in candidates}

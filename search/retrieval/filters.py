@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.conversations.filters import Filters
+from convmemory.conversations.filters import Filter, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
@@ -70,10 +70,15 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
         conditions.append(f"{row}.source_id = ({_sources_where(CONVERSATION)})")
         parameters["filter_conversation"] = filters.conversation_id
     if chosen := filters.chosen("="):
-        matching = " AND ".join(f"{how.indexed} = %(filter_{name})s" for name, how, _ in chosen)
+        matching = " AND ".join(_is_any_of(how, f"%(filter_{name})s") for name, how, _ in chosen)
         conditions.append(f"{row}.source_id IN ({_sources_where(matching)})")
         parameters |= {f"filter_{name}": value for name, _, value in chosen}
     return conditions, parameters
+
+
+def _is_any_of(how: Filter, values: str) -> str:
+    found = f"{how.indexed} = ANY({values})"
+    return f"({found} OR {how.indexed} = '' AND {how.indexed_instead} = ANY({values}))" if how.instead else found
 
 
 def _sources_where(condition: str) -> str:

@@ -1,13 +1,41 @@
 """The chips of the search box, which is on all pages, also on those whose view does not search."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.pages.search_box import SearchBox
 from search.pages.chips import Chip, chips_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django_stubs_ext import StrOrPromise
+
 register = template.Library()
+OPERATORS = (
+    ("agent:", _("only of this agent")),
+    ("project:", _("only of this project")),
+    ("after:", _("since a day, a month or a year: after:2026-05")),
+    ("before:", _("until a day, a month or a year")),
+    ("in:questions", _("only in questions")),
+    ("in:answers", _("only in answers")),
+    ("in:thinking", _("only in what models thought")),
+    ("in:tools", _("only in calls of tools and their results")),
+    ("in:documents", _("only in documents")),
+    ("is:archived", _("archived conversations")),
+    ("sort:date", _("newest first")),
+    ('"', _('these words, exactly and in this order: "lock timeout"')),
+    ("-", _("without this word: -draft")),
+)
+"""What can be typed into the search box, with its meaning."""
+
+
+@register.simple_tag
+def typed_operators() -> "Sequence[tuple[str, StrOrPromise]]":
+    """Return what can be typed, for the box to offer."""
+    return OPERATORS
 
 
 @register.simple_tag

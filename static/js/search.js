@@ -134,17 +134,16 @@
   const changed = () => one("#filters").dispatchEvent(new Event("change", { bubbles: true }));
 
   function setField(form, name, value) {
-    const fields = all(`[name="${name}"]`, form);
-    if (fields[0]?.type === "radio" && !fields.some((field) => field.value === value)) {
-      const added = fields[0].cloneNode(); // until the chip is opened and shows all that there is to choose
-      added.value = value;
-      added.hidden = true;
-      fields[0].after(added);
+    const fields = all(`[name="${name}"]`, form), wanted = [value].flat();
+    for (const missing of Array.isArray(value) ? value : []) {
+      if (fields.some((field) => field.value === missing)) continue;
+      const added = document.createElement("input"); // until the chip is opened and shows all that there is to choose
+      Object.assign(added, { type: "checkbox", name, value: missing, hidden: true });
+      (one(`#choices-${name}`, form) ?? one("#filters")).append(added);
       fields.push(added);
     }
     for (const field of fields) {
-      if (field.type === "radio") field.checked = field.value === value;
-      else if (field.type === "checkbox") field.checked = value.split(",").includes(field.value);
+      if (field.type === "radio" || field.type === "checkbox") field.checked = wanted.includes(field.value);
       else field.value = value;
     }
   }
@@ -183,13 +182,109 @@
     (event) => {
       if (!event.target.matches("#filters .chip-menu[open]")) return;
       for (const other of all("details.chip-menu[open]")) if (other !== event.target) other.open = false;
-      const filters = filtersOf(event.target.closest("form"));
-      if (filters === choicesOf) return;
-      choicesOf = filters;
-      htmx.trigger(one("[data-choices]"), "wanted");
+      one("[data-narrow]", event.target)?.focus();
+      wantChoices(event.target.closest("form"));
     },
     true,
   );
+
+  function wantChoices(form) {
+    const filters = filtersOf(form);
+    if (filters === choicesOf) return;
+    choicesOf = filters;
+    htmx.trigger(one("[data-choices]"), "wanted");
+  }
+
+  /* The choices are here: what was opened or typed for them goes on. */
+  document.addEventListener("htmx:oobAfterSwap", ({ detail }) => {
+    const list = detail.target?.isConnected ? detail.target : document.getElementById(detail.target?.id);
+    if (!list?.id.startsWith("choices-")) return;
+    if (list.closest("details[open]") && matchMedia("(pointer: fine)").matches) one("[data-narrow]", list)?.focus();
+    if (document.activeElement?.id === "q") offer(one("#q"));
+  });
+
+  /* --- narrowing the choices of a chip ------------------------------------------------------------- */
+
+  const rowsOf = (box) => all(".choice-row", box.closest("fieldset"));
+
+  function narrow(box) {
+    const wanted = box.value.trim().toLowerCase();
+    for (const row of rowsOf(box)) row.hidden = !`${row.textContent} ${row.title}`.toLowerCase().includes(wanted);
+  }
+
+  document.addEventListener("input", ({ target }) => {
+    if (target.matches("[data-narrow]")) narrow(target);
+  });
+
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-narrow]")) event.stopPropagation(); // it is no filter
+  }, true);
+
+  document.addEventListener("keydown", (event) => {
+    const { target, key } = event;
+    if (!target.matches("[data-narrow]") || !["Enter", "ArrowDown"].includes(key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const first = one("input", rowsOf(target).find((row) => !row.hidden) ?? null);
+    if (key === "Enter") first?.click();
+    else first?.focus();
+  }, true);
+
+  /* --- operators, offered as they are typed ---------------------------------------------------------- */
+
+  const operators = () => one("[data-operators]");
+  const wordBefore = (box) => /(?:^|\s)(\S*)$/.exec(box.value.slice(0, box.selectionStart))[1].toLowerCase();
+
+  /** The operators that begin as the word before the caret does, and the values of one that is complete. */
+  function offered(word) {
+    const [, name, typed] = /^(agent|project):(.*)$/.exec(word) ?? [];
+    if (name) {
+      const rows = all(`#choices-${name} .choice-row`).filter((row) => row.textContent.toLowerCase().includes(typed));
+      return rows.slice(0, 6).map((row) => {
+        const { value } = one("input", row);
+        return { text: `${name}:${/\s/.test(value) ? `"${value}"` : value} `, label: one("span", row).textContent };
+      });
+    }
+    const isSign = word === "-" || word === '"';
+    return all("template", operators())
+      .map((known) => ({ text: known.dataset.text, label: known.dataset.text, meaning: known.dataset.meaning }))
+      .filter(({ text }) => (isSign || word.length >= Math.min(3, text.length)) && text !== word && text.startsWith(word) && !text.includes(" "));
+  }
+
+  function offer(box) {
+    const word = document.activeElement === box ? wordBefore(box) : "";
+    if (/^(agent|project):/.test(word)) wantChoices(box.form);
+    const found = word ? offered(word) : [];
+    operators().replaceChildren(
+      ...all("template", operators()),
+      ...found.map(({ text, label, meaning }) => {
+        const button = document.createElement("button");
+        Object.assign(button, { type: "button", className: "operator" });
+        button.dataset.insert = text;
+        button.append(label);
+        if (meaning) button.append(" ", Object.assign(document.createElement("small"), { textContent: meaning }));
+        return button;
+      }),
+    );
+    operators().hidden = !found.length;
+  }
+
+  document.addEventListener("input", ({ target }) => {
+    if (target.id === "q") offer(target);
+  });
+
+  document.addEventListener("focusout", ({ target, relatedTarget }) => {
+    if ((target.id === "q" || target.closest("[data-operators]")) && !relatedTarget?.closest("[data-operators]")) operators().hidden = true;
+  });
+
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest("[data-insert]");
+    if (!button) return;
+    const box = one("#q"), at = box.selectionStart, from = at - wordBefore(box).length;
+    box.focus();
+    box.setRangeText(button.dataset.insert, from, at, "end");
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  });
 
   document.addEventListener("DOMContentLoaded", showSelected);
   document.addEventListener("htmx:historyRestore", showSelected);

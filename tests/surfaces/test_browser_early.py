@@ -81,7 +81,7 @@ def test_filters_set_before_scripts_load_are_applied(
         page.get_by_label("archived conversations").uncheck()
         expect(page.locator(".item")).to_have_count(2)
         page.locator("#chip-agent").click()
-        page.get_by_role("radio", name="clerk").check()
+        page.get_by_role("checkbox", name="clerk").check()
         expect(page.locator(".item")).to_have_count(1)
 
     visit(steps)

@@ -490,10 +490,11 @@ def test_the_library_has_one_list_of_what_to_choose_by(visit: Callable[..., None
     at_every_width(visit, steps, at="/library")
 
 
-def test_home_begins_with_a_search_and_where_to_go_on(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page, width: int) -> None:
+def test_home_has_one_search_and_where_to_go_on(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page, _: int) -> None:
         expect(page.get_by_role("heading", name="Continue where you were")).to_be_in_viewport()
-        box = page.locator(".home-search input" if width > ONE_PANE else "#q")
+        box = page.get_by_role("searchbox")
+        expect(box).to_have_count(1)
         box.fill("cinnabar")
         box.press("Enter")
         page.wait_for_url("**/search?*q=cinnabar*")

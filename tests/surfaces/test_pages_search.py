@@ -243,6 +243,31 @@ def test_filters_are_in_the_form_and_in_every_link(owner: User, pages: Pages) ->
     assert 'aria-label="Remove the filter Until 2026-12-31"' in text
 
 
+def test_several_agents_and_projects_are_chosen_and_told_apart(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU, agent="tutor", project="/home/geo")
+    indexed(owner, PERU, agent="other", project="/work/geo")
+    indexed(owner, PERU, agent="third", project="/work/maps")
+    indexed(owner, PERU, source="notebook")
+    text = pages.get("/search", {"q": "Peru", "agent": ["tutor", "other", "notebook"]})
+    assert text.count('class="item hit"') == 3
+    assert '<span id="chip-agent">tutor +2</span>' in text
+    assert 'value="notebook" checked' in text, "a conversation that names no agent counts for its source"
+    assert "<span>home/geo</span>" in text
+    assert "<span>work/geo</span>" in text
+    assert "agent=tutor&amp;agent=other&amp;agent=notebook" in text
+    alone = pages.get("/search", {"q": "Peru", "agent": ["tutor", "other"], "project": "/work/geo"})
+    assert alone.count('class="item hit"') == 1
+    rows = pages.get("/search", {"agent": ["third", "notebook"]}, headers=TYPING)
+    assert rows.count('<a class="item"') == 2
+
+
+def test_words_of_a_time_are_not_marked(owner: User, pages: Pages) -> None:
+    indexed(owner, ("what did we bake in march 2024?", "In march 2024 rye bread."))
+    html = pages.get("/search", {"q": "bread in march 2024"})
+    assert "<mark>bread</mark>" in html
+    assert not re.search("<mark>(march|2024)", html, re.IGNORECASE)
+
+
 def test_filters_are_typed_as_tokens(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, PERU, agent="tutor", project="/src/geo")
     indexed(owner, PERU, agent="other", project="/src/else")
@@ -567,22 +592,22 @@ def test_marks_end_where_words_do_but_in_scripts_without_spaces(text: str, query
 def test_search_page_shows_the_time_filter_and_can_remove_it(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "bread in march 2024"})
-    assert "march 2024: March 2024" in strip_tags(html)
+    assert "“march 2024”: March 2024 first" in strip_tags(html)
     link = re.search(r'href="([^"]+when=any)" data-set', html)
     assert link
     plain = pages.get(unescape(link[1]))
-    assert "Remove the filter march 2024" in html
-    assert "Remove the filter march 2024" not in plain
+    assert "Take “march 2024” as plain words" in html
+    assert "Take “march 2024” as plain words" not in plain
     assert 'name="when" value="any"' in plain
     again = re.search(r'<p class="read-time"><a class="preset" href="([^"]+)"', plain)
     assert again
-    assert "Remove the filter march 2024" in pages.get(unescape(again[1]))
+    assert "Take “march 2024” as plain words" in pages.get(unescape(again[1]))
 
 
 def test_time_chip_replaces_the_note(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "the latest bread"}, headers=TYPING)
-    assert "latest: the latest first" in strip_tags(html)
+    assert "“latest”: the latest first" in strip_tags(html)
     assert "Read “latest”" not in html
 
 

@@ -1,11 +1,12 @@
 """The contents of the search box: the query, its filters and its order, as parameters of the page's address.
 
-Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters.
+Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters, and several of an
+agent or a project mean any of them.
 """
 
 import calendar
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -18,7 +19,8 @@ from convmemory.conversations.filters import EXACT, MOMENTS
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
-TIMES = ("any",)  # "any": words of time are plain words; "": they restrict the time
+TIMES = ("any",)  # "any": words of time are plain words; "": they favour or restrict a time
+MAX_NAMES = 20  # of one filter; searching looks up each
 MAX_TYPED_CHARS = 2_000  # longer texts are searched for no tokens
 _TOKEN = re.compile(
     r"(?<!\S)(?P<name>" + "|".join((*EXACT, *MOMENTS, "in", "is", "sort", "by")) + r"):"
@@ -52,9 +54,9 @@ class SearchBox:
     q: str = ""
     mode: str = "hybrid"
     scope: tuple[str, ...] = SPOKEN
-    agent: str = ""
-    project: str = ""
-    source: str = ""
+    agent: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
     after: str = ""
     before: str = ""
     archived: bool = False
@@ -68,7 +70,8 @@ class SearchBox:
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
         """Return the box of a request's address; with `is_typing`, the token at the very end is incomplete."""
         given = request.GET
-        plain: dict[str, Any] = {name: given.get(name, "").strip() for name in (*EXACT, *MOMENTS)}
+        plain: dict[str, Any] = {name: given.get(name, "").strip() for name in MOMENTS}
+        plain |= {name: _names(given.getlist(name)) for name in EXACT}
         scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
         box = cls(
             q=given.get("q", "").strip(),
@@ -88,11 +91,12 @@ class SearchBox:
         if len(text) > MAX_TYPED_CHARS:
             return self
         values: dict[str, Any] = {}
+        chosen = {name: getattr(self, name) for name in EXACT}
 
         def take(match: re.Match[str]) -> str:
             if is_typing and match.end() == len(text):
                 return ""
-            read = _READERS[match["name"].lower()](match["quoted"] or match["plain"], {**values})
+            read = _READERS[match["name"].lower()](match["quoted"] or match["plain"], chosen | values)
             if read is None:
                 return match[0]
             values.update(read)
@@ -112,18 +116,18 @@ class SearchBox:
         return {name: value for name, value in values.items() if value}
 
     @property
-    def typed_fields(self) -> dict[str, str]:
-        """The filters typed as tokens, as values of the form's fields."""
+    def typed_fields(self) -> dict[str, str | list[str]]:
+        """The filters typed as tokens, as values of the form's fields; a list for boxes to tick."""
         values = {name: getattr(self, name) for name in self.typed}
         return {name: _field(value) for name, value in sorted(values.items())}
 
     @property
     def query_string(self) -> str:
-        return urlencode(self.parameters)
+        return urlencode(self.parameters, doseq=True)
 
     def without(self, *names: str) -> str:
         """Return the address's query without these parameters."""
-        return urlencode({name: value for name, value in self.parameters.items() if name not in names})
+        return urlencode({name: value for name, value in self.parameters.items() if name not in names}, doseq=True)
 
     def but(self, values: Mapping[str, Any]) -> "SearchBox":
         """Return the box with these values instead."""
@@ -139,10 +143,14 @@ def empty_box(_: HttpRequest) -> dict[str, SearchBox]:
     return {"box": SearchBox()}
 
 
-def _field(value: Any) -> str:
+def _field(value: Any) -> str | list[str]:
     if isinstance(value, bool):
         return "1" if value else ""
-    return value if isinstance(value, str) else ",".join(value)
+    return value if isinstance(value, str) else list(value)
+
+
+def _names(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in texts if (name := text.strip())))[:MAX_NAMES]
 
 
 # --- readers of a token's value; None if it has no meaning, and the token stays text ------------
@@ -151,8 +159,8 @@ def _field(value: Any) -> str:
 Values = Mapping[str, Any]
 
 
-def _text(name: str) -> Callable[[str, Values], dict[str, Any] | None]:
-    return lambda text, _: {name: text}
+def _name(name: str) -> Callable[[str, Values], dict[str, Any] | None]:
+    return lambda text, known: {name: _names([*known[name], text])}
 
 
 def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], dict[str, Any] | None]:
@@ -193,7 +201,7 @@ def _day_of(text: str, *, is_last: bool) -> str:
 
 
 _READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
-    **{name: _text(name) for name in EXACT},
+    **{name: _name(name) for name in EXACT},
     "after": _first_day,
     "before": _last_day,
     "in": _places,

@@ -68,7 +68,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "passage": passage,
         "box": box,
         "keep": box.query_string,
-        "keep_here": urlencode(box.parameters | ({"show": display} if display else {})),
+        "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
         "display": display,
     }
     if request.htmx and continues:

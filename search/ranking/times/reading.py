@@ -248,6 +248,11 @@ class TimeReading:
                 return days.label
 
     @property
+    def words_of_time(self) -> str:
+        """Return the words that only name a time, which are not to be found in texts; none of an event."""
+        return "" if isinstance(self.meaning, (Anchor, NearEvent)) else self.words
+
+    @property
     def note(self) -> str:
         """Return a note for the caller; "" if the words are unambiguous, like a date with its year."""
         is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None

@@ -1,12 +1,14 @@
 """Filters that are typed into the search box."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 
 from convmemory.conversations.pages.search_box import SearchBox
 
 
 def read(text: str, *, is_typing: bool = False) -> dict[str, str]:
-    return SearchBox(q=text.strip()).with_tokens(text, is_typing=is_typing).parameters
+    return dict(parse_qsl(SearchBox(q=text.strip()).with_tokens(text, is_typing=is_typing).query_string))
 
 
 @pytest.mark.parametrize(
@@ -49,9 +51,14 @@ def test_unfinished_filter_token_is_ignored_while_typing() -> None:
 
 def test_typed_tokens_become_form_fields() -> None:
     box = SearchBox().with_tokens("in:tools is:archived agent:codex")
-    assert box.typed_fields == {"agent": "codex", "archived": "1", "scope": "tool"}
+    assert box.typed_fields == {"agent": ["codex"], "archived": "1", "scope": ["tool"]}
 
 
 def test_search_box_without_filters_omits_them_from_the_address() -> None:
-    box = SearchBox(q="rye", agent="codex", after="2026-01-01", before="2026-02-01")
-    assert box.without("after", "before") == "q=rye&agent=codex"
+    box = SearchBox(q="rye", agent=("codex", "aider"), after="2026-01-01", before="2026-02-01")
+    assert box.without("after", "before") == "q=rye&agent=codex&agent=aider"
+
+
+def test_typed_agents_and_chosen_ones_mean_any_of_them() -> None:
+    box = SearchBox(agent=("codex",)).with_tokens('agent:aider agent:codex project:"my notes" rye')
+    assert (box.agent, box.project, box.q) == (("codex", "aider"), ("my notes",), "rye")
