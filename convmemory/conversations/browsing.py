@@ -3,12 +3,14 @@
 Every function takes the caller. A page costs the same few queries, however large the archive is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import groupby
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext, gettext_lazy
@@ -17,9 +19,17 @@ from convmemory.conversations import curating
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation, Figures, Tag
 from convmemory.conversations.reading import project_name, visible_conversations
-from convmemory.core.cursors import decode_moment, encode_cursor
+from convmemory.core.cursors import decode_moment, decode_numbers, encode_cursor
 
 PAGE_ROWS = 60
+MAX_ROWS = 600  # on a page that is opened again with all rows that were loaded
+ORDERS: Mapping[str, tuple[str | Lower, str]] = {
+    "": ("-updated_at", "-id"),
+    "oldest": ("updated_at", "id"),
+    "title": (Lower("title"), "id"),
+    "turns": ("-turn_count", "-id"),
+}
+"""The order of the list, by the name in its address; "" is the newest first."""
 PINNED_SHOWN = 30
 CHILDREN_SHOWN = 300
 CHOICES_SHOWN = 300
@@ -28,7 +38,7 @@ PINNED = gettext_lazy("Pinned")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Filters of the list; "" and False mean any. `project` includes the folders below it."""
+    """Filters of the list, and its order; "" and False mean any. `project` includes the folders below it."""
 
     agent: str = ""
     project: str = ""
@@ -37,6 +47,8 @@ class Choice:
     tool: str = ""
     starred: bool = False
     archived: bool = False
+    title: str = ""
+    sort: str = ""
 
     @property
     def is_everything(self) -> bool:
@@ -58,36 +70,51 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Rows under one heading: "Pinned", "Today", "Yesterday" or a month."""
+    """Rows under one heading: "Pinned", "Today", "Yesterday" or a month; none in an order other than by time."""
 
     label: str
     rows: tuple[Row, ...]
 
 
 def page_of_shelves(
-    *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", today: date | None = None
+    *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", count: int = PAGE_ROWS, today: date | None = None
 ) -> tuple[list[Shelf], str | None]:
-    """Return one page of conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
+    """Return `count` conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
     query = {"list": "library", "choice": repr(choice)}
-    rows = _chosen(owner, choice).order_by("-updated_at", "-id")
+    rows = _chosen(owner, choice).order_by(*ORDERS[choice.sort])
     shelves: list[Shelf] = []
     if choice.is_everything:
         pinned = [] if cursor else list(_chosen(owner, choice, is_pinned=True).order_by("-pinned_at")[:PINNED_SHOWN])
         shelves = [Shelf(str(PINNED), tuple(_rows(owner, pinned, has_children=True)))] if pinned else []
         rows = rows.filter(pinned_at__isnull=True)
-    if cursor:
+    start = 0
+    if cursor and choice.sort:
+        (start,) = decode_numbers(query, cursor, count=1)
+    elif cursor:
         at, pk = decode_moment(query, cursor)
         rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
     # One more row than shown tells whether there is a next page.
-    page = list(rows[: PAGE_ROWS + 1])
-    shown = _rows(owner, page[:PAGE_ROWS], has_children=choice.is_everything)
-    now = today or timezone.localdate()
-    by_time = groupby(shown, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), now))
-    shelves += [Shelf(label, tuple(group)) for label, group in by_time]
-    if len(page) <= PAGE_ROWS:
+    page = list(rows[start : start + count + 1])
+    shown = _rows(owner, page[:count], has_children=choice.is_everything)
+    if choice.sort in ("", "oldest"):
+        now = today or timezone.localdate()
+        days = groupby(shown, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), now))
+        shelves += [Shelf(label, tuple(group)) for label, group in days]
+    elif shown:
+        shelves.append(Shelf("", tuple(shown)))
+    if len(page) <= count:
         return shelves, None
-    last = page[PAGE_ROWS - 1]
-    return shelves, encode_cursor(query, [last.updated_at.isoformat(), last.pk])
+    last = page[count - 1]
+    return shelves, encode_cursor(query, [start + count] if choice.sort else [last.updated_at.isoformat(), last.pk])
+
+
+def matching(*, owner: AbstractBaseUser, choice: Choice, limit: int) -> tuple[list[int], int]:
+    """Return the ids of the first `limit` conversations that the list shows for this choice, and how many there are.
+
+    Two queries.
+    """
+    rows = _chosen(owner, choice)
+    return list(rows.order_by(*ORDERS[choice.sort]).values_list("pk", flat=True)[:limit]), rows.count()
 
 
 def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
@@ -109,6 +136,8 @@ def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False)
         if name:
             counted = Figures.objects.filter(owner_id=owner.pk, **{f"{counts}__has_key": name})
             rows = rows.filter(pk__in=counted.values("conversation_id"))
+    if choice.title:
+        rows = rows.filter(title__icontains=choice.title)
     return rows.filter(starred_at__isnull=False) if choice.starred else rows
 
 

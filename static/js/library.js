@@ -1,5 +1,6 @@
-/* The library: choosing many with Shift, stars and pins without leaving the page, and an Undo before anything is
-   deleted. Without this file the same buttons are sent as plain forms, and deleting asks on a page of its own. */
+/* The library: choosing many, stars and pins without leaving the page, keys, the place that a reader comes back to, and an
+   Undo before anything is deleted. Without this file the same buttons are sent as plain forms, and deleting asks on a page
+   of its own. */
 (() => {
   "use strict";
 
@@ -16,6 +17,12 @@
   function count() {
     const place = one("[data-bulk-count]");
     if (place) place.textContent = word("{count} chosen", { count: chosen().length });
+    const boxes = all("[data-choose]", form()), whole = one("[data-choose-all]"), matching = one("[data-choose-matching]");
+    if (whole) {
+      whole.checked = boxes.length > 0 && chosen().length === boxes.length;
+      whole.indeterminate = !whole.checked && chosen().length > 0;
+    }
+    if (matching && chosen().length < boxes.length) matching.checked = false;
   }
 
   document.addEventListener("click", (event) => {
@@ -30,10 +37,82 @@
     count();
   });
 
-  document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-bulk-none]")) return;
-    for (const box of chosen()) box.checked = false;
+  function chooseAll(isChosen) {
+    for (const box of all("[data-choose]", form())) box.checked = isChosen;
     count();
+  }
+
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-bulk-none]")) chooseAll(false);
+    if (target.matches("[data-choose-all]")) chooseAll(target.checked);
+    if (target.matches("[data-choose-matching]") && target.checked) chooseAll(true);
+    if (target.closest("[data-close-notice]")) target.closest(".notice").remove();
+  });
+
+  document.addEventListener("htmx:afterSwap", () => {
+    if (one("[data-library]") && form()) count();
+  });
+
+  /* What was done is said once, not again on a page that is loaded anew. */
+  document.addEventListener("DOMContentLoaded", () => {
+    const address = new URL(location.href);
+    if (!one(".undo-notice") || !address.searchParams.has("done")) return;
+    for (const name of ["done", "chosen", "name"]) address.searchParams.delete(name);
+    history.replaceState(history.state, "", address);
+  });
+
+  /* --- keys ---------------------------------------------------------------------------------------- */
+
+  /** The row that has the focus, else the one below the pointer. */
+  const currentRow = () => document.activeElement?.closest(".library-row") ?? one(".library-row:hover");
+
+  /** Presses a button of the bar for what is chosen, else for the current row. */
+  function pressForChosen(button) {
+    if (!chosen().length) keys.x();
+    if (chosen().length) button?.click();
+  }
+
+  const keys = {
+    x: () => currentRow()?.querySelector("[data-choose]").click(),
+    s: () => currentRow()?.querySelector('[name="starred"]').click(),
+    e: () => pressForChosen(one('.bulk-bar [value="archive"], .bulk-bar [value="unarchive"]')),
+    "#": () => pressForChosen(one("[data-bulk-delete]")),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey || isTyping || one("dialog[open]")) return;
+    if (!one("[data-library]") || !form()) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  /* --- the place that a reader comes back to --------------------------------------------------------- */
+
+  const PLACE = "convmemory.library";
+  const scroller = () => (getComputedStyle(one("#main")).overflowY === "auto" ? one("#main") : document.scrollingElement);
+
+  addEventListener("pagehide", () => {
+    if (!one("[data-library]")) return;
+    try {
+      const opened = document.activeElement?.closest(".library-row")?.dataset.row ?? "";
+      sessionStorage.setItem(PLACE, JSON.stringify({ address: location.href, top: scroller().scrollTop, opened }));
+    } catch {
+      // no storage: the list begins at its top
+    }
+  });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const isBack = performance.getEntriesByType("navigation")[0]?.type === "back_forward";
+    if (!one("[data-library]") || !isBack) return;
+    try {
+      const place = JSON.parse(sessionStorage.getItem(PLACE));
+      if (place?.address !== location.href) return;
+      scroller().scrollTop = place.top;
+      one(`[data-row="${Number(place.opened)}"] .library-title`)?.focus({ preventScroll: true });
+    } catch {
+      // not ours
+    }
   });
 
   document.addEventListener("keydown", (event) => {
@@ -53,6 +132,13 @@
     if (response.type !== "opaqueredirect" && !response.ok) return;
     button.setAttribute("aria-pressed", String(button.value === "1"));
     button.value = button.value === "1" ? "0" : "1";
+    if (button.name === "pinned") movePinned(button.closest("[data-row]").dataset.row);
+  }
+
+  /** A pin moves its row at once. */
+  async function movePinned(row) {
+    await htmx.ajax("GET", location.pathname + location.search, { target: ".library-rows", select: ".library-rows", swap: "outerHTML" });
+    one(`[data-row="${row}"] [name="pinned"]`)?.focus();
   }
 
   document.addEventListener("click", (event) => {
@@ -66,12 +152,19 @@
 
   let waiting = null; // what is deleted when its time is over
 
-  function removal() {
-    const values = new URLSearchParams({ action: "delete", confirmed: "1" });
-    values.set("csrfmiddlewaretoken", form().elements.csrfmiddlewaretoken.value);
-    values.set("chosen", chosen().map((box) => box.value).join(","));
-    const rows = chosen().map((box) => box.closest("li"));
-    return { address: form().getAttribute("action"), values, rows, count: rows.length };
+  /** Deletes these conversations unless it is taken back; their rows are hidden meanwhile. */
+  function remove(ids, rows) {
+    carryOut();
+    const values = new URLSearchParams({ action: "delete", confirmed: "1", chosen: ids.join(",") });
+    values.set("csrfmiddlewaretoken", one("[name=csrfmiddlewaretoken]").value);
+    for (const row of rows) {
+      row.hidden = true;
+      for (const box of all("[data-choose]", row)) box.checked = false;
+    }
+    const said = { count: ids.length };
+    const toast = undoToast(ids.length === 1 ? word("{count} conversation deleted.", said) : word("{count} conversations deleted.", said));
+    waiting = { address: one("[data-library]").dataset.library, values, rows, toast, timer: setTimeout(carryOut, UNDO_MS) };
+    if (form()) count();
   }
 
   function carryOut() {
@@ -106,17 +199,34 @@
   }
 
   document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-bulk-delete]")) return;
+    if (!event.target.closest("[data-bulk-delete]") || one("[data-choose-matching]:checked")) return;
     event.preventDefault();
-    carryOut();
-    const asked = removal();
-    for (const row of asked.rows) {
-      row.hidden = true;
-      for (const box of all("[data-choose]", row)) box.checked = false;
+    remove(chosen().map((box) => box.value), chosen().map((box) => box.closest("li")));
+  });
+
+  /* A conversation that is deleted while it is read: the library says so, and can take it back. */
+  const DELETING = "convmemory.deleting";
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-delete-conversation]");
+    if (!link || event.ctrlKey || event.metaKey) return;
+    try {
+      sessionStorage.setItem(DELETING, link.dataset.deleteConversation);
+    } catch {
+      return; // no storage: the page of its own asks
     }
-    const said = asked.count === 1 ? word("{count} conversation deleted.", asked) : word("{count} conversations deleted.", asked);
-    const toast = undoToast(said);
-    waiting = { ...asked, toast, timer: setTimeout(carryOut, UNDO_MS) };
+    event.preventDefault();
+    location.assign(link.dataset.library);
+  });
+
+  addEventListener("pageshow", () => {
+    try {
+      const id = sessionStorage.getItem(DELETING);
+      sessionStorage.removeItem(DELETING);
+      if (id && one("[data-library]")) remove([id], all(`[data-row="${Number(id)}"]`));
+    } catch {
+      // no storage
+    }
   });
 
   addEventListener("pagehide", carryOut);

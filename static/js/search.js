@@ -225,7 +225,7 @@
     if (!target.matches("[data-narrow]") || !["Enter", "ArrowDown"].includes(key)) return;
     event.preventDefault();
     event.stopPropagation();
-    const first = one("input", rowsOf(target).find((row) => !row.hidden) ?? null);
+    const first = rowsOf(target).find((row) => !row.hidden)?.querySelector("input");
     if (key === "Enter") first?.click();
     else first?.focus();
   }, true);

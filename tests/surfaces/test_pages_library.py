@@ -56,6 +56,40 @@ def test_the_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, 
     assert client.get("/library?cursor=nonsense").status_code == 422
 
 
+def test_the_library_is_sorted_narrowed_by_title_and_opened_again_as_long_as_it_was(
+    owner: User, client: Client
+) -> None:
+    for number in range(browsing.PAGE_ROWS + 2):
+        make_conversation(owner, title=f"row {number:02}")
+    make_conversation(owner, exchange(("q", "a"), ("r", "b")), title="Zebra")
+    first = text(client, "/library", data={"sort": "title", "title": "ROW"})
+    assert first.index("row 00") < first.index("row 01")
+    assert "Zebra" not in first
+    assert "all 62" in first
+    address = first.split('hx-get="/library?')[1].split('"')[0].replace("&amp;", "&")
+    answer = client.get(f"/library?{address}", headers=HTMX)
+    assert answer.content.decode().count('class="library-row"') == 2
+    again = answer.headers["HX-Replace-Url"]
+    assert text(client, again).count('class="library-row"') == browsing.PAGE_ROWS + 2
+    assert text(client, "/library", data={"sort": "turns"}).index("Zebra") < first.index("row 00")
+    assert "No title contains “&lt;q&gt;”" in text(client, "/library", data={"title": "<q>"})
+
+
+def test_all_that_match_are_changed_some_at_a_time(
+    owner: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curating, "MAX_CHOSEN", 2)
+    for number in range(3):
+        make_conversation(owner, title=f"mill {number}")
+    make_conversation(owner, title="oven")
+    values = {"action": "archive", "matching": "1", "choice": "title=mill"}
+    page = client.post("/library/change", values, follow=True).content.decode()
+    assert "2 conversations archived" in page
+    assert "first 2 of 3" in page
+    client.post("/library/change", values)
+    assert list(Conversation.objects.filter(archived_at=None).values_list("title", flat=True)) == ["oven"]
+
+
 @pytest.mark.parametrize(("action", "field"), [("archive", "archived_at"), ("star", "starred_at")])
 def test_many_are_changed_at_once_and_taken_back(owner: User, client: Client, action: str, field: str) -> None:
     numbers = [make_conversation(owner).pk for _ in range(3)]

@@ -7,17 +7,18 @@ of its own.
 
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, ngettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import replace_url
 
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import browsing, curating, reading
@@ -48,22 +49,38 @@ DONE = {
 }
 
 
+ORDER_NAMES = {
+    "": gettext_lazy("Newest first"),
+    "oldest": gettext_lazy("Oldest first"),
+    "title": gettext_lazy("By title"),
+    "turns": gettext_lazy("Most turns first"),
+}
+
+
 @require_safe
 @signed_in
 def library(request: PageRequest) -> HttpResponse:
     """Render the conversations selected by the address."""
-    choice, cursor = _choice(request), request.GET.get("cursor", "")
-    shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
+    choice, cursor = _choice(request.GET), request.GET.get("cursor", "")
+    rows = parse_number(request.GET.get("rows", "")) or 0
+    count = browsing.PAGE_ROWS if cursor else min(max(rows, browsing.PAGE_ROWS), browsing.MAX_ROWS)
+    shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor, count=count)
+    keep = urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1")
     context: dict[str, Any] = {
         "shelves": shelves,
         "next_cursor": following,
         "choice": choice,
-        "keep": urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1"),
+        "keep": keep,
         "last_shelf": request.GET.get("shelf", ""),
+        "rows": (rows if cursor else 0) + count,
     }
     if request.htmx and cursor:
-        return render(request, "conversations/library.html#more", context)
+        response = render(request, "conversations/library.html#more", context)
+        return replace_url(response, f"{reverse('library')}?{urlencode({'rows': context['rows']})}&{keep}".rstrip("&"))
     context |= {
+        "total": browsing.matching(owner=request.user, choice=choice, limit=0)[1] if following else 0,
+        "orders": ORDER_NAMES,
+        "kept": [(name, value) for name, value in parse_qsl(keep) if name not in ("title", "sort")],
         "folders": browsing.project_tree(owner=request.user),
         "agents": browsing.agent_counts(owner=request.user),
         "tags": curating.tag_counts(owner=request.user),
@@ -72,10 +89,10 @@ def library(request: PageRequest) -> HttpResponse:
     return render(request, "conversations/library.html", context)
 
 
-def _choice(request: PageRequest) -> Choice:
-    given = request.GET
-    plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool")}
-    return Choice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", **plain)
+def _choice(given: QueryDict) -> Choice:
+    plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool", "title")}
+    sort = given.get("sort", "") if given.get("sort", "") in browsing.ORDERS else ""
+    return Choice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", sort=sort, **plain)
 
 
 @require_POST
@@ -84,6 +101,12 @@ def change(request: PageRequest) -> HttpResponseBase:
     """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
     chosen, action = _chosen(request), request.POST.get("action", "")
     back = came_from(request) or reverse("library")
+    if request.POST.get("matching") == "1":
+        choice = _choice(QueryDict(request.POST.get("choice", "")))
+        chosen, count = browsing.matching(owner=request.user, choice=choice, limit=curating.MAX_CHOSEN)
+        if count > len(chosen):
+            said = _("These are the first %(done)s of %(all)s; choose all again for the others.")
+            messages.warning(request, said % {"done": len(chosen), "all": count})
     if not chosen:
         messages.warning(request, _("Nothing was chosen: tick the conversations first."))
         return redirect(back)

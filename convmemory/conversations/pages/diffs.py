@@ -19,21 +19,33 @@ _OLD_AND_NEW = (
     ("oldString", "newString"),
     ("oldText", "newText"),
 )
-_PATHS = ("file_path", "path", "filePath", "target_file", "filename", "notebook_path")
+_PATHS = ("file_path", "path", "filePath", "target_file", "filename", "notebook_path", "absolute_path", "relative_path")
 _PATCHES = ("patch", "diff", "input", "command", "patchText")
 _WHOLE_FILES = ("content", "file_text", "contents")
-_WRITING_TOOLS = frozenset({"write", "write_file", "create_file", "write_to_file", "str_replace_editor", "create"})
+_WRITING_TOOLS = frozenset(
+    {
+        "write", "write_file", "create_file", "write_to_file", "str_replace_editor", "create", "fs_write",
+        "text_editor", "developer__text_editor",
+    }
+)  # fmt: skip
 _PATCH_STARTS = ("*** Begin Patch", "diff --git ", "--- a/", "--- /dev/null")
 _HEADINGS = ("*** ", "diff --git ", "--- ", "+++ ", "@@", "index ")
+_BEGIN_PATCH, _END_PATCH = "*** Begin Patch", "*** End Patch"
+# Blocks of a text to search for and its replacement, as Cline and Aider write them.
+_SEARCH, _BETWEEN, _REPLACE = (
+    frozenset({"<<<<<<< SEARCH", "------- SEARCH"}), "=======", frozenset({">>>>>>> REPLACE", "+++++++ REPLACE"}),
+)  # fmt: skip
+MARKED_LINES, MIN_MARKED_CHARS = 20, 4
 _NO_NEW_LINE = "\\ No newline at end of file"
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line, without its leading sign."""
+    """One line, without its leading sign. `mark` says that a passage is in it: in this line first, or in it too."""
 
     kind: LineKind
     text: str
+    mark: Literal["", "first", "next"] = ""
 
     @property
     def sign(self) -> str:
@@ -55,6 +67,15 @@ class Diff:
     def removed(self) -> int:
         return sum(line.kind == "removed" for line in self.lines)
 
+    def marking(self, said: str) -> "Diff | None":
+        """Return the changes with the lines marked that a passage of the call says; None if there is no such line."""
+        wanted = [line for text in said.splitlines() if len(line := text.strip()) >= MIN_MARKED_CHARS][:MARKED_LINES]
+        lines = list(self.lines)
+        found = [number for number, line in enumerate(lines) if _is_said(line.text.strip(), wanted)]
+        for number in found:
+            lines[number] = replace(lines[number], mark="first" if number == found[0] else "next")
+        return Diff(self.path, tuple(lines)) if found else None
+
     def cut(self, max_chars: int) -> tuple["Diff", int]:
         """Return the first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
         kept: list[DiffLine] = []
@@ -68,12 +89,17 @@ class Diff:
         return Diff(self.path, tuple(kept)), left_out
 
 
+def _is_said(line: str, wanted: Sequence[str]) -> bool:
+    return len(line) >= MIN_MARKED_CHARS and any(text in line or line in text for text in wanted)
+
+
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
     """Return the changes that the call makes; None if it does not edit a file."""
     path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
     lines = [line for edit in _edits(parameters) for line in edit]
     if not lines and (patch := _patch(parameters)):
         lines = list(_patch_lines(patch))
+    lines = lines or list(_replacements(parameters))
     if not lines and path and tool.lower() in _WRITING_TOOLS:
         content = next((text for name in _WHOLE_FILES if (text := _text(parameters.get(name)))), "")
         lines = [DiffLine("added", line) for line in content.splitlines()]
@@ -103,7 +129,28 @@ def _patch(parameters: Mapping[str, Any]) -> str:
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and text.lstrip().startswith(_PATCH_STARTS):
                 return text.strip()
+            if isinstance(text, str) and "apply_patch" in text and _BEGIN_PATCH in text:  # a shell's here-document
+                patch, end, _ = text[text.index(_BEGIN_PATCH) :].partition(_END_PATCH)
+                return patch + end
     return ""
+
+
+def _replacements(parameters: Mapping[str, Any]) -> Iterator[DiffLine]:
+    """Yield the lines of blocks that name a text to search for and its replacement."""
+    text = _text(parameters.get("diff")) or _text(parameters.get("content"))
+    old: list[str] = []
+    new: list[str] | None = None
+    is_inside = False
+    for line in text.splitlines():
+        if line.rstrip() in _SEARCH:
+            old, new, is_inside = [], None, True
+        elif is_inside and line.rstrip() == _BETWEEN:
+            new = []
+        elif is_inside and line.rstrip() in _REPLACE:
+            yield from compare("\n".join(old), "\n".join(new or []))
+            is_inside = False
+        elif is_inside:
+            (old if new is None else new).append(line)
 
 
 def _patch_lines(patch: str) -> Iterator[DiffLine]:

@@ -151,9 +151,14 @@ def _view_text(
 
 
 def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSpan | None) -> PartView:
-    diff = None if passage else diff_of(part.name, part.input)
+    diff = diff_of(part.name, part.input)
+    if diff and passage:
+        # Values that are no text are part of it as JSON, in which an escape stands for the end of a line.
+        diff = diff.marking(tool_call_text(part)[passage.start : passage.end].replace("\\n", "\n"))
     if diff:
-        return _view_diff(part, index, diff, whole=whole)
+        view = _view_diff(part, index, diff, whole=whole)
+        is_marked = bool(view.diff and any(line.mark for line in view.diff.lines))
+        return replace(view, passage=passage, is_marked=is_marked)
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
     spans = _spans_of_parameters(part, passage) if passage else {}

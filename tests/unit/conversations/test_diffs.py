@@ -35,6 +35,11 @@ def test_only_the_lines_that_differ_are_shown_with_their_neighbours() -> None:
         ("Write", {"file_path": "a", "content": "one\ntwo"}, "+one\n+two"),
         ("apply_patch", {"input": PATCH},
          "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** End Patch"),
+        ("edit", {"path": "a", "oldText": "x", "newText": "y"}, "-x\n+y"),
+        ("replace_in_file", {"path": "a", "diff": "------- SEARCH\nx\n=======\ny\n+++++++ REPLACE"}, "-x\n+y"),
+        ("edit_file", {"path": "a", "diff": "<<<<<<< SEARCH\nx\nz\n=======\nz\n>>>>>>> REPLACE\n"}, "-x\n z"),
+        ("shell", {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}\nEOF"]},
+         "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** End Patch"),
         ("shell", {"command": ["apply_patch", PATCH]},
          "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** End Patch"),
     ],
@@ -55,6 +60,15 @@ def test_edits_are_known_by_their_parameters(tool: str, parameters: dict[str, An
 )
 def test_other_calls_are_no_edits(tool: str, parameters: dict[str, Any]) -> None:
     assert diff_of(tool, parameters) is None
+
+
+def test_lines_that_a_passage_says_are_marked() -> None:
+    diff = diff_of("Edit", {"file_path": "a", "old_string": "wait(3)", "new_string": "wait(5)\nretry()"})
+    assert diff
+    marked = diff.marking("new_string:wait(5)\nret")
+    assert marked
+    assert [line.text for line in marked.lines if line.mark == "first"] == ["wait(5)"]
+    assert diff.marking("another passage") is None
 
 
 def test_a_long_diff_is_cut() -> None:
