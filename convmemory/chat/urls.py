@@ -8,6 +8,7 @@ urlpatterns = [
     path("v1/chat/completions", proxy.chat_completions),
     path("v1/models", proxy.models),
     path("chat", views.new_chat, name="new-chat"),
+    path("chat/render", views.render_text, name="render-text"),
     path("chat/send", views.send, name="start-chat"),
     path("conversations/<int:conversation_id>/send", views.send, name="send"),
     path(

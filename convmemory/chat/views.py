@@ -26,6 +26,7 @@ from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import Written, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
+from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NoEndpoint, NotFound, SwitchedOff
 from convmemory.core.numbers import number_or_refuse, parse_number
@@ -33,6 +34,7 @@ from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 
 EVENTS = "text/event-stream"
+MAX_RENDERED_CHARS = 20_000  # of a reply in one request; scripts send its last blocks
 # A new agent can search the archive.
 OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}
 KEY_DROPPED = (
@@ -93,6 +95,13 @@ def new_chat(request: PageRequest) -> HttpResponse:
     composer = composer_for(owner=request.user, conversation=None)
     context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     return render(request, "chat/new.html", context)
+
+
+@require_POST
+@signed_in
+def render_text(request: PageRequest) -> HttpResponse:
+    """Return a piece of a reply that is still being written, as the page will show it once it is stored."""
+    return HttpResponse(render_markdown(request.POST.get("text", "")[:MAX_RENDERED_CHARS]))
 
 
 @require_safe

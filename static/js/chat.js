@@ -1,8 +1,7 @@
 /* The composer with JavaScript: the reply appears as it is written. Without this file the form waits for it.
-   What the model says is put in as text; the server renders it once it is stored. */
+   The server renders what the model says, block by block, with the rules of all pages. */
 
 import { draftOf, forget } from "./drafts.js";
-import { renderMarkdown } from "./markdown.js";
 
 const one = (selector, root = document) => root.querySelector(selector);
 const CITE = /"cite": "\[(\d{1,4})\]\((\/(?:conversations|documents)\/\d[^\s"()\\]{0,100})\)"/g;
@@ -46,6 +45,24 @@ function icon(name) {
 
 /* --- what is shown until the server has rendered it ------------------------------------------------ */
 
+const RENDER_PAUSE_MS = 150;
+const MIN_RENDERED = 1000; // characters of complete blocks that are rendered for good
+
+/** Where the last block begins that may still change: after a blank line outside of code, before a line that neither is
+    indented nor continues a list. */
+function endOfBlocks(text) {
+  let fence = "", at = 0, end = 0, isAfterBlank = false;
+  for (const line of text.split("\n")) {
+    const mark = /^\s{0,3}(`{3,}|~{3,})/.exec(line)?.[1] ?? "";
+    if (isAfterBlank && !fence && /^[^\s\-*+\d]/.test(line)) end = at;
+    if (mark && !fence) fence = mark;
+    else if (mark.startsWith(fence)) fence = "";
+    isAfterBlank = !line.trim();
+    at += line.length + 1;
+  }
+  return end;
+}
+
 /** A message in the making. */
 class Draft {
   constructor(kind, speaker) {
@@ -62,21 +79,48 @@ class Draft {
     if (this.last?.kind !== kind) {
       const body = kind === "thinking" ? this.fold("thought", word("Thinking"), "thinking") : make("div", "part prose");
       if (kind !== "thinking") this.element.append(body);
-      this.last = { kind, body, text: "" };
+      this.last = { kind, body, text: "", done: 0 };
     }
     this.last.text += text;
     if (kind === "thinking") this.last.body.append(text);
     else this.draw(this.last);
   }
 
-  /** Lays the text out as Markdown, at most once a frame however fast it comes. */
-  draw(part) {
-    if (part.waits) return;
-    part.waits = true;
-    requestAnimationFrame(() => {
-      part.waits = false;
-      following(() => part.body.replaceChildren(renderMarkdown(part.text, this.sources)));
-    });
+  /** Shows the text as the server renders it, one request at a time; until the first answer as it is. Blocks that are
+      complete are rendered once, the last ones again as they grow. */
+  async draw(part) {
+    part.isBehind = true;
+    part.tail ??= part.body.appendChild(make("div", "draft-tail"));
+    if (part.isRendering) return;
+    if (!part.tail.firstElementChild) following(() => (part.tail.textContent = part.text.slice(part.done)));
+    part.isRendering = true;
+    while (part.isBehind) {
+      part.isBehind = false;
+      const complete = endOfBlocks(part.text.slice(part.done));
+      if (complete > MIN_RENDERED) {
+        const html = await this.rendered(part.text.slice(part.done, part.done + complete));
+        part.done += complete;
+        following(() => part.tail.insertAdjacentHTML("beforebegin", html));
+      }
+      const html = await this.rendered(part.text.slice(part.done));
+      following(() => (part.tail.innerHTML = html));
+      await new Promise((done) => setTimeout(done, RENDER_PAUSE_MS));
+    }
+    part.isRendering = false;
+  }
+
+  /** HTML of a text, with links to what it cites; the text itself where the server does not answer. */
+  async rendered(text) {
+    const cited = (whole, number) => (this.sources.has(number) ? `[${number}](${this.sources.get(number)})` : whole);
+    const body = new URLSearchParams({ text: text.replace(/\[(\d{1,4})\](?!\()/g, cited) });
+    const headers = { "X-CSRFToken": one("[name=csrfmiddlewaretoken]").value, "HX-Request": "true" };
+    try {
+      const response = await fetch(one("[data-composer]").dataset.render, { method: "POST", body, headers });
+      if (response.ok && !response.headers.has("HX-Redirect")) return await response.text();
+    } catch {
+      // the stream says what is wrong
+    }
+    return make("p", "", text).outerHTML;
   }
 
   fold(iconName, label, className, gist = "") {
@@ -246,6 +290,10 @@ class Exchange {
       this.question.element.remove();
       this.answer.element.remove();
       this.messages.insertAdjacentHTML("beforeend", html);
+      for (const fold of this.messages.querySelectorAll(":scope > .superseded + .superseded")) {
+        one(".fold-body", fold.previousElementSibling).append(...one(".fold-body", fold).children);
+        fold.remove();
+      }
       htmx.process(this.messages);
     });
     this.tell(this.messages);
