@@ -16,7 +16,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
-    "outline", "palette", "edit-question",
+    "outline", "palette", "edit-question", "render-text",
 }  # fmt: skip
 ACTIONS = (
     "change-", "delete-", "drop-", "end-", "keep-", "make-", "pin-", "regenerate-", "remove-", "rename-", "retry-",
