@@ -7,6 +7,7 @@ from itertools import groupby
 from django.utils.safestring import SafeString
 
 from convmemory.conversations.pages.highlighting import MarkedSpan
+from convmemory.core.text import one_line
 from convmemory.documents.drawing import Picture, picture_of
 from convmemory.documents.markdown_sections import lay_out, opening_of
 from convmemory.documents.models import Document, Section
@@ -17,6 +18,7 @@ SECTIONS_BEFORE, SECTIONS_SHOWN = 4, 24  # sections on a page
 LOOKED_BACK = 40
 OUTLINE_SECTIONS = 5_000
 OUTLINE_ENTRIES = 400
+FOUND_SECTIONS, FOUND_WORDS, FOUND_CHARS = 100, 10, 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,18 @@ class DocumentWindow:
     target: int | None
     earlier: int | None
     later: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A section with the words that were looked for: where one is in the document's text, and the text around it."""
+
+    section: int
+    heading: str
+    page: int | None
+    start: int
+    end: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +163,24 @@ def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
     end = min(max(place.end - section.start, start), len(text))
     pieces = (Piece(text[:start]), Piece(text[start:end], is_marked=True), Piece(text[end:]))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def find_in(document: Document, text: str) -> list[Found]:
+    """Return the sections that contain all words of the text, in order, each with its first place of one. One query."""
+    words = text.lower().split()[:FOUND_WORDS]
+    rows = document.sections.order_by("number")
+    for word in words:
+        rows = rows.filter(text__icontains=word)
+    found = []
+    for row in rows[:FOUND_SECTIONS] if words else ():
+        lower = row.text.lower()
+        word = max(words, key=len)
+        at = max(lower.find(word), 0)
+        shown = max(0, at - FOUND_CHARS // 3)
+        heading = " > ".join(row.path)
+        piece = one_line(row.text[shown : shown + FOUND_CHARS], FOUND_CHARS)
+        found.append(Found(row.number, heading, row.page, row.start + at, row.start + at + len(word), piece))
+    return found
 
 
 def outline_of(document: Document) -> list[OutlineEntry]:

@@ -27,7 +27,7 @@ from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
-from convmemory.documents.viewing import Place, outline_of, view_page, view_pages, view_sections
+from convmemory.documents.viewing import Place, find_in, outline_of, view_page, view_pages, view_sections
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
@@ -91,10 +91,11 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
 def document(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
 
-    A PDF is shown as pictures of its pages, or with `view=text` as text.
+    With `?find=words`, the sections that contain them are listed above. A PDF is shown as pictures of its pages, or
+    with `view=text` as text.
     """
     found = library.get_document(owner=request.user, document_id=document_id)
-    box, place = SearchBox.of(request), _place(request)
+    box, place, words = SearchBox.of(request), _place(request), request.GET.get("find", "").strip()[:200]
     has_pictures = found.format == "pdf" and bool(found.version)
     shows_pictures = has_pictures and request.GET.get("view") != "text"
     context = {
@@ -104,6 +105,8 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
         "pages": view_pages(found, place, _request_drawing(found)) if shows_pictures else None,
         "has_pictures": has_pictures,
         "outline": outline_of(found),
+        "find": words,
+        "found": find_in(found, words),
         "place": place,
         "box": box,
         "keep": box.query_string,

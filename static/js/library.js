@@ -216,7 +216,7 @@
       return; // no storage: the page of its own asks
     }
     event.preventDefault();
-    location.assign(link.dataset.library);
+    location.assign(link.dataset.then);
   });
 
   addEventListener("pageshow", () => {

@@ -97,6 +97,28 @@
     if (detail.target?.id === "main") asked?.abort();
   });
 
+  /* --- what is done with the selected result ------------------------------------------------------- */
+
+  async function star(hit) {
+    const values = new URLSearchParams({ starred: "1", csrfmiddlewaretoken: one("[name=csrfmiddlewaretoken]").value });
+    const address = `/conversations/${hit.dataset.conversation}/star`;
+    const response = await fetch(address, { method: "POST", body: values, headers: { "HX-Request": "true" }, redirect: "manual" });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+    if (!response.ok) return htmx.trigger(document.body, "htmx:sendError");
+    const toast = one("#toast");
+    toast.textContent = word("The conversation is starred.");
+    toast.hidden = false;
+    setTimeout(() => (toast.hidden = true), 2500);
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const hit = one("#results .hit[data-conversation][aria-current]");
+    if (event.key !== "s" || event.ctrlKey || event.metaKey || event.altKey || !hit || one("dialog[open]")) return;
+    if (event.target.matches?.("input, textarea, select, [contenteditable]")) return;
+    event.preventDefault();
+    star(hit);
+  });
+
   /* --- what a search adds to the history --------------------------------------------------------- */
 
   let isBurst = false; // typing that has begun an entry of its own goes on in it

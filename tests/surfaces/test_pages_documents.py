@@ -1,6 +1,7 @@
 """The library, the viewer and a conversation's documents, as pages that work without JavaScript."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,17 @@ def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner:
     assert b"<html" not in part.content
     assert browser.get(f"/documents/{document.pk}", {"section": "x"}).status_code == 422
     assert browser.get(f"/documents/{document.pk}", {"section": 999}).status_code == 200
+
+
+def test_words_are_found_in_a_document_and_lead_to_their_place(browser: Client, owner: User) -> None:
+    text = "# Bees\n\nA hive needs water.\n\n# Trees\n\nPrune pears in winter, and water <young> ones.\n"
+    document = read(upload(owner, text))
+    shown = page(browser, document.get_absolute_url(), find="WATER young")
+    assert "1 section with “WATER young”" in shown
+    link = re.search(r'href="([^"]+find=WATER[^"]+)"', shown)
+    assert link
+    assert '<mark class="passage" id="passage"' in page(browser, unescape(link[1]).partition("#")[0])
+    assert "0 sections with “&lt;b&gt;”" in page(browser, document.get_absolute_url(), find="<b>")
 
 
 def test_markdown_is_laid_out_in_the_viewer_and_in_the_preview(browser: Client, owner: User) -> None:

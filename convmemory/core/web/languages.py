@@ -104,6 +104,7 @@ SCRIPT_WORDS = (
     gettext_noop("Selected"),
     gettext_noop("Copy"),
     gettext_noop("Copy this code"),
+    gettext_noop("The conversation is starred."),
     gettext_noop("Link copied"),
     gettext_noop("Code copied"),
     gettext_noop("Message copied"),
