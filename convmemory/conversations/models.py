@@ -51,6 +51,9 @@ class Conversation(models.Model):
     source_id = models.CharField(max_length=300, blank=True, default="")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
     parent_source_id = models.CharField(max_length=300, blank=True, default="")
+    continued_in = models.CharField(
+        max_length=300, blank=True, default="", help_text="The source id of the session in which it goes on."
+    )
     status = models.CharField(max_length=10, choices=Status, default=Status.IDLE)
     processing_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()

@@ -406,6 +406,9 @@ ROUTES: dict[str, Surface] = {
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
     "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
     "POST another's import undo": lambda _, ask: _undo(ask, f"/imports/{ask.import_id}"),
+    "POST another's import mapping": lambda _, ask: _post_to_another(
+        ask, f"/import/{ask.import_id}/mapping", f"/import/{ask.import_id}", role="role", text="content"
+    ),
     "page import": lambda _, ask: _page(ask, "/import"),
     "page one import": lambda _, ask: _page(ask, f"/import/{ask.import_id}"),
     "page account": lambda _, ask: _page(ask, "/settings/account/delete"),

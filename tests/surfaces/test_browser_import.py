@@ -291,3 +291,26 @@ def test_an_import_is_undone_without_javascript(visit: Callable[..., None]) -> N
 
     visit(steps, javascript=False)
     assert not Conversation.objects.exists()
+
+
+def test_unknown_json_shows_what_a_mapping_finds_before_it_is_imported(visit: Callable[..., None]) -> None:
+    def steps(page: Page, width: int) -> None:
+        question = f"How do I prune quince number {width}?"
+        entries = [{"who": "me", "say": question}, {"who": "it", "say": "In late winter, to an open cup."}]
+        content = json.dumps({"chats": [{"heading": "Quince", "entries": entries}]}).encode()
+        page.locator("input#file").set_input_files(file_of(f"notepal-{width}.json", content))
+        shown = card(page, f"notepal-{width}.json")
+        expect(shown.get_by_text("1 conversation, 2 messages")).to_be_visible()
+        expect(shown.locator("q")).to_have_text(question)
+        shown.get_by_text("Where this was found").click()
+        shown.get_by_label("Title", exact=True).fill("heading")
+        shown.get_by_role("button", name="Look again").click()
+        expect(page.get_by_label("Title", exact=True)).to_have_value("heading")
+        expect(page.locator("q")).to_have_text(question)
+        page.get_by_role("button", name="Yes, import it").click()
+        expect(page.get_by_text("imported", exact=True)).to_be_visible()
+        page.get_by_role("link", name="Quince").click()
+        expect(page.get_by_text(question).first).to_be_visible()
+        page.goto("/import")
+
+    at_every_width(visit, steps, at="/import")

@@ -1,9 +1,11 @@
 """The conversation page: windows around a turn, partials, actions, and foreign conversations not found."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -251,6 +254,26 @@ def test_parent_and_children_are_linked(owner: User, page: Callable[..., str]) -
     assert "Started from" in page(f"/conversations/{child.pk}")
     text = page(f"/conversations/{parent.pk}")
     assert f'<a href="/conversations/{child.pk}"><bdi>The child</bdi></a>' in text
+
+
+@pytest.mark.parametrize("later_first", [False, True])
+def test_continued_sessions_lead_to_each_other(
+    later_first: bool, owner: User, page: Callable[..., str], tmp_path: Path
+) -> None:
+    names = ("3f0a0000-0000-4000-8000-000000000001", "3f0a0000-0000-4000-8000-000000000002")
+    for number, name in enumerate(names):
+        said = {"role": "user", "content": f"Water bed {number}"}, {"role": "assistant", "content": "Done."}
+        day = f"2026-02-0{number + 1}T10:00"
+        lines = [{"type": line["role"], "uuid": f"{name}-{place}", "sessionId": name, "message": line,
+                  "timestamp": f"{day}:0{place}Z"} for place, line in enumerate(said)]  # fmt: skip
+        if not number:
+            lines.append({"type": "continued-in", "sessionId": name, "continuedInSessionId": names[1]})
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for name in sorted(names, reverse=later_first):
+        import_paths(owner=owner, paths=[tmp_path / f"{name}.jsonl"])
+    earlier, later = (Conversation.objects.get(source_id=name) for name in names)
+    assert f'Continued in <a href="/conversations/{later.pk}">' in page(f"/conversations/{earlier.pk}")
+    assert f'Continues <a href="/conversations/{earlier.pk}">' in page(f"/conversations/{later.pk}")
 
 
 def test_foreign_parents_and_children_are_not_shown(owner: User, page: Callable[..., str]) -> None:

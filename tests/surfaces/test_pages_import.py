@@ -163,3 +163,43 @@ def test_a_folder_whose_paths_are_missing_or_hostile(client: Client, paths: str)
     client.post("/import", {"folder": files, "paths": paths}, follow=True)
     row = Import.objects.get()
     assert row.state in ("done", "failed")
+
+
+UNKNOWN = {
+    "app": "Notepal",
+    "chats": [
+        {
+            "heading": "Quince",
+            "entries": [
+                {"who": "me", "say": "How do I prune a quince?", "at": 1769936400},
+                {"who": "it", "say": "In late winter, to an open cup.", "at": 1769936405},
+            ],
+        }
+    ],
+}
+
+
+def test_unknown_json_is_imported_by_a_mapping_only_after_a_yes(client: Client, owner: User) -> None:
+    upload(client, SimpleUploadedFile("notepal.json", json.dumps(UNKNOWN).encode()), status=200)
+    row = Import.objects.get()
+    text = client.get(f"/import/{row.pk}").content.decode()
+    assert "1 conversation, 2 messages" in text
+    assert "How do I prune a quince?" in text
+    assert not Conversation.objects.exists()
+    assert row.report is not None
+    fields = {name: ",".join(value) if isinstance(value, list) else value
+              for name, value in row.report["files"][0]["proposal"]["mapping"].items()}  # fmt: skip
+    fields |= {"title": "heading", "roles": "me=user, it=assistant", "name": "notepal"}
+    stranger = Client()
+    stranger.force_login(make_user("stranger"))
+    assert stranger.post(f"/import/{row.pk}/mapping", fields | {"import": "1"}).status_code == 404
+    seen = client.post(f"/import/{row.pk}/mapping", fields | {"preview": "1"}, follow=True).content.decode()
+    assert "1 conversation, 2 messages" in seen
+    assert 'value="heading"' in seen
+    assert not Conversation.objects.exists()
+    refused = client.post(f"/import/{row.pk}/mapping", fields | {"roles": "me=boss"}, follow=True).content.decode()
+    assert "of the mapping gives each name one of user, assistant" in refused
+    done = client.post(f"/import/{row.pk}/mapping", fields | {"import": "1"}, follow=True).content.decode()
+    assert "messages: 2 new" in done
+    stored = Conversation.objects.get()
+    assert (stored.owner, stored.source, stored.title, stored.turn_count) == (owner, "notepal", "Quince", 1)

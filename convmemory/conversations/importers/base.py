@@ -166,6 +166,7 @@ class FileReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    proposal: dict[str, Any] | None = None  # what a mapping finds in a file of an unknown format
 
     @property
     def messages(self) -> int:

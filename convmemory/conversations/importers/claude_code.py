@@ -96,6 +96,7 @@ class ClaudeCodeImporter:
                 project=scan.cwd,
                 created_at=scan.created_at,
                 parent_source_id=parent_id,
+                continued_in=_bounded(scan.continued_in),
                 is_fork=scan.is_fork,
                 is_automated=scan.is_automated,
                 has_weak_id=not is_global_id(own_id),

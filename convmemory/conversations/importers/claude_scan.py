@@ -83,6 +83,7 @@ class Scan:
     queued_at: dict[str, datetime] = field(default_factory=dict)  # when queued prompts were written, by their keys
     rewinds: RewindTracker = field(default_factory=RewindTracker)
     is_fork: bool = False
+    continued_in: str = ""
     side_lines: list[_SideLine] = field(default_factory=list)
 
     @property
@@ -166,6 +167,8 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
     elif kind == "custom-title":
         # The last title counts, because a session can be renamed.
         scan.custom_title = text_of(value.get("customTitle")) or scan.custom_title
+    elif kind == "continued-in":
+        scan.continued_in = text_of(value.get("continuedInSessionId")) or scan.continued_in
     elif kind == "ai-title":
         scan.ai_title = text_of(value.get("aiTitle")) or scan.ai_title
     elif kind == "summary" and text_of(value.get("leafUuid")):

@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,17 @@ def preview(importer: DeclaredImporter, path: Path) -> Preview:
         if messages >= MAX_PREVIEWED:
             break
     return Preview(conversations, messages, question, report.skipped)
+
+
+def proposal(path: Path, mapping: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Return a mapping, by default one that is proposed for the file, with what it finds; None if that is nothing.
+
+    Raises: InvalidInput, TooLarge.
+    """
+    mapping = proposed_mapping(path) if mapping is None else mapping
+    if mapping is None:
+        return None
+    return {"mapping": dict(mapping), **asdict(preview(importer_of(mapping), path))}
 
 
 # --- proposing ------------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ the value itself. Nothing raises.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from convmemory.conversations.importers.json_arrays import column_json
 from convmemory.conversations.importers.values import mapping_of
 
 MAX_FOUND = 100_000  # values at one place
+MAX_PLACES = 5_000  # whose steps are kept; declarations have some hundred
 MAX_NESTING = 200  # of the beginning of a document
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]', re.DOTALL)
@@ -54,14 +55,14 @@ def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
     return value
 
 
-@cache
+@lru_cache(maxsize=MAX_PLACES)
 def _plain_steps(place: str) -> tuple[str, ...] | None:
     """Return the steps of a place that leads to one value by names and numbers alone, None for any other."""
     steps = _steps(place)
     return None if any(step == "@json" or step.endswith(("*", "]")) for step in steps) else steps
 
 
-@cache  # places come from declarations, never from foreign text
+@lru_cache(maxsize=MAX_PLACES)
 def _steps(place: str) -> tuple[str, ...]:
     return () if place in ("", ".") else tuple(place.split("."))
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ from django.core.files import File
 from django.db.models import Count, Sum
 
 from convmemory.conversations.importers.detect import AUTO, require_format
+from convmemory.conversations.importers.mapping import importer_of
 from convmemory.conversations.importing.models import Import, upload_place, upload_storage
 from convmemory.conversations.messages.storage_quota import require_room
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
-from convmemory.core.text import cut, storable
+from convmemory.core.text import cut, json_storable, storable
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
@@ -124,6 +125,28 @@ def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str 
     except BaseException:
         upload_storage().delete(stored.file)
         raise
+
+
+def queue_mapped(*, owner: AbstractBaseUser, import_id: int, mapping: Mapping[str, Any], is_preview: bool) -> Import:
+    """Queue the kept upload of an import once more, its files of unknown formats read by the mapping.
+
+    The calling view enqueues the task. Raises: NotFound, InvalidInput that names a field of the mapping, TooManyAtOnce.
+    """
+    before = get_import(owner=owner, import_id=import_id)
+    importer_of(mapping)
+    if before.kept_id is None:
+        raise InvalidInput("The upload is no longer kept: upload it again.")
+    require_capacity(owner=owner, size=before.size)
+    return Import.objects.create(
+        owner_id=owner.pk,
+        name=before.name,
+        format=before.format,
+        size=before.size,
+        digest=before.digest,
+        kept_id=before.kept_id,
+        mapping=json_storable(mapping),
+        is_preview=is_preview,
+    )
 
 
 def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
-from django.db.models import Min, OuterRef, Subquery
+from django.db.models import Exists, F, Min, OuterRef, Subquery
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing.imports import get_import
@@ -144,7 +144,17 @@ def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
 
 
 def link_children(*, owner: AbstractBaseUser) -> int:
-    """Link conversations to parents that were imported after them; returns how many were linked."""
+    """Link conversations to parents that were imported after them; returns how many were linked.
+
+    The parent of a session without another one is the session that goes on in it.
+    """
+    continued = Conversation.objects.filter(owner_id=owner.pk).exclude(continued_in="")
+    later = Conversation.objects.filter(
+        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("continued_in"), parent_source_id=""
+    )
+    for earlier in continued.filter(Exists(later)).exclude(continued_in=F("source_id")):
+        named = Conversation.objects.filter(owner_id=owner.pk, source=earlier.source, source_id=earlier.continued_in)
+        named.filter(parent_source_id="").update(parent_source_id=earlier.source_id)
     parent = Conversation.objects.filter(
         owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
     )

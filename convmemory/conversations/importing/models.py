@@ -123,7 +123,8 @@ class Import(models.Model):
     """An uploaded file, the progress of its import, and the outcome.
 
     `run` names the worker's claim, which is valid until `lease_until`; a worker that lost it stores nothing here.
-    `file` is empty once the import has ended. `report` comes from `ImportReport.to_stored_json`.
+    `file` is empty once the import has ended, and where the kept upload is read again. `report` comes from
+    `ImportReport.to_stored_json`.
     """
 
     class State(models.TextChoices):
@@ -151,6 +152,8 @@ class Import(models.Model):
     digest = models.CharField(max_length=64, blank=True, default="", help_text="SHA-256 of the uploaded file.")
     kept = models.ForeignKey(KeptUpload, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     file = models.FileField(storage=upload_storage, blank=True, default="")
+    mapping = models.JSONField(null=True, blank=True, help_text="How files of unknown formats are read.")
+    is_preview = models.BooleanField(default=False, help_text="Nothing is stored.")
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     failure = models.CharField(max_length=20, choices=Failure, blank=True, default="")
     error = models.TextField(blank=True, default="")

@@ -49,7 +49,8 @@ def claim(*, owner_id: int, import_id: int) -> Import | None:
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
     """Return the import, if this claim on it is still valid."""
-    return Import.objects.select_related("owner").filter(pk=import_id, run=run, state=State.RUNNING).first()
+    rows = Import.objects.select_related("owner", "kept")
+    return rows.filter(pk=import_id, run=run, state=State.RUNNING).first()
 
 
 def renew(row: Import) -> bool:
@@ -73,7 +74,8 @@ def finish(row: Import, report: ImportReport) -> None:
         reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
         if report.ignored:
             reasons.append(f"files that are no transcripts by their names: {report.ignored_by_ending}")
-        error = storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
+        said = "Nothing is imported yet" if row.is_preview else "Nothing could be imported"
+        error = storable("; ".join([said, *reasons[:3]]))[:2_000]
         _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)
 
 
@@ -129,6 +131,11 @@ def _own(row: Import) -> QuerySet[Import]:
 def _end(row: Import, **values: Any) -> None:
     if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
         # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
+        _delete_upload(row)
+
+
+def _delete_upload(row: Import) -> None:
+    if row.file:
         upload_storage().delete(str(row.file.name))
 
 
@@ -146,7 +153,7 @@ def run_import(*, owner_id: int, import_id: int) -> str | None:
     _conclude(row, ending)
     state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
     if state not in (Import.State.QUEUED, Import.State.RUNNING):
-        upload_storage().delete(str(row.file.name))  # a killed child has not deleted it
+        _delete_upload(row)  # a killed child has not deleted it
     return state
 
 

@@ -5,7 +5,7 @@ messages are read before the transaction begins, except for the rest of a very l
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import IO, Any
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, transaction
 
-from convmemory.conversations.importers.base import Checked, FileReport, Importer, Source, project_of
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source, project_of
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, Found, Walk
+from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
 from convmemory.conversations.importing.links import link_children
@@ -25,7 +26,7 @@ from convmemory.conversations.messages.ingest import without_copies
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.models import Conversation
-from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, StorageFull
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InvalidInput, StorageFull, TooLarge
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
@@ -40,6 +41,7 @@ DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 # Read before the transaction begins, so that no lock is held while a file is parsed.
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
+MAX_PROPOSALS = 5  # of mappings in one import
 MAX_HELD = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
 
 
@@ -135,6 +137,9 @@ class _Run:
     report: ImportReport
     progress: Progress
     on_stored: OnStored
+    mapping: Mapping[str, Any] | None = None
+    proposes: bool = False
+    is_preview: bool = False
 
 
 def import_paths(
@@ -146,16 +151,21 @@ def import_paths(
     on_stored: OnStored = ignore,
     root: Path | None = None,
     importer: Importer | None = None,
+    mapping: Mapping[str, Any] | None = None,
+    proposes: bool = False,
+    is_preview: bool = False,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
 
-    Labels in the report are relative to `root` if it is given. An `importer` that is given reads every file.
+    Labels in the report are relative to `root` if it is given. An `importer` that is given reads every file, a
+    `mapping` those that no importer reads. With `proposes`, the report says what a mapping would find in those; a
+    preview does nothing else.
 
     Raises: InvalidInput on an unknown format only.
     """
     walk = Walk(format=format)
     report = ImportReport()
-    run = _Run(owner, report, progress or (lambda _: None), on_stored)
+    run = _Run(owner, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
     for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
@@ -179,6 +189,8 @@ def import_upload(
     limits: UnpackLimits | None = None,
     progress: Progress | None = None,
     on_stored: OnStored = ignore,
+    mapping: Mapping[str, Any] | None = None,
+    is_preview: bool = False,
 ) -> ImportReport:
     """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
     limits = limits or UnpackLimits()
@@ -190,7 +202,15 @@ def import_upload(
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
     with decoding(decoded):
         report = import_paths(
-            owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
+            owner=owner,
+            paths=paths,
+            format=format,
+            root=unpacked.root,
+            progress=progress,
+            on_stored=on_stored,
+            mapping=mapping,
+            proposes=True,
+            is_preview=is_preview,
         )
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
@@ -233,8 +253,14 @@ def _sources(
 
 def _import_file(run: _Run, found: Found, file: FileReport) -> None:
     """Import the source with the first of its importers that can read it; `file` is the last report of the run."""
+    if run.is_preview and found.importers:
+        file.note("its format is known")
+        return
+    if not found.importers and run.mapping is not None and not run.is_preview:
+        found = replace(found, importers=(importer_of(run.mapping),))
     if not found.importers:
         _failed(file, found.reason)
+        _propose(run, found.source, file)
         return
     declined: list[FileReport] = []
     for importer in found.importers:
@@ -252,6 +278,17 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
         owner = f"{program}'" if program.endswith("s") else f"{program}'s"
         shown = program if "'s " in program else f"{owner} format"
         _failed(first, f"looks like {shown}, but nothing in it could be read")
+    _propose(run, found.source, first)
+
+
+def _propose(run: _Run, source: Source, file: FileReport) -> None:
+    """Say in the report what a mapping would find in the file."""
+    proposed = sum(earlier.proposal is not None for earlier in run.report.files)
+    if run.proposes and proposed < MAX_PROPOSALS and source.plain_name.endswith(tuple(JSON_SUFFIXES)):
+        try:
+            file.proposal = proposal(source.path, run.mapping)
+        except (InvalidInput, TooLarge) as error:
+            file.note(str(error))
 
 
 @dataclass(slots=True)

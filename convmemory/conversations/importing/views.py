@@ -5,13 +5,14 @@ import has ended.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
@@ -29,6 +30,21 @@ ACCEPTED = (
     *(".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".zst", ".json", ".jsonl", ".ndjson", ".html", ".md", ".csv", ".chat"),
     *(".db", ".sqlite", ".sqlite3", ".vscdb"),
 )
+MAX_PLACE_CHARS = 500
+MAPPING_LABELS = {
+    "name": _("Program"),
+    "at": _("Where the conversations are"),
+    "messages": _("Their messages"),
+    "group": _("The conversation of a message"),
+    "id": _("Id of a conversation"),
+    "title": _("Title"),
+    "role": _("Who speaks"),
+    "roles": _("Names of speakers"),
+    "text": _("What they say"),
+    "thinking": _("Thinking"),
+    "time": _("When"),
+    "model": _("Model"),
+}
 SHOWN = 20
 SHOWN_FILES = 10  # of a report; the others are folded
 
@@ -41,6 +57,11 @@ class Card:
     waits_for: str
     is_open: bool
     files: tuple["FileRow", ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """True if the owner is asked whether a mapping is right."""
+        return any(file.fields for file in self.files)
 
     @property
     def more_files(self) -> int:
@@ -59,6 +80,16 @@ class FileRow:
 
     report: dict[str, Any]
     links: Links
+    fields: tuple["MappingField", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MappingField:
+    """A place of a proposed mapping as the page shows it, to be changed."""
+
+    name: str
+    label: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +149,41 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 
 @require_POST
 @signed_in
+def map_import(request: PageRequest, import_id: int) -> HttpResponse:
+    """Queue the kept upload of an import, to be read by the mapping in the form, or to show what that finds."""
+    given = {name: request.POST.get(name, "")[:MAX_PLACE_CHARS].strip() for name in MAPPING_LABELS}
+    mapping: dict[str, Any] = {name: _read_field(name, text) for name, text in given.items() if text or name == "at"}
+    if request.POST.get("entries") == "messages":
+        mapping["entries"] = "messages"
+    try:
+        row = imports.queue_mapped(
+            owner=request.user, import_id=import_id, mapping=mapping, is_preview="preview" in request.POST
+        )
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        messages.error(request, str(error))
+        return redirect("one-import", import_id)
+    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
+    return redirect("one-import", row.pk)
+
+
+def _read_field(name: str, text: str) -> Any:
+    if name == "name":
+        return text.lower()
+    listed = [item.strip() for item in text.split(",") if item.strip()]
+    if name == "roles":
+        pairs = (item.partition("=") for item in listed)
+        return {key.strip(): role.strip() for key, _, role in pairs}
+    return listed or [""]
+
+
+def _shown_field(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={role}" for key, role in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+@require_POST
+@signed_in
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Enqueue the undoing of an import, then redirect to it."""
     try:
@@ -162,12 +228,24 @@ def _cards(rows: list[Import]) -> list[Card]:
     """Return the imports as cards; the latest report is open, unless the import failed: its error is shown instead."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
+    cards = [Card(row, reasons.get(row.pk, ""), row.pk == latest, _files(row, links)) for row in rows]
     return [
-        Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE, _files(row, links))
-        for row in rows
+        replace(card, is_open=card.is_open and (card.asks or card.row.state == Import.State.DONE)) for card in cards
     ]
 
 
 def _files(row: Import, links: dict[tuple[int, str], Links]) -> tuple[FileRow, ...]:
     files = (row.report or {}).get("files", [])
-    return tuple(FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links())) for file in files)
+    return tuple(
+        FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links()), _fields(row, file)) for file in files
+    )
+
+
+def _fields(row: Import, file: dict[str, Any]) -> tuple[MappingField, ...]:
+    """Return the places of the file's proposed mapping, if the upload is still kept."""
+    mapping = (file.get("proposal") or {}).get("mapping")
+    if not mapping or row.kept_id is None or row.changes:
+        return ()
+    return tuple(
+        MappingField(name, str(label), _shown_field(mapping.get(name))) for name, label in MAPPING_LABELS.items()
+    )

@@ -3,20 +3,23 @@
 import logging
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psycopg
 from django.db import InterfaceError, OperationalError
 
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importing import queue
+from convmemory.conversations.importing import kept_uploads, queue
 from convmemory.conversations.importing.kept_uploads import keep_upload, record_kept_conversation
 from convmemory.conversations.importing.links import record_conversation
 from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.importing.runner import ImportReport, import_upload
 from convmemory.conversations.messages.ingest import SyncResult
-from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, TooLarge
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InvalidInput, TooLarge
 from convmemory.core.postgres import embedded
 from convmemory.core.processes.child_limits import DISK_FULL
 from convmemory.core.processes.confinement import Access, confine_this_process
@@ -45,7 +48,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
     if row is None:
         return
     try:
-        with row.file.storage.open(str(row.file.name)) as file:
+        with _opened(row) as file:
             kept = keep_upload(row, file)
             if confined:
                 _confine(row, folder)
@@ -57,6 +60,8 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
                 folder=folder,
                 progress=_Progress(row),
                 on_stored=_OnStored(row, kept),
+                mapping=row.mapping,
+                is_preview=row.is_preview,
             )
     except _ClaimLost:
         logger.info("Import %s was taken away while it ran", import_id)
@@ -82,6 +87,19 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
         queue.finish(row, report)
 
 
+@contextmanager
+def _opened(row: Import) -> Iterator[IO[bytes]]:
+    """Open the waiting upload, or the kept one that is read again. Raises: OSError, InvalidInput."""
+    if row.file:
+        with row.file.storage.open(str(row.file.name)) as file:
+            yield file
+    elif row.kept is None:
+        raise InvalidInput("The upload is no longer kept: upload it again.")
+    else:
+        with kept_uploads.opened(row.kept) as file:
+            yield file
+
+
 def _confine(row: Import, folder: Path) -> None:
     """Confine this process to `folder` and to the owner's waiting uploads, of which it deletes the imported one.
 
@@ -90,7 +108,8 @@ def _confine(row: Import, folder: Path) -> None:
     """
     embedded.leave()
     keep_connection()
-    confine_this_process(Access(writable=[folder, Path(row.file.path).parent], programs=True))
+    uploads = [Path(row.file.path).parent] if row.file else []
+    confine_this_process(Access(writable=[folder, *uploads], programs=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,8 @@ class ConversationDraft:
     """One conversation. `messages` and `events` are consumed once, in source order.
 
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new conversation.
-    `parent_source_id` names the conversation of the same source that started this one (a subagent's parent).
+    `parent_source_id` names the conversation of the same source that started this one (a subagent's parent),
+    `continued_in` the one in which it goes on.
     `updated_at` and `archived_at` are given if a conversation comes back from an export; else they follow from the
     messages and from `archived`. `written_at` is the time of the source's last change, which dates a conversation
     without any date. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
@@ -129,6 +130,7 @@ class ConversationDraft:
     project: str = ""
     created_at: datetime | None = None
     parent_source_id: str = ""
+    continued_in: str = ""
     archived: bool = False
     archived_at: datetime | None = None
     updated_at: datetime | None = None

@@ -232,6 +232,7 @@ def _headers(draft: ConversationDraft) -> dict[str, str]:
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(storable(draft.agent), 100),
         "project": one_line(storable(draft.project), 300),
+        "continued_in": storable(draft.continued_in)[:300],
     }
 
 
