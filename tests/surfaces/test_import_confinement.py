@@ -17,7 +17,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
-from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.imports import queue_import, queue_mapped
 from convmemory.conversations.importing.models import Import, KeptUpload, kept_storage
 from convmemory.conversations.importing.work import EXIT_WITHOUT_DATABASE
 from convmemory.conversations.models import Message
@@ -124,6 +124,18 @@ def test_every_kind_of_upload_is_read_and_kept_by_the_confined_process(owner: Us
         assert kept_storage().size_of(str(row.kept.file)) == row.kept.stored_size > 0
     assert KeptUpload.objects.count() == len(UPLOADS)
     assert uploads() == []
+
+
+def test_kept_upload_is_read_again_by_a_mapping_in_the_confined_process(owner: User) -> None:
+    chats = [{"said": [{"who": "me", "say": "what is it?"}, {"who": "it", "say": "that one"}]}]
+    asked = queue_import(owner=owner, file=SimpleUploadedFile("own.json", json.dumps(chats).encode()))
+    assert tasks.run(asked.pk, owner_id=owner.pk) == {"state": "failed"}
+    asked.refresh_from_db()
+    assert asked.report
+    mapping = asked.report["files"][0]["proposal"]["mapping"]
+    row = queue_mapped(owner=owner, import_id=asked.pk, mapping=mapping, is_preview=False)
+    assert tasks.run(row.pk, owner_id=owner.pk) == {"state": "done"}
+    assert Message.objects.filter(owner=owner).count() == 2
 
 
 def test_hostile_code_in_an_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
