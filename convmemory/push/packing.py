@@ -21,13 +21,16 @@ from .places import Place, is_of_chats
 MAX_FILES = 50  # a refused archive is halved until the file at fault is alone
 MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
 CHUNK_BYTES = 1024**2
-_DATABASES = (".db", ".vscdb")
+_DATABASES = (".db", ".sqlite3", ".vscdb")
 _COMPANIONS = {
     "amplifier": ("metadata.json", "events.jsonl"),
     "cline": ("history_item.json",),
     "copilot-cli": ("workspace.yaml",),
     "gemini-cli": ("../.project_root", "../../.project_root"),
+    "grok-build": ("summary.json",),
     "kilo": ("history_item.json",),
+    "kimi-code": ("../../state.json",),
+    "mistral-vibe": ("meta.json",),
     "roo": ("history_item.json",),
     "vscode-copilot": ("../workspace.json",),
 }
@@ -47,7 +50,7 @@ class Item:
 def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[Item]:
     """Yield the files whose bytes were not sent to the server yet. Files that vanish meanwhile are left out."""
     for place in places:
-        if place.path.name == "session":
+        if place.agent == "opencode" and place.path.name == "session":
             continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
         for path in place.files():
             if not is_of_chats(place, path):

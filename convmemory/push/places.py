@@ -41,6 +41,21 @@ _EXTENSIONS = {
     "roo": "rooveterinaryinc.roo-cline",
     "kilo": "kilocode.kilo-code",
 }
+# Below the home folder: importer, folder, endings. The files next to them, such as a title's, are read with them.
+_AT_HOME = (
+    ("qwen-code", ".qwen/projects", (".jsonl",)),
+    ("qwen-code", ".qwen/tmp", (".jsonl",)),
+    ("grok-build", ".grok/sessions", ("chat_history.jsonl",)),
+    ("kimi-code", ".kimi-code/sessions", ("wire.jsonl",)),
+    ("kimi-cli", ".kimi/sessions", ("context.jsonl",)),
+    ("droid", ".factory/sessions", (".jsonl",)),
+    ("continue", ".continue/sessions", (".json",)),
+    ("mistral-vibe", ".vibe/logs/session", ("messages.jsonl",)),
+    ("antigravity", ".gemini/antigravity/brain", ("transcript.jsonl",)),
+    ("hermes", ".hermes/sessions", (".json",)),
+    ("hermes-database", ".hermes/state.db", (".db",)),
+    ("lm-studio", ".lmstudio/conversations", (".conversation.json",)),
+)
 _LINES = (".jsonl",)
 _HISTORY = ("api_conversation_history.json",)
 
@@ -84,6 +99,15 @@ def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> 
             for folder in _unix_data(home, environment, "opencode")
         ),
         *(Place("kilo", folder, (".db",)) for folder in _unix_data(home, environment, "kilo")),
+        Place("codex-history", codex / "history.jsonl", _LINES),
+        *(Place(agent, home / folder, endings) for agent, folder, endings in _AT_HOME),
+        *(
+            Place("kiro-cli", folder / "data.sqlite3", (".sqlite3",))
+            for name in ("kiro-cli", "amazon-q")
+            for folder in _unix_data(home, environment, name)
+        ),
+        *(Place("amp", folder / "threads", (".json",)) for folder in _unix_data(home, environment, "amp")),
+        Place("kiro", config / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent", (".chat",)),
         *(Place("goose", folder / "sessions", (".db", ".jsonl")) for folder in _unix_data(home, environment, "goose")),
     ]
     for editor in _EDITORS:
@@ -108,6 +132,8 @@ def is_of_chats(place: Place, path: Path) -> bool:
         return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
     if place.agent == "gemini-cli":
         return "chats" in path.parts
+    if place.agent == "continue":
+        return path.name != "sessions.json"
     return place.agent != "cursor" or path.suffix == ".vscdb" or "agent-transcripts" in path.parts
 
 

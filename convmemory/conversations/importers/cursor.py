@@ -31,6 +31,8 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 
 TRANSCRIPTS, SUBAGENTS = "agent-transcripts", "subagents"
+# Members of other agents' lines with a role and a message.
+OTHER_AGENTS = frozenset({"type", "id", "uuid", "sessionId", "session_id", "parentUuid", "thread_id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,9 @@ class CursorImporter:
         if source.is_sqlite:
             return 90 if is_cursor_database(source) else None
         for item in source.head_objects:
-            inner, others = item.value.get("message"), item.value.keys() - {"role", "message", "timestamp"}
-            if isinstance(inner, dict) and "content" in inner and "role" in item.value and not others:
+            inner = item.value.get("message")
+            is_foreign = not OTHER_AGENTS.isdisjoint(item.value)
+            if isinstance(inner, dict) and "content" in inner and "role" in item.value and not is_foreign:
                 return 88 if TRANSCRIPTS in source.path.parts else 75
         return None
 

@@ -55,7 +55,7 @@ class GeminiCliImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         head = source.head
-        if b'"projectHash"' in head and b'"sessionId"' in head and _READABLE.search(head):
+        if (b'"projectHash"' in head or b'"startTime"' in head) and b'"sessionId"' in head and _READABLE.search(head):
             return 90
         return 60 if b'"history"' in head and b'"parts"' in head and b'"role"' in head else None
 

@@ -351,6 +351,8 @@ class _Reading:
                 self.has_claimed = self.has_claimed or ready.has_words or self._holds_much()
             if self.has_claimed:
                 self._store_held()
+        if self.source.is_sqlite and not (self.held or self.has_claimed or self.file.notes):
+            self.file.note("a database without any conversation")
         if not self.has_claimed and self._has_declined():
             return False
         self._store_held()

@@ -223,6 +223,10 @@ def test_packed_upload_imports_the_same_as_a_local_sync(home: Path, tmp_path: Pa
     storage = home / ".config/Code/User/globalStorage"
     shutil.copytree(FIXTURES / "cline/roo-cline/tasks", storage / "rooveterinaryinc.roo-cline/tasks")
     shutil.copytree(FIXTURES / "vscode-copilot", home / ".config/Code/User/workspaceStorage/ab12")
+    for fixture, folder in (("mistral-vibe/session", ".vibe/logs/session/one"), ("droid", ".factory/sessions/one"),
+                            ("qwen-code/chats", ".qwen/projects/one/chats"), ("kiro-cli", ".local/share/kiro-cli"),
+                            ("grok-build/session", ".grok/sessions/one")):  # fmt: skip
+        shutil.copytree(FIXTURES / fixture, home / folder)
     here, there = make_user(), make_user()
     sync(here, home)
     with Ledger(tmp_path / "ledger.db") as ledger:
@@ -237,4 +241,8 @@ def test_packed_upload_imports_the_same_as_a_local_sync(home: Path, tmp_path: Pa
         return set(rows.values_list("source", "source_id", "project", "message_count", "turn_count"))
 
     assert told(there) == told(here)
-    assert {source for source, *_ in told(there)} == {"claude-code", "gemini-cli", "roo", "vscode-copilot"}
+    assert {source for source, *_ in told(there)} == {
+        *("claude-code", "gemini-cli", "roo", "vscode-copilot", "mistral-vibe", "droid", "qwen-code", "kiro-cli"),
+        "grok-build",
+    }
+    assert Conversation.objects.get(owner=there, source="grok-build").title

@@ -252,6 +252,15 @@ def test_markdown_of_exporters_names_the_speakers_in_its_own_way(
     assert asked == (datetime(2026, 5, 1, 9, tzinfo=UTC) if "Exported" in header else None)
 
 
+def test_questions_of_perplexity_s_markdown_are_headings(tmp_path: Path) -> None:
+    path = tmp_path / "quince.md"
+    logo = '<img src="https://r2cdn.perplexity.ai/pplx-full-logo-primary-dark.png"/>'
+    path.write_text(f"{logo}\n\n# How do I prune?\n\nIn winter.\n\n## Tools\nA saw.\n\n---\n\n# How often?\n\nOnce.\n")
+    [chat] = read(MarkdownImporter(), path)
+    assert chat.texts == ["How do I prune?", "In winter.\n\n## Tools\nA saw.", "How often?", "Once."]
+    assert chat.turns == 2
+
+
 # --- Google Takeout -------------------------------------------------------------------------------
 
 
