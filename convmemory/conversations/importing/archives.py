@@ -12,6 +12,7 @@ import os
 import tarfile
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -28,6 +29,9 @@ MAX_ASCII_NAME_CHARS = 200  # Codex identifies threads by long file names
 MAX_DEPTH = 40
 MAX_NOTES = 50  # of one archive
 _ZIP_START = b"PK"
+_UTF8_NAME = 0x800
+# Kana, ideographs, and their punctuation: a Western name that decodes as Chinese or Japanese has other characters, too.
+_EAST_ASIAN = (("\u3001", "\u3011"), ("\u3041", "\u30ff"), ("\u4e00", "\u9fff"), ("\uff01", "\uff1f"))
 _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", ".zip", ".gz")
 
 
@@ -214,9 +218,30 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
                 continue
             try:
                 with archive.open(entry) as stream:
-                    writer.write(entry.filename, stream, _time_of_zip(entry))
+                    writer.write(_name_in_zip(entry), stream, _time_of_zip(entry))
             except (RuntimeError, NotImplementedError, *DAMAGED) as error:  # encrypted, unknown method, damaged
                 writer.unpacked.note(f"{entry.filename[:200]!r} was passed over: {error}")
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """Return the entry's name; one that is not marked as UTF-8 is in the encoding of the machine that packed it."""
+    name = entry.filename
+    if name.isascii() or entry.flag_bits & _UTF8_NAME:
+        return name
+    try:
+        packed = name.encode("cp437")
+    except UnicodeEncodeError:
+        return name
+    for encoding in ("utf-8", "gb2312", "shift_jis"):
+        with suppress(UnicodeDecodeError):
+            decoded = packed.decode(encoding)
+            if encoding == "utf-8" or all(map(_is_east_asian, filter(lambda char: not char.isascii(), decoded))):
+                return decoded
+    return name
+
+
+def _is_east_asian(char: str) -> bool:
+    return any(first <= char <= last for first, last in _EAST_ASIAN)
 
 
 def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:

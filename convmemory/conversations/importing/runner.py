@@ -245,7 +245,9 @@ def _sources(
             if copy:  # of one compressed or recoded file
                 modified = source.path.stat().st_mtime
                 os.utime(copy, (modified, modified))
-            for inner in walk.over([copy or unpacked.root], root=unpacked.root):
+            # A walk of its own: the numbers of deleted files, by which it knows what it met, are given again.
+            inside = Walk(format=walk.format, ignored=walk.ignored)
+            for inner in inside.over([copy or unpacked.root], root=unpacked.root):
                 reason = DAMAGED_ARCHIVE if inner.is_archive else inner.reason
                 label = source.label if copy or inner.is_archive else f"{source.label}/{inner.source.label}"
                 yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)

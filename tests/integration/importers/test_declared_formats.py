@@ -1,6 +1,7 @@
 """Declared formats, stored: twice, in two halves, and with other answers, nothing is doubled, lost or mixed."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -58,4 +59,15 @@ def test_conversations_of_one_title_in_two_files_stay_apart(name: str, tmp_path:
     report = imported(original, other)
     assert (report.total("conversations"), report.total("updated")) == (2, 0)
     assert Conversation.objects.values("title").distinct().count() == 1
+    assert Conversation.objects.count() == 2
+
+
+def test_two_exports_of_one_account_in_one_folder_are_both_read(tmp_path: Path) -> None:
+    whole = json.loads((FIXTURES / "deepseek/conversations.json").read_text())
+    for year, conversations in ((2025, whole[:1]), (2026, whole)):
+        with zipfile.ZipFile(tmp_path / f"{year}.zip", "w") as archive:
+            archive.writestr("conversations.json", json.dumps(conversations))
+    report = imported(tmp_path)
+    assert [Path(file.path).parent.name for file in report.files] == ["2025.zip", "2026.zip"]
+    assert (report.total("conversations"), report.total("updated")) == (3, 0)
     assert Conversation.objects.count() == 2

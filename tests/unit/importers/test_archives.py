@@ -222,3 +222,16 @@ def test_an_archive_without_any_file(tmp_path: Path) -> None:
 
 def test_an_empty_upload_is_an_empty_file(tmp_path: Path) -> None:
     assert files_of(unpack(b"", "", tmp_path)) == {"upload": b""}
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [("对话记录/聊天.jsonl", "gbk"), ("会話/チャット.jsonl", "shift_jis"), ("Gespräch/Übung.jsonl", "cp437"),
+     ("对话/聊天.jsonl", "utf-8"), ("Gespräch/é.jsonl", "utf-8")],
+)  # fmt: skip
+def test_names_in_a_zip_without_a_mark_of_utf_8_are_decoded(name: str, encoding: str, tmp_path: Path) -> None:
+    class Entry(zipfile.ZipInfo):
+        def _encodeFilenameFlags(self) -> tuple[bytes, int]:
+            return name.encode(encoding), 0
+
+    assert list(files_of(unpack(zip_of((Entry("x"), b"{}")), "export.zip", tmp_path))) == [name]
