@@ -17,6 +17,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.declaration import Declaration
 from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.declared_content import ROLES_IMPLIED, is_message, known_role
+from convmemory.conversations.importers.detect import FORMATS
 from convmemory.conversations.importers.json_arrays import load_json
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.places import first, values_at
@@ -25,6 +26,7 @@ from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
 
 MAX_DEPTH = 6
+MAX_MEMBER_DEPTH = 3  # of places in a message
 MAX_LISTS = 2_000  # looked at for messages
 MAX_SAMPLE = 40  # messages of a list
 MAX_LINES = 200
@@ -99,6 +101,8 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
             places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
             raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
     name = given.pop("name", "mapped")
+    if name in FORMATS:
+        raise InvalidInput(f"`name` of the mapping is that of a known format, {name}: give the program another one.")
     declaration = Declaration(
         **{"files": (), **given},
         name=name,
@@ -238,22 +242,24 @@ def _role_of(sample: list[Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
 
 
 def _places_of_words(sample: list[Mapping[str, Any]]) -> Iterator[str]:
-    for name, value in sample[0].items():
-        if isinstance(value, str | bool):
-            yield name
-        elif isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner, held in value.items() if isinstance(held, str | bool))
+    yield from (place for place, held in _members(sample[0]) if isinstance(held, str | bool))
+
+
+def _members(value: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an object and of those in it with their places, the nearest first."""
+    yield from value.items()
+    for name, inner in value.items() if depth < MAX_MEMBER_DEPTH else ():
+        if isinstance(inner, Mapping):
+            yield from ((f"{name}.{place}", held) for place, held in _members(inner, depth + 1))
 
 
 def _text_place(sample: list[Mapping[str, Any]], role: str) -> str:
     """Return the place with the most text."""
     lengths: Counter[str] = Counter()
     for item in sample:
-        for name, value in item.items():
-            inner = value if isinstance(value, Mapping) else {}
-            for place, held in ((name, value), *((f"{name}.{key}", found) for key, found in inner.items())):
-                if place != role and isinstance(held, str | list):
-                    lengths[place] += len(held) if isinstance(held, str) else len(json.dumps(held, default=str)) // 2
+        for place, held in _members(item):
+            if place != role and isinstance(held, str | list):
+                lengths[place] += len(held) if isinstance(held, str) else len(json.dumps(held, default=str)) // 2
     for place, _ in lengths.most_common():
         if any(" " in str(held) for held in values_at(sample, f"*.{place}")):
             return place

@@ -78,3 +78,17 @@ def test_kept_mapping_reads_the_file(tmp_path: Path) -> None:
 def test_wrong_field_of_a_mapping_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=f"`{field}`"):
         importer_of({field: value})
+
+
+def test_mapping_cannot_have_the_name_of_a_known_format() -> None:
+    with pytest.raises(InvalidInput, match="that of a known format, chatgpt"):
+        importer_of({"name": "chatgpt", "role": "who", "text": "say"})
+
+
+def test_places_three_levels_deep_are_proposed(tmp_path: Path) -> None:
+    rows = [{"session_id": "s-1", "message": {"type": who, "data": {"content": said}}}
+            for who, said in (("human", "How do I prune a quince?"), ("ai", "In late winter."))]  # fmt: skip
+    mapping = proposed_mapping(write_lines(tmp_path / "rows.jsonl", rows))
+    assert mapping is not None
+    assert (mapping["role"], mapping["text"], mapping["group"]) == (
+        "message.type", "message.data.content", "session_id")  # fmt: skip
