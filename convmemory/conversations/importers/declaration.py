@@ -15,6 +15,7 @@ TIMES = (
     "metadata.createdAt",
 )
 
+SCORE = 96  # what is read is known to be readable, so that this outranks importers that look at names only
 # Under these names, which no producer would choose, an entry gets what follows from its surroundings.
 ALTERNATING = "\0role"
 SUPERSEDED = "\0superseded"
@@ -99,7 +100,7 @@ class Declaration:
     runs: tuple[Run, ...] = ()  # instead of `messages`: lists that follow one another
     threads: str = ""  # a list of further conversations in one
     forks: str = ""  # lists of messages that were given up
-    needs: tuple[str, ...] = ()  # of which a message has one, so that a file is claimed
+    needs: tuple[str, ...] = ()  # of which a message has one, or of `a+b` both, so that a file is claimed
     lacks: tuple[str, ...] = ()  # of which it has none
     structure: str = ""  # an entry without a value there only holds others together
     alternating: bool = False  # entries without a role are a question, its answer, and so on
@@ -137,6 +138,7 @@ class Declaration:
     question: str = ""  # stands for the question where the source has only answers
     answer: str = ""  # stands for each answer where the source has only questions
     unless: str = ""  # the source of fuller copies of these conversations
+    score: int = SCORE  # less for names that many programs use
     foreign: tuple[bytes, ...] = ()  # none occurs in the first 64 KB: other programs write the same otherwise
 
     @property

@@ -46,7 +46,6 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
 from convmemory.core.errors import InvalidInput, TooLarge
 
-SCORE = 96  # what is read is known to be readable, so that this outranks importers that look at names only
 MAX_OPENING = 50  # entries that are searched for what describes the conversation
 MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
 MAX_BESIDE_BYTES = 4 * 1024**2
@@ -82,12 +81,12 @@ class DeclaredImporter:
         if source.is_folder or source.is_sqlite != (of.tables is not None):
             return None
         if of.tables is not None:
-            return SCORE if _has_tables(of, of.tables, source) else None
+            return of.score if _has_tables(of, of.tables, source) else None
         if any(mark in source.head for mark in of.foreign):
             return None
         if not all(any(mark in source.head for mark in marks.split(b"|")) for marks in of.marks):
             return None
-        return SCORE if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
+        return of.score if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
 
     def _first_entries(self, source: Source) -> Iterator[_Entry]:
         if self.declaration.is_csv:

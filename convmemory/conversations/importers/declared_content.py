@@ -139,7 +139,9 @@ def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
     role = readable_role(of, entry)
     if role is None and of.alternating:
         role = "user"  # or the answer: its place in the thread tells
-    if not role or (of.needs and first(entry, of.needs) is None) or first(entry, of.lacks) is not None:
+    needed = (place.split("+") for place in of.needs)
+    has_needed = not of.needs or any(all(first(entry, (at,)) is not None for at in places) for places in needed)
+    if not role or not has_needed or first(entry, of.lacks) is not None:
         return False
     places = next((said.text for said in of.said if first(entry, said.text) is not None), of.text)
     unknown: list[str] = []

@@ -362,3 +362,8 @@ def test_day_and_month_are_read_by_the_evidence_of_the_file_or_left_out(
     asked = found.messages[0].created_at
     assert (asked and asked.date().isoformat()) == day
     assert report.repaired == (0 if day else 2)
+
+
+def test_records_of_a_log_with_everyday_names_are_no_data_set(tmp_path: Path) -> None:
+    lines = [{"type": "call", "output": "done", "prompt": QUESTION}, {"prompt": QUESTION}, {"output": ANSWER}]
+    assert IMPORTERS["instructions"].sniff(Source(write_lines(tmp_path / "log.jsonl", lines))) is None
