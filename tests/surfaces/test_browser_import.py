@@ -309,7 +309,7 @@ def test_unknown_json_shows_what_a_mapping_finds_before_it_is_imported(visit: Ca
         expect(page.locator("q")).to_have_text(question)
         page.get_by_role("button", name="Yes, import it").click()
         expect(page.get_by_text("imported", exact=True)).to_be_visible()
-        page.get_by_role("link", name="Quince").click()
+        page.locator(".came-in").get_by_role("link", name="Quince").click()
         expect(page.get_by_text(question).first).to_be_visible()
         page.goto("/import")
 
