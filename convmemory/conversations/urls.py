@@ -29,6 +29,6 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/keys", views.hidden_keys, name="hidden-keys"),
     path("import", import_views.import_files, name="import"),
     path("import/<int:import_id>", import_views.one_import, name="one-import"),
-    path("import/<int:import_id>/mapping", import_views.map_import, name="map-import"),
+    path("import/<int:import_id>/mapping", import_views.map_import, name="make-mapped-import"),
     path("import/<int:import_id>/undo", import_views.undo_import, name="undo-import"),
 ]
