@@ -7,6 +7,7 @@ test database waits for no connection.
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ FAST_OPTIONS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
+    _let_python_keep_bytecode()
     hypothesis_settings.register_profile("no deadline", deadline=None)  # tests never measure time
     hypothesis_settings.load_profile("no deadline")
     own = _use_own_temporary_folder(config)
@@ -69,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
     if not config.getoption("reuse_db"):
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
+
+
+def _let_python_keep_bytecode() -> None:
+    """Else the workers of a run and each of some 200 processes that tests start compile the whole program."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def _use_own_temporary_folder(config: pytest.Config) -> Path:

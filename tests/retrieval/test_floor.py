@@ -2,10 +2,11 @@
 
 And such as nothing in them answers must be silenced, the others not; with one group of owners, and where these are
 spread over eight. The floors lie two questions under what was measured when they were set; the misses are printed.
+All tests of the archive are in one file, so that one process of a run indexes it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from pytest_django import Settings
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.evaluation.running import Observation, load_haystack, observe_haystack
+from convmemory.evaluation.samples import read
 from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
@@ -26,6 +29,7 @@ FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
 MOST_FALSE_FIRES, LEAST_ANSWERED = 0.02, 0.33  # of the hook
 MOST_EMPTY = 1  # recalls of the 60 questions
+FIRST_IN_TIME = {"time": 0.68, "no time": 0.83}  # the share of questions that say when, or do not
 MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("questions_*.jsonl"))
@@ -112,6 +116,26 @@ def test_recall_brings_the_right_turn_as_often_as_search_has_it_in_its_first_fiv
             empty.append(question["query"])
     assert recalled >= searched
     assert len(empty) <= MOST_EMPTY, empty
+
+
+# --- questions that say when ------------------------------------------------------------------------
+
+
+def share_first(observed: Sequence[Observation]) -> tuple[float, list[str]]:
+    """Return the share of questions whose right turn comes first, and the texts of the others."""
+    misses = [o.question.text for o in observed if o.order[0] not in o.gold]
+    return 1 - len(misses) / len(observed), misses
+
+
+@pytest.mark.django_db
+def test_questions_find_the_turns_of_their_time(archive: Archive) -> None:
+    """Sixty of our own that say when, and twelve whose words of time say nothing about it."""
+    [haystack] = read(FOLDER / "asked_in_time")
+    load_haystack(archive.owner, haystack, lambda *_: None)  # adds the talks of certain days to the samples
+    observed = observe_haystack(archive.owner, haystack, mode="hybrid", progress=lambda *_: None)
+    for name, floor in FIRST_IN_TIME.items():
+        share, misses = share_first([o for o in observed if (o.question.category == "no time") is (name == "no time")])
+        assert share >= floor, f"{share}: {misses}"
 
 
 # --- the hook of agents -----------------------------------------------------------------------------

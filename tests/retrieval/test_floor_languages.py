@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from convmemory.conversations.models import Conversation
-from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 
@@ -28,8 +27,7 @@ def load(language: str, owner: Any) -> None:
     for line in lines_of(language, "conversations"):
         said = [message["content"] for message in line["messages"]]
         pairs = list(zip(said[::2], said[1::2], strict=True))
-        conversation = make_conversation(owner, exchange(*pairs), source_id=line["id"], title=line["title"])
-        index_conversation(conversation_id=conversation.pk)
+        make_conversation(owner, exchange(*pairs), source_id=line["id"], title=line["title"])
 
 
 def is_found(owner: Any, question: dict[str, Any], names: dict[int, str]) -> bool:

@@ -36,6 +36,7 @@ CHATS = (
     *("open-webui", "plain"),
 )
 SESSION = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
+SHARDS = 40  # of an export; each takes 34 statements
 AMPLIFIER = "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef"
 
 
@@ -321,7 +322,7 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
 def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
     owner, path = make_user(), tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for number in range(300):
+        for number in range(SHARDS):
             nodes = {
                 f"q{number}": {"parent": None, "message": {"author": {"role": "user"}, "content": {"parts": ["why?"]}}},
                 f"a{number}": {
@@ -334,8 +335,8 @@ def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
         archive.writestr("chat.html", "<html></html>")
         archive.writestr("export_manifest.json", "{}")
     report = runner.import_paths(owner=owner, paths=[path])
-    assert report.total("conversations") == 300
-    assert report.total("turns") == 300
+    assert report.total("conversations") == SHARDS
+    assert report.total("turns") == SHARDS
     assert not [error for file in report.files for error in file.errors]
     assert (report.refused, report.ignored) == (0, {".html": 1, ".json": 1})
 
