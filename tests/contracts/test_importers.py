@@ -111,34 +111,38 @@ def test_reading_twice_finds_the_same_names(original: Path) -> None:
         assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("tenth", range(10))
-def test_a_truncated_file_yields_its_beginning_or_a_reason(original: Path, tenth: int, tmp_path: Path) -> None:
+def test_a_truncated_file_yields_its_beginning_or_a_reason(
+    original: Path, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     data = original.read_bytes()
     whole = keys_of(copied(original, tmp_path, data), former=True)
-    beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
-    if original.suffix == ".jsonl":
-        for name, keys in beginning.items():
-            # What was queued may be sent further on, and then has the key of that message.
-            if not keys:
-                continue  # a header alone is not stored
-            sent, of_whole = ([key for key in some if not key.startswith("queue:")] for some in (keys, whole[name]))
-            assert sent == of_whole[: len(sent)]
+    for tenth in range(10):
+        with subtests.test(tenth=tenth):
+            beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
+            if original.suffix == ".jsonl":
+                for name, keys in beginning.items():
+                    # What was queued may be sent further on, and then has the key of that message.
+                    if not keys:
+                        continue  # a header alone is not stored
+                    sent, of_whole = (
+                        [key for key in some if not key.startswith("queue:")] for some in (keys, whole[name])
+                    )
+                    assert sent == of_whole[: len(sent)]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_flipped_bits_are_read_or_refused(original: Path, seed: int, tmp_path: Path) -> None:
-    data, dice = bytearray(original.read_bytes()), random.Random(seed)
-    for _ in range(1 + seed * 4):
-        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-    keys_of(copied(original, tmp_path, bytes(data)))
+def test_flipped_bits_are_read_or_refused(original: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for seed in range(5):
+        data, dice = bytearray(original.read_bytes()), random.Random(seed)
+        for _ in range(1 + seed * 4):
+            data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        with subtests.test(seed=seed):
+            keys_of(copied(original, tmp_path, bytes(data)))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_shuffled_entries_are_read_or_refused(original: Path, seed: int, tmp_path: Path) -> None:
-    def shuffle(entries: list[Any]) -> None:
-        random.Random(seed).shuffle(entries)
-
-    keys_of(copied(original, tmp_path, changed(original, shuffle)))
+def test_shuffled_entries_are_read_or_refused(original: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for seed in range(3):
+        with subtests.test(seed=seed):
+            keys_of(copied(original, tmp_path, changed(original, random.Random(seed).shuffle)))
 
 
 def test_repeated_entries_add_nothing(original: Path, tmp_path: Path) -> None:
