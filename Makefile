@@ -28,10 +28,10 @@ test: $(READY_DEV) ## Check style, prose, types and layers, and run all tests
 	@$(MAKE) --no-print-directory --jobs 2 test-all lint
 
 test-all:
-	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile
+	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
-	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile tests/unit tests/contracts tests/architecture
+	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder tests/unit tests/contracts tests/architecture
 
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
 	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
