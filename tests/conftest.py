@@ -26,7 +26,7 @@ from pytest_django import DjangoDbBlocker
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
-from convmemory.embeddings import local
+from convmemory.embeddings import spaces
 from tests.support.remembering import open_with_memory
 from tests.support.run_database import empty_tables, migrated_template
 
@@ -121,7 +121,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         row_security.apply_policies()
     connection.settings_dict["ASSUME_ROLES"] = True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "open_local", open_with_memory)
+        patch.setattr(spaces, "open_local", open_with_memory)
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
     connection.settings_dict["ASSUME_ROLES"] = False

@@ -9,23 +9,20 @@ from threading import Lock
 
 import numpy as np
 
-from convmemory.embeddings import local
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
-from convmemory.embeddings.local import LocalEmbedder, LocalSentenceEmbedder
+from convmemory.embeddings.local import LocalEmbedder, LocalSentenceEmbedder, open_local
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.options import EmbeddingOptions
 
 MOST_TOKENS = 200_000  # 300 MB of token vectors
 WINDOW = 512  # texts that are in memory at a time, whether they were known or not
 
-open_without_memory = local.open_local
-
 
 class RememberingEmbedder(LocalEmbedder):
     """Embeds like the opened model, which has no prompts: a text is the same as a question and as a passage."""
 
     def __init__(self, opened: LocalEmbedder) -> None:
-        self.model, self.card = opened.model, opened.card
+        super().__init__(opened.model, name=opened.card.model, licence=opened.card.licence)
         self._known: OrderedDict[str, TokenEmbedding] = OrderedDict()
         self._tokens = 0
         self._lock = Lock()
@@ -64,6 +61,7 @@ class RememberingEmbedder(LocalEmbedder):
 
 def open_with_memory(options: EmbeddingOptions) -> LocalSentenceEmbedder:
     """Open the model that the options name; the default one remembers."""
-    opened = open_without_memory(options)
-    is_default = isinstance(opened, LocalEmbedder) and opened.card.model == DEFAULT_MODEL
-    return RememberingEmbedder(opened) if is_default else opened
+    opened = open_local(options)
+    if isinstance(opened, LocalEmbedder) and opened.card.model == DEFAULT_MODEL:
+        return RememberingEmbedder(opened)
+    return opened

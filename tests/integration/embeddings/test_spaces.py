@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.forms import model_to_dict
+from numpy.testing import assert_allclose, assert_array_equal
 from pytest_django import Settings
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.embeddings import spaces
 from convmemory.embeddings.cache import query_embedding
-from convmemory.embeddings.local import LocalEmbedder
+from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.spaces import check_active_space
 from convmemory.embeddings.token_model import PairedEmbedder
+from tests.support.remembering import RememberingEmbedder
 from tests.support.tiny_bert import open_small_model, write_tiny_bert
 
 
@@ -233,3 +235,14 @@ def test_check_reports_impossible_settings(settings: Settings) -> None:
 def test_the_check_leaves_the_database_alone_unless_asked() -> None:
     assert check_active_space(None, databases=None) == []
     assert check_active_space(None, databases=["other"]) == []
+
+
+@pytest.mark.django_db
+def test_tests_take_known_texts_from_memory_with_the_vectors_of_the_model() -> None:
+    embedder = spaces.embedder_for(spaces.active_space())
+    assert isinstance(embedder, RememberingEmbedder)
+    texts = ["a wherry is a barge", "7", "a ketch is a yacht", "a wherry is a barge"]
+    first = embedder.embed_passages(texts)
+    assert_allclose(first, open_local(EmbeddingOptions.from_settings()).embed_passages(texts), atol=1e-5)
+    assert_array_equal(embedder.embed_passages(texts), first)
+    assert_array_equal(embedder.embed_query(texts[0]), first[3])
