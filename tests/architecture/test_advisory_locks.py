@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from convmemory.core.postgres.locks import AdvisoryLock
@@ -12,13 +12,15 @@ ROOT = Path(__file__).resolve().parents[2]
 REGISTER = ROOT / "convmemory/core/postgres/locks.py"
 FOLDERS = ("benchmarks", "convmemory", "search", "memory", "summaries", "tests")
 LOCKING = re.compile(r"\bpg_(?:try_)?advisory_")
+LOCKING_OR_LOADING = re.compile(r"advisory_|load_sql")
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
+def sources(words: re.Pattern[str]) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the modules that contain any of the words; to parse all of them takes seconds."""
     for folder in FOLDERS:
         for path in ROOT.glob(f"{folder}/**/*.py"):
-            if path not in (REGISTER, Path(__file__)):
-                yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+            if path not in (REGISTER, Path(__file__)) and words.search(text := path.read_text(encoding="utf-8")):
+                yield path.relative_to(ROOT).as_posix(), ast.parse(text)
 
 
 def takes_a_lock(node: ast.AST) -> bool:
@@ -32,10 +34,15 @@ def takes_a_lock(node: ast.AST) -> bool:
     return False
 
 
+def in_any_writing(numbers: Iterable[int]) -> re.Pattern[str]:
+    """Return a pattern of these numbers in decimal, with or without underscores, and of any number in another base."""
+    return re.compile("|".join(["_?".join(str(int(number))) for number in numbers] + ["0[xXoObB]"]))
+
+
 def test_functions_that_lock_take_the_number_from_the_register() -> None:
     locking = {
         f"{name}:{function.lineno}": function
-        for name, tree in sources()
+        for name, tree in sources(LOCKING_OR_LOADING)
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef) and any(takes_a_lock(node) for node in ast.walk(function))
     }
@@ -48,7 +55,7 @@ def test_functions_that_lock_take_the_number_from_the_register() -> None:
 
 
 def test_locking_statements_are_inside_functions() -> None:
-    for name, tree in sources():
+    for name, tree in sources(LOCKING_OR_LOADING):
         inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
         assert not [node for node in ast.walk(tree) if takes_a_lock(node) and id(node) not in inside], name
 
@@ -57,7 +64,7 @@ def test_numbers_of_locks_stand_in_the_register_alone() -> None:
     numbers = set(AdvisoryLock) - {AdvisoryLock.VECTORS}  # a million is a number of much else
     found = {
         name
-        for name, tree in sources()
+        for name, tree in sources(in_any_writing(numbers))
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value in numbers
     }
