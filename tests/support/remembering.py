@@ -28,16 +28,19 @@ class RememberingEmbedder(LocalEmbedder):
         self._lock = Lock()
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
-        vectors = [embedding.vector for embedding in self.embed_passages_with_tokens(texts)]
+        vectors = [embedding.vector for embedding in self._embedded(texts)]
         return np.array(vectors, dtype=np.float32).reshape(len(texts), self.card.dimensions)
 
     def embed_query(self, text: str) -> Vector:
-        return self.embed_query_tokens(text).vector
+        return next(self._embedded([text])).vector
 
     def embed_query_tokens(self, text: str) -> TokenEmbedding:
-        return next(self.embed_passages_with_tokens([text]))
+        return next(self._embedded([text]))
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
+        return self._embedded(texts)
+
+    def _embedded(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
         for start in range(0, len(texts), WINDOW):
             window = texts[start : start + WINDOW]
             found = {text: known for text in window if (known := self._known.get(text))}
