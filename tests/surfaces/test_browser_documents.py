@@ -87,7 +87,7 @@ def test_an_upload_of_each_format_opens_at_the_cited_place(visit: Callable[..., 
             else:
                 marked = page.locator("mark.passage").last if name.endswith(".md") else passage  # with its heading
                 expect(marked).to_contain_text(f"greenhouse of {town}")
-            expect(page.get_by_role("searchbox")).to_have_value(query)
+            expect(page.get_by_role("searchbox", name="Search what was said")).to_have_value(query)
 
     visit(steps)
 
