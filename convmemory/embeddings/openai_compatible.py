@@ -1,15 +1,16 @@
 """Embeddings from any server that implements OpenAI's `POST /embeddings`.
 
 Sends texts in batches limited by items and tokens. The `openai` client retries temporary failures (408, 409, 429, 5xx,
-time-outs, lost connections) with back-off and honours Retry-After up to two minutes. A text that the server refuses is
-found by halving its batch, so that the others get their vectors.
+time-outs, lost connections) with back-off and honours Retry-After up to two minutes, for a question up to some
+seconds. A text that the server refuses is found by halving its batch, so that the others get their vectors; if it
+accepts all texts of both halves, the batch was too large, and later ones are no larger than a half.
 """
 
 import base64
 import binascii
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 MAX_RETRIES = 4
 QUERY_RETRIES = 1
+UNREADABLE_RETRIES = 1
 QUERY_TIMEOUT_S = 15.0  # a person waits for the answer
+QUERY_RETRY_AFTER_S = 5.0
 
 # OpenAI accepts 2,048 texts and 300,000 tokens per request; common servers accept 32 texts by default.
 _KNOWN_BATCH = 1024
@@ -38,6 +41,8 @@ _BATCH_TOKENS = 250_000
 
 _REQUEST_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
 _TOO_LONG = ("too long", "too large")
+_NO_NUMBER = ("unsupported value: nan", "unsupported value: +inf", "unsupported value: -inf")
+"""Ollama's 500 for a vector that JSON cannot express; the texts sent with it are not to blame."""
 _LENGTH_WORDS = ("token", "length", "context", *_TOO_LONG)
 _SHORTENINGS = 4  # halvings, down to a sixteenth of the text
 _PROBE = "A short sentence."
@@ -47,6 +52,13 @@ _SETTINGS = SettingNames.with_prefix("EMBEDDING")
 
 class _Refusal(Exception):
     """The server does not accept this request; repeating it would not help."""
+
+
+class _Clients(NamedTuple):
+    """The clients of one endpoint: a question waits less than passages do, because a person is waiting."""
+
+    for_passages: "OpenAI"
+    for_queries: "OpenAI"
 
 
 class OpenAIEmbedder:
@@ -64,16 +76,19 @@ class OpenAIEmbedder:
         self._encoding = tokens.encoding_for(options.model) if self._known else tokens.ESTIMATE
         self._sends_dimensions = self._known is not None and options.dimensions not in (0, self._known.dimensions)
         self._answers = False
-        # The client is opened by the first thread that needs it.
+        self._most_texts = _KNOWN_BATCH if self._known else _OTHER_BATCH
+        # base64 is smaller, but servers other than OpenAI's may not offer it.
+        self._format: Literal["base64", "float"] = "base64" if self._known else "float"
+        # The clients are opened by the first thread that needs it.
         self._opening = threading.Lock()
-        self._opened: OpenAI | None = None
+        self._opened: _Clients | None = None
         self.card = read_card(options)
 
     def close(self) -> None:
         """Close the connections; the next text opens them again."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        for client in self._opened or ():
+            client.close()
+        self._opened = None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [tokens.count_tokens(text, encoding=self._encoding) for text in texts]
@@ -82,7 +97,7 @@ class OpenAIEmbedder:
         return tokens.token_spans(text, encoding=self._encoding)
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
-        client = self._client()
+        client = self._clients().for_passages
         results: list[Vector | str] = []
         for batch in self._batches(texts):
             results.extend(self._embed_batch(client, batch))
@@ -90,10 +105,7 @@ class OpenAIEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector (dim,) of a question; fails sooner than `embed_passages`, because a person is waiting."""
-        client = self._client().with_options(
-            timeout=min(QUERY_TIMEOUT_S, self._options.timeout_s), max_retries=min(QUERY_RETRIES, self._max_retries)
-        )
-        [result] = self._embed_batch(client, [self._sendable(text)])
+        [result] = self._embed_batch(self._clients().for_queries, [self._sendable(text)])
         vector: Vector = _stack([result], self.card.dimensions)[0]
         return vector
 
@@ -103,7 +115,7 @@ class OpenAIEmbedder:
         if self._sends_dimensions:
             values["dimensions"] = self.card.dimensions
         return BatchApi(
-            self._client(),
+            self._clients().for_passages,
             values=values,
             dimensions=self.card.dimensions,
             sendable=self._sendable,
@@ -114,12 +126,11 @@ class OpenAIEmbedder:
         return tokens.cut_to_tokens(storable(text), self.card.max_tokens, encoding=self._encoding)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        limit = _KNOWN_BATCH if self._known else _OTHER_BATCH
         batch: list[str] = []
         batch_tokens = 0
         for text in map(self._sendable, texts):
             count = tokens.count_tokens(text, encoding=self._encoding)
-            if batch and (len(batch) == limit or batch_tokens + count > _BATCH_TOKENS):
+            if batch and (len(batch) >= self._most_texts or batch_tokens + count > _BATCH_TOKENS):
                 yield batch
                 batch, batch_tokens = [], 0
             batch.append(text)
@@ -137,7 +148,10 @@ class OpenAIEmbedder:
             if len(texts) == 1:
                 return [self._shorten(client, texts[0], str(refusal))]
             half = len(texts) // 2
-            return self._embed_batch(client, texts[:half]) + self._embed_batch(client, texts[half:])
+            results = self._embed_batch(client, texts[:half]) + self._embed_batch(client, texts[half:])
+            if not any(isinstance(result, str) for result in results):
+                self._most_texts = max(1, min(self._most_texts, half))
+            return results
 
     def _shorten(self, client: "OpenAI", text: str, reason: str) -> Vector | str:
         """Try the first half of a refused text, repeatedly, if its length may be the cause: token counts can be
@@ -177,6 +191,19 @@ class OpenAIEmbedder:
         return vectors
 
     def _post(self, client: "OpenAI", texts: list[str]) -> Vector:
+        for _ in range(1 + UNREADABLE_RETRIES):
+            vectors = self._post_once(client, texts)
+            if vectors is not None:
+                return vectors
+        raise EmbedderUnavailable(
+            f"{self._where()} answers with something unreadable, or with a part of an answer: try later."
+            if self._answers
+            else f"{self._where()} does not answer as an embeddings endpoint does: check EMBEDDING_BASE_URL, "
+            "which usually ends in /v1."
+        )
+
+    def _post_once(self, client: "OpenAI", texts: list[str]) -> Vector | None:
+        """Return the vectors (n, dim) of an answer; None if it is unreadable."""
         from openai import APIError, OpenAIError, omit
 
         try:
@@ -184,10 +211,12 @@ class OpenAIEmbedder:
                 input=texts,
                 model=self._options.model,
                 dimensions=self.card.dimensions if self._sends_dimensions else omit,
-                # base64 is smaller, but servers other than OpenAI's may not offer it.
-                encoding_format="base64" if self._known else "float",
+                encoding_format=self._format,
             )
         except APIError as error:
+            if self._format == "base64" and "encoding_format" in f"{error.param} {error.message}":
+                self._format = "float"
+                return None
             raise self._translated(error) from error
         except OpenAIError as error:
             raise EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS)) from error
@@ -195,13 +224,9 @@ class OpenAIEmbedder:
             raise EmbedderUnavailable(f"{self._where()} cannot be used: {error}") from error
         except (ValueError, RecursionError):  # the content type says JSON, the body is none
             response = None
-        vectors = _parse(response, len(texts))
-        if vectors is None:
-            raise EmbedderUnavailable(
-                f"{self._where()} does not answer as an embeddings endpoint does: check EMBEDDING_BASE_URL, "
-                "which usually ends in /v1."
-            )
-        return vectors
+        if 0 < _length(response) < len(texts):
+            raise _Refusal(f"It gave {_length(response)} vectors for {len(texts)} texts.")
+        return _parse(response, len(texts))
 
     def _translated(self, error: "APIError") -> Exception:
         """Return the exception to raise: about the text, or about the endpoint with its remedy."""
@@ -218,34 +243,47 @@ class OpenAIEmbedder:
     def _where(self) -> str:
         return f"The embedding endpoint {masked(self._options.base_url)} (model {self._options.model})"
 
-    def _client(self) -> "OpenAI":
+    def _clients(self) -> "_Clients":
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
                     self._opened = self._open()
         return self._opened
 
-    def _open(self) -> "OpenAI":
+    def _open(self) -> "_Clients":
+        if not self._options.api_key and "api.openai.com" in self._options.base_url:
+            raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
+        timeout_s, retries = self._options.timeout_s, self._max_retries
+        return _Clients(
+            self._open_client(timeout_s, retries),
+            self._open_client(min(QUERY_TIMEOUT_S, timeout_s), min(QUERY_RETRIES, retries), QUERY_RETRY_AFTER_S),
+        )
+
+    def _open_client(self, timeout_s: float, retries: int, max_retry_after_s: float | None = None) -> "OpenAI":
         from openai import OpenAI
 
         from convmemory.core.endpoints.http import EndpointClient
 
-        if not self._options.api_key and "api.openai.com" in self._options.base_url:
-            raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
         return OpenAI(
             # Never None, or the client would send the key from OPENAI_API_KEY to any configured server.
             api_key=self._options.api_key or _NO_KEY,
             base_url=self._options.base_url,
-            timeout=self._options.timeout_s,
-            max_retries=self._max_retries,
-            http_client=EndpointClient(timeout=self._options.timeout_s),
+            timeout=timeout_s,
+            max_retries=retries,
+            http_client=EndpointClient(timeout=timeout_s, max_retry_after_s=max_retry_after_s),
         )
 
 
 def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:
-    if status_code == 500:
-        return any(words in said.lower() for words in _TOO_LONG)  # llama.cpp's server answers a long text with 500
+    if status_code == 500:  # llama.cpp's server answers a long text with 500
+        return any(words in said.lower() for words in (*_TOO_LONG, *_NO_NUMBER))
     return failure_kind(status_code) is FailureKind.OF_THE_REQUEST and parameter not in _REQUEST_PARAMETERS
+
+
+def _length(response: Any) -> int:
+    """Return the number of vectors in an answer, 0 if it has another form."""
+    data = getattr(response, "data", None)
+    return len(data) if isinstance(data, list) else 0
 
 
 def _parse(response: Any, count: int) -> Vector | None:

@@ -43,6 +43,9 @@ class FakeEndpoint:
     can_shorten: bool = False
     refused_words: tuple[str, ...] = ()
     max_characters: int = 10_000
+    max_texts: int = 2_048
+    drops_texts: bool = False
+    takes_base64: bool = True
     takes_nothing: bool = False
     reply: Callable[[dict[str, Any]], str] = _echo
     faults: deque[Fault] = field(default_factory=deque)
@@ -118,6 +121,10 @@ class FakeEndpoint:
             return _problem(401, f"Incorrect API key provided: {authorization}")
         if "dimensions" in body and not self.can_shorten:
             return _problem(400, "This model does not take dimensions.", param="dimensions")
+        if body.get("encoding_format") == "base64" and not self.takes_base64:
+            return _problem(400, "Unsupported value: 'encoding_format'.", param="encoding_format")
+        if len(body["input"]) > self.max_texts and not self.drops_texts:
+            return _problem(422, f"batch size {len(body['input'])} > maximum allowed batch size {self.max_texts}")
         if self.takes_nothing or any(word in text for text in body["input"] for word in self.refused_words):
             return _problem(400, "Invalid input.", param="input")
         if any(len(text) > self.max_characters for text in body["input"]):
@@ -128,7 +135,7 @@ class FakeEndpoint:
         dimensions = body.get("dimensions", self.native_dimensions)
         data = [
             {"object": "embedding", "index": index, "embedding": _written(vector_of(text, dimensions), body)}
-            for index, text in enumerate(body["input"])
+            for index, text in enumerate(body["input"][: self.max_texts])
         ]
         data.reverse()  # order is told by `index` alone
         return {

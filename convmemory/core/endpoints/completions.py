@@ -230,9 +230,11 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
     """
     from openai import APIStatusError, RateLimitError
 
+    from convmemory.core.endpoints.http import retry_after_s
+
     said = explain(error, where=endpoint.where, names=endpoint.names)
     if isinstance(error, RateLimitError):
-        return EndpointBusy(said, retry_after_s=_retry_after_s(error.response.headers))
+        return EndpointBusy(said, retry_after_s=retry_after_s(error.response.headers))
     if not isinstance(error, APIStatusError):
         return EndpointUnavailable(said)
     return _ERROR_OF[failure_kind(error.status_code)](said)
@@ -243,15 +245,6 @@ _ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {
     FailureKind.OURS: EndpointMisconfigured,
     FailureKind.PASSING: EndpointUnavailable,
 }
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds in `Retry-After`. Its other form, a date, is ignored: the clocks may differ."""
-    try:
-        seconds = float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
 
 
 def complete(

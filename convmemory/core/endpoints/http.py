@@ -6,7 +6,7 @@ whole ends at `max_body_bytes` with ResponseRefused, the body of an error is cut
 because a few bytes of it can become gigabytes. Callers that stream a body limit it with `streams`.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -20,14 +20,23 @@ MAX_ERROR_BYTES = 64 * 1024
 
 
 class EndpointClient(httpx2.Client):
-    """A synchronous client with the limits described in the module."""
+    """A synchronous client with the limits described in the module.
 
-    def __init__(self, *, max_body_bytes: int = MAX_BODY_BYTES, **options: Any) -> None:
+    With `max_retry_after_s`, the `openai` client does not retry a response that asks for a longer wait.
+    """
+
+    def __init__(
+        self, *, max_body_bytes: int = MAX_BODY_BYTES, max_retry_after_s: float | None = None, **options: Any
+    ) -> None:
         super().__init__(**_defaults(), **options)
         self._max_body_bytes = max_body_bytes
+        self._max_retry_after_s = max_retry_after_s
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         response = super().send(request, stream=True, **options)
+        wait_s = retry_after_s(response.headers)
+        if self._max_retry_after_s is not None and wait_s is not None and wait_s > self._max_retry_after_s:
+            response.headers["x-should-retry"] = "false"  # read by the `openai` client
         try:
             assert isinstance(response.stream, httpx2.SyncByteStream)
             if (limit := _limit(response, stream=stream, max_body_bytes=self._max_body_bytes)) is not None:
@@ -92,6 +101,15 @@ def _refusal(response: httpx2.Response, limit: int) -> ResponseRefused | None:
     return ResponseRefused(
         f"The endpoint {_place(response)} answers with more than {size}, which this server does not read."
     )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds in `Retry-After`. Its other form, a date, is ignored: the clocks may differ."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
 
 
 def _place(response: httpx2.Response) -> str:

@@ -98,6 +98,62 @@ def test_batches_are_limited_by_tokens(
     assert [len(request["input"]) for request in endpoint.requests] == [2, 1, 1, 1]
 
 
+@pytest.mark.parametrize("drops_texts", [False, True])
+def test_batch_limit_of_the_server_is_learnt(endpoint: FakeEndpoint, open_embedder: Open, drops_texts: bool) -> None:
+    endpoint.max_texts, endpoint.drops_texts = 8, drops_texts
+    texts = [f"text {number}" for number in range(70)]
+    vectors = open_embedder().embed_passages(texts)
+    assert [len(request["input"]) for request in endpoint.requests] == [32, 16, 8, 8, 16, 8, 8, 8, 8, 8, 8, 6]
+    np.testing.assert_allclose(vectors, [direction(text) for text in texts], atol=1e-6)
+
+
+def test_server_without_base64_is_asked_for_floats(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+    endpoint.native_dimensions, endpoint.takes_base64 = 1536, False
+    embedder = open_embedder(model="text-embedding-3-small", dimensions=0)
+    np.testing.assert_allclose(embedder.embed_query("hello"), direction("hello", 1536), atol=1e-6)
+    embedder.embed_query("hello")
+    assert [request["encoding_format"] for request in endpoint.requests] == ["base64", "float", "float"]
+
+
+CUT = b'{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.1, 0.2'
+CUT_JSON = Fault(body=CUT, headers={"Content-Type": "application/json"})
+LOST_CONNECTION = Fault(body=CUT, headers={"Content-Type": "application/json", "Content-Length": "5000"})
+
+
+@pytest.mark.parametrize("fault", [CUT_JSON, LOST_CONNECTION])
+def test_cut_answer_is_retried_and_not_blamed_on_the_address(
+    endpoint: FakeEndpoint, open_embedder: Open, fault: Fault
+) -> None:
+    answer, faults = endpoint.answer, [fault]
+    endpoint.answer = lambda *sent: faults.pop() if faults else answer(*sent)  # type: ignore[method-assign]
+    embedder = open_embedder()
+    np.testing.assert_allclose(embedder.embed_passages(["hello"])[0], direction("hello"), atol=1e-6)
+    faults.extend([fault] * 9)
+    with pytest.raises(EmbedderUnavailable, match=r"a part of an answer: try later|cannot be reached"):
+        embedder.embed_passages(["hello"])
+
+
+def test_question_does_not_wait_out_a_long_retry_after(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+    endpoint.faults.append(Fault(status=429, headers={"Retry-After": "60"}, body={"error": {"message": "slow down"}}))
+    started = time.monotonic()
+    with pytest.raises(EmbedderUnavailable, match="429: too many requests"):
+        open_embedder().embed_query("hello")
+    assert time.monotonic() - started < 30
+    assert len(endpoint.requests) == 1
+
+
+def test_text_whose_vector_the_server_cannot_write_is_refused_alone(
+    endpoint: FakeEndpoint, open_embedder: Open
+) -> None:
+    problem = Fault(500, {"error": {"message": "failed to encode response: json: unsupported value: NaN"}})
+    answer = endpoint.answer
+    endpoint.answer = lambda *sent: problem if "odd" in sent[0]["input"] else answer(*sent)  # type: ignore[method-assign]
+    with pytest.raises(TextsRefused) as caught:
+        open_embedder(max_retries=0).embed_passages(["one", "odd", "two"])
+    assert list(caught.value.errors) == [1]
+    np.testing.assert_allclose(caught.value.vectors[2], direction("two"), atol=1e-6)
+
+
 def test_too_long_a_text_is_cut_before_it_is_sent(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     open_embedder(max_tokens=5).embed_passages(["one two six ten cat mat"])
     assert endpoint.requests[0]["input"] == ["one two six ten cat"]
