@@ -27,6 +27,7 @@ from search.models import Passage
 from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
+from search.ranking.relevance import is_calibrated
 from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
 from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
@@ -57,7 +58,7 @@ class SearchResults:
     if no result is likely to answer, so that the hits are only the nearest; None if that is unknown, also while items
     wait that could answer. `pending` counts these. `explanation` says why there are no hits, or not all; the last note
     is its sentence. `titles` are conversations and documents whose title contains the query, on the first page. `time`
-    is the time that the query names.
+    is the time that the query names. `is_calibrated` is false if the scale of the model's similarities is unknown.
     """
 
     hits: list[Hit]
@@ -69,6 +70,7 @@ class SearchResults:
     explanation: Explanation | None = None
     pending: int = 0
     titles: tuple[TitleHit, ...] = ()
+    is_calibrated: bool = True
 
     @property
     def reason(self) -> Reason | None:
@@ -145,6 +147,7 @@ def _find(
         explanation=explanation,
         pending=pending.items,
         titles=titles,
+        is_calibrated=ranked.query.space is None or is_calibrated(ranked.query.space.model),
     )
 
 
@@ -212,6 +215,7 @@ class MixedResults:
     explanation: Explanation | None = None
     pending: int = 0
     titles: tuple[TitleHit, ...] = ()
+    is_calibrated: bool = True
 
     @property
     def reason(self) -> Reason | None:
@@ -344,6 +348,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
         explanation=found.explanation,
         pending=found.pending,
         titles=found.titles,
+        is_calibrated=found.is_calibrated,
     )
 
 

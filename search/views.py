@@ -161,7 +161,8 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     said_when = results.time.words_of_time if results.time else ""
     asked = " ".join(box.q.split()).replace(said_when, " ", 1).strip()
-    groups = group_hits([] if is_silent else results.hits, box, asked=asked)
+    shown = [] if is_silent else results.hits
+    groups = group_hits(shown, box, is_calibrated=results.is_calibrated, asked=asked)
     likely, unlikely = by_band(groups)
     explanation = results.explanation
     shown_elsewhere = {explanation.for_tools} if explanation else set()

@@ -41,7 +41,7 @@ class HitView:
     preview_url: str
     heading: tuple[Piece, ...]
     passage: tuple[Piece, ...]
-    band: Band
+    band: Band | None
     band_name: str
     reasons: tuple[str, ...]
     percent: int
@@ -68,11 +68,13 @@ class HitGroup:
     more: tuple[HitView, ...]
 
     @property
-    def band(self) -> Band:
+    def band(self) -> Band | None:
         return self.shown[0].band
 
 
-def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox, *, asked: str | None = None) -> list[HitGroup]:
+def group_hits(
+    hits: Sequence[Hit | SectionHit], box: SearchBox, *, is_calibrated: bool, asked: str | None = None
+) -> list[HitGroup]:
     """Group the hits by conversation or document, in the order of each group's best hit.
 
     In headings the words `asked` for are marked, by default all words of the query.
@@ -85,7 +87,7 @@ def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox, *, asked: str |
             by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
         else:
             by_home.setdefault(f"conversation-{hit.conversation_id}", []).append(hit)
-    return [_group(home, of_home, box, best, words) for home, of_home in by_home.items()]
+    return [_group(home, of_home, box, best, words, is_calibrated) for home, of_home in by_home.items()]
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
@@ -95,9 +97,11 @@ def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]
     return [group for group in groups if group.band != "less likely"], unlikely
 
 
-def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float, asked: str) -> HitGroup:
+def _group(
+    home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float, asked: str, is_calibrated: bool
+) -> HitGroup:
     first = hits[0]
-    views = tuple(view_hit(hit, box, best, asked) for hit in hits)
+    views = tuple(view_hit(hit, box, best, asked, is_calibrated=is_calibrated) for hit in hits)
     project = "" if isinstance(first, SectionHit) else first.project
     return HitGroup(
         key=home,
@@ -119,7 +123,7 @@ BAND_NAMES = {
 }
 
 
-def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str) -> HitView:
+def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, is_calibrated: bool) -> HitView:
     """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
     is_section = isinstance(hit, SectionHit)
     number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
@@ -134,8 +138,8 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str) -> 
         preview_url=_preview_url(url, is_section=is_section, object_id=object_id),
         heading=mark_words(heading, asked),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
-        band=(band := band_of(hit, best)),
-        band_name=str(BAND_NAMES[band]),
+        band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
+        band_name=str(BAND_NAMES[band]) if band else "",
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
         percent=round(hit.similarity * 100),
         likelihood=None if hit.relevance is None else round(hit.relevance * 100),

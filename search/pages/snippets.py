@@ -116,14 +116,15 @@ def _whole(wanted: Collection[str]) -> re.Pattern[str]:
 # --- bands ----------------------------------------------------------------------------------------
 # Describes the relevance of a hit in words instead of a number. Pure.
 #
-# The calibrated relevance decides if there is one, otherwise the hit's score, similarity and matching words.
+# The calibrated relevance decides if there is one, otherwise the hit's score, similarity and matching words. A model
+# without a calibration gives no bands.
 
 
 Band = Literal["strong", "related", "less likely"]
 BANDS: tuple[Band, ...] = get_args(Band)
 
-# Probabilities; ADR 59 says why the bars lie where they do. The shares and cosines below guess where an embedding model
-# has no calibration.
+# Probabilities; ADR 59 says why the bars lie where they do. The shares and cosines below guess where a search has no
+# calibration although the model has, for example in documents alone.
 STRONG_RELEVANCE, RELATED_RELEVANCE = 0.5, 0.1
 STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # shares of the best hit's score
 STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
@@ -142,13 +143,14 @@ class Scored(Protocol):
     def matched(self) -> Sequence[str]: ...
 
 
-def band_of(hit: Scored, best_score: float) -> Band:
+def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Band | None:
     """Return the band of a hit, by its relevance.
 
-    Without a relevance, a hit is strong if its score and its similarity or words are near the best.
+    Without a relevance, a hit is strong if its score and its similarity or words are near the best; if the model is not
+    calibrated either, it has no band, because the cosines of each model have a scale of their own.
     """
     if hit.relevance is None:
-        return _guessed_band(hit, best_score)
+        return _guessed_band(hit, best_score) if is_calibrated else None
     if hit.relevance >= STRONG_RELEVANCE:
         return "strong"
     return "related" if hit.relevance >= RELATED_RELEVANCE else "less likely"

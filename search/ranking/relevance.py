@@ -72,6 +72,11 @@ def calibration_of(model: str, mode: str) -> Calibration | None:
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 
+def is_calibrated(model: str) -> bool:
+    """Return whether the scale of a sentence model's cosines is known."""
+    return model in _calibrations()
+
+
 @cache
 def _calibrations() -> Mapping[str, Mapping[str, Calibration]]:
     text = resources.files("search.ranking").joinpath("relevance.json").read_text(encoding="utf-8")
