@@ -13,6 +13,7 @@ from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.model_hub import FakeHub, running_hub
 from tests.support.onnx_models import SHAPES, write_model
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -55,6 +56,43 @@ def test_models_are_listed_with_what_a_switch_costs(shelf: Path) -> None:
     assert prompted["tokens_per_second"] > 0
     assert "tokenizer.json is missing" in found[str(shelf / "broken")]["problem"]
     assert EmbeddingSpace.objects.count() == 1  # looking makes no space
+
+
+def get(hub: FakeHub, into: Path, *arguments: str) -> tuple[str, str]:
+    out, told = StringIO(), StringIO()
+    call_command(
+        "models", "--get", hub.name, "--into", str(into), "--hub-url", hub.url, *arguments, stdout=out, stderr=told
+    )
+    return out.getvalue(), told.getvalue()
+
+
+def test_model_is_downloaded_after_its_licence_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1_024)  # what is kept of a lost connection
+    into = tmp_path / "models"
+    with running_hub(write_tiny_bert(tmp_path / "origin")) as hub:
+        listing, told = get(hub, into)
+        assert (listing, into.exists()) == ("", False)
+        assert "Licence: mit" in told
+        assert "run the same command with --yes" in told
+        hub.lost_connections = 1
+        listing, _ = get(hub, into, "--yes")
+    assert "tiny@" in listing
+    assert f"manage.py reembed --model {into / 'tiny'}" in listing
+    assert any(requested.startswith("bytes=") for requested in hub.ranges)  # it went on where it was cut off
+    origin = (tmp_path / "origin" / "model.safetensors").read_bytes()
+    assert (into / "tiny" / "model.safetensors").read_bytes() == origin
+    assert not (into / "tiny" / "README.md").exists()
+
+
+def test_download_with_another_digest_is_deleted(tmp_path: Path) -> None:
+    with running_hub(write_tiny_bert(tmp_path / "origin")) as hub:
+        hub.digest = "0" * 64
+        with pytest.raises(CommandError, match="does not have the SHA-256 that the hub names"):
+            get(hub, tmp_path / "models", "--yes")
+        assert not (tmp_path / "models" / "tiny" / "model.safetensors").exists()
+        hub.name = "acme/unknown"
+        with pytest.raises(CommandError, match="has no model acme/unknown: check the name"):
+            get(hub, tmp_path / "models")
 
 
 def test_models_command_prints_the_next_step(shelf: Path) -> None:

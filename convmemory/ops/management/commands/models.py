@@ -11,8 +11,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import ModelCard
+from convmemory.embeddings.hub import HUB_URL, download, find_on_hub
 from convmemory.ops.benchmarks.model_choices import Choice, list_choices, write_int8_default
 from convmemory.ops.reembed.progress import duration
 
@@ -31,21 +33,49 @@ class Command(BaseCommand):
             metavar="FOLDER",
             help="write the model that comes along at eight bits, and list it",
         )
+        parser.add_argument(
+            "--get", metavar="ORGANISATION/NAME", help="download this model from huggingface.co, and list it"
+        )
+        parser.add_argument(
+            "--into",
+            type=Path,
+            default=config.var_dir / "downloaded",
+            metavar="FOLDER",
+            help="the folder of models in which --get makes one",
+        )
+        parser.add_argument("--yes", action="store_true", help="accept the licence that --get shows, and download")
+        parser.add_argument("--hub-url", default=HUB_URL, help="another hub with the same API")
         parser.add_argument("--json", action="store_true", help="print one JSON array")
 
     def handle(self, *args: Any, path: list[Path], **options: Any) -> None:
-        if target := options["write_quantized"]:
-            try:
+        try:
+            if target := options["write_quantized"]:
                 write_int8_default(target)
-            except ConvMemoryError as error:
-                raise CommandError(str(error)) from error
-            path = [*path, target]
+                path = [*path, target]
+            if name := options["get"]:
+                folder = options["into"].expanduser() / name.rpartition("/")[2]
+                if not self._get(name, folder, options["hub_url"], is_accepted=options["yes"]):
+                    return
+                path = [*path, folder]
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
         choices = list_choices(path)
         if options["json"]:
             self.stdout.write(json.dumps([asdict(choice) for choice in choices]))
             return
         for choice in choices:
             self.stdout.write("\n".join(lines_of(choice)))
+
+    def _get(self, name: str, folder: Path, hub_url: str, *, is_accepted: bool) -> bool:
+        """Show the model's licence and size, and download it if the user accepts; return whether it is there."""
+        model = find_on_hub(name, hub_url=hub_url)
+        self.stderr.write(f"{name} at commit {model.commit[:12]}: {len(model.files)} files, {_size(model.size)}")
+        self.stderr.write(f"Licence: {model.licence or 'its author names none'} ({hub_url}/{name})")
+        if not is_accepted:
+            self.stderr.write("If you accept it, run the same command with --yes.")
+            return False
+        download(model, folder, hub_url=hub_url)
+        return True
 
 
 def lines_of(choice: Choice) -> Iterator[str]:
