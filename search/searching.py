@@ -27,7 +27,6 @@ from search.models import Passage
 from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
-from search.ranking.relevance import is_calibrated
 from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
 from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
@@ -147,7 +146,7 @@ def _find(
         explanation=explanation,
         pending=pending.items,
         titles=titles,
-        is_calibrated=ranked.query.space is None or is_calibrated(ranked.query.space.model),
+        is_calibrated=ranked.relevance.is_calibrated,
     )
 
 

@@ -72,11 +72,6 @@ def calibration_of(model: str, mode: str) -> Calibration | None:
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 
-def is_calibrated(model: str) -> bool:
-    """Return whether the scale of a sentence model's cosines is known."""
-    return model in _calibrations()
-
-
 @cache
 def _calibrations() -> Mapping[str, Mapping[str, Calibration]]:
     text = resources.files("search.ranking").joinpath("relevance.json").read_text(encoding="utf-8")
@@ -158,12 +153,14 @@ class Relevance:
     """The probability that any result answers, None without a calibration, and the inputs for that of a candidate.
 
     `by_words` is the relevance by words alone, if candidates lack vectors: of these, the higher probability counts.
+    `is_calibrated` is false if the scale of the sentence model's cosines is unknown.
     """
 
     answerable: float | None = None
     evidence: Evidence | None = None
     calibration: Calibration | None = None
     by_words: "Relevance | None" = None
+    is_calibrated: bool = True
 
     def of(self, indices: Order) -> list[float | None]:
         """Return the probability that each of these few candidates answers; None without a calibration."""
@@ -194,7 +191,7 @@ def relevance_of(
     mode = _mode(query, table)
     calibration = calibration_of(_calibrated_model(query, mode), mode) if mode else None
     if calibration is None:
-        return Relevance(evidence=evidence)
+        return Relevance(evidence=evidence, is_calibrated=query.space is None or query.space.model in _calibrations())
     answerable = calibration.of_anything(evidence.query)
     if table.imputed is None:
         return Relevance(answerable, evidence, calibration)

@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
+from convmemory.embeddings import spaces
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
@@ -17,6 +19,7 @@ from search.reasons import ONLY_NEAREST as BELOW_BAR
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import indexed, upload
+from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +68,15 @@ def test_answered_query_shows_hits_with_bands(archive: User) -> None:
     assert "seems to answer" not in text
     assert '<span class="band is-strong">strong</span>' in text.split('class="item hit"')[1]
     assert "of 100 such results answer" in text
+
+
+def test_hit_of_an_uncalibrated_model_shows_no_band(owner: User, settings: Any, tmp_path: Path) -> None:
+    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
+    index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk)
+    text = page_of(owner, q=QUESTION)
+    assert 'class="item hit"' in text
+    assert 'class="band' not in text
+    spaces._opened.reset()
 
 
 @pytest.mark.parametrize("path", ["/conversations/search", "/search"])

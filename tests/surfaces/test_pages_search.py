@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
-from pytest_django import Settings
 
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
@@ -22,14 +20,12 @@ from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings import spaces
 from search.adapters.conversations import index_conversation
 from search.models import PastSearch
 from search.pages.past_searches import KEPT, remember_search
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db
 
@@ -88,17 +84,6 @@ def test_a_result_shows_title_band_question_passage_date_and_agent(owner: User, 
     head = text.split('class="hit-group"')[1].split('class="item hit"')[0]
     assert "Geography" in head
     assert "tutor" in head
-
-
-def test_hit_of_an_uncalibrated_model_shows_no_band(
-    owner: User, pages: Pages, settings: Settings, tmp_path: Path
-) -> None:
-    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
-    indexed(owner, BREAD, PERU)
-    text = pages.get("/search", {"q": "capital of Peru"})
-    assert 'class="item hit"' in text
-    assert 'class="band' not in text
-    spaces._opened.reset()
 
 
 def test_hits_are_grouped_by_conversation_three_at_most(owner: User, pages: Pages) -> None:
