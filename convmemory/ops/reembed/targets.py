@@ -156,8 +156,8 @@ def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, activ
     return Estimate(len(sources), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
 
 
-def estimate_lines(found: Estimate, options: EmbeddingOptions) -> list[str]:
-    """Return the estimate as sentences."""
+def estimate_lines(found: Estimate, options: EmbeddingOptions, *, copies_sentences: bool = False) -> list[str]:
+    """Return the estimate as sentences; if only the token model changes, the sentence vectors are copied."""
     lines = [f"{found.sources:,} sources, {found.items:,} items to embed."]
     if found.known_items:
         lines.append(
@@ -166,7 +166,9 @@ def estimate_lines(found: Estimate, options: EmbeddingOptions) -> list[str]:
     if found.unknown_items:
         lines.append(f"{found.unknown_items:,} items have no vectors yet to estimate from.")
     price = openai_models.price_usd(model=options.model, base_url=options.base_url, tokens=found.tokens)
-    if options.provider == LOCAL:
+    if copies_sentences:
+        lines.append("The sentence model stays, so its vectors are copied: only token vectors are computed, here.")
+    elif options.provider == LOCAL:
         lines.append("The model runs here: it costs nothing but time.")
     elif price is None:
         lines.append(f"What {options.base_url} charges for {options.model} is not known here.")

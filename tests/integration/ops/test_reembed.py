@@ -185,6 +185,7 @@ def test_endpoint_is_searched_by_the_token_vectors_of_the_default_model(owner: U
             sent = len(endpoint.requests)
             hits = search(caller=user, query=SearchQuery(text="feeding a cat")).hits
             assert hits[0].conversation_id == Conversation.objects.order_by("-pk")[0].pk
+            assert "its vectors are copied" in reembed(*arguments, "--token-model", "none", "--dry-run")
             reembed(*arguments, "--token-model", "none")
         assert rows(spaces.active_space())[2] == 0
         texts = [text for body in endpoint.requests[sent:] for text in body["input"]]

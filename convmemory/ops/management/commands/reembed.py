@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.accounts.users import user_named
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
@@ -120,12 +120,15 @@ class Command(BaseCommand):
 
     def _estimate(self, target: EmbeddingOptions, selection: Selection, defects: tuple[Defect, ...]) -> None:
         active = active_space()
-        space = EmbeddingSpace.objects.filter(**space_key(target)).first()
+        key = space_key(target)
+        space = EmbeddingSpace.objects.filter(**key).first()
+        copies = space != active and all(getattr(active, name) == key[name] for name in SENTENCE_FIELDS)
         if space == active:
             sources = select_active(active, selection, defects, mark=False)
         else:
             sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
-        for line in estimate_lines(estimate(sources, target=space, active=active), target):
+        found = estimate(sources, target=space, active=active)
+        for line in estimate_lines(found, target, copies_sentences=copies):
             self.stdout.write(line)
 
     def _cancel(self) -> None:
