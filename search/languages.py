@@ -157,6 +157,11 @@ def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
     return _by_common_words(Counter(words))
 
 
+def is_foreign(text: str) -> bool:
+    """Return whether a text is clearly in another language than English."""
+    return language_of(text) not in ("", ENGLISH) or next(places_of_pairs(text), None) is not None
+
+
 def _by_common_words(words: Counter[str]) -> str:
     """Return the language with the most common words among these, English on a tie; "" if there are too few."""
     occurrences: Counter[str] = Counter()

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.cache import query_embedding
+from convmemory.embeddings.embedder import TokenEmbedding
+from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from search import vector_index
+from search.languages import is_foreign
 from search.retrieval.candidates import NO_ITEMS, Feature, ItemKeys, Scores, best_of_source, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.filters import Mask, filter_sql
@@ -162,6 +165,9 @@ SPOKEN = frozenset({"user", "assistant"})
 def embed_query(prepared: PreparedQuery) -> PreparedQuery:
     """Return the query with its vectors; if the model is unavailable, without a space and with a note.
 
+    A query in another language has no token vectors if the sentence model may know the language and the token model
+    does not: late interaction then compares pieces of words (docs/adr/0089-token-model-of-its-own.md).
+
     Before embedding, it sends the query for the digest of cached codes, so that PostgreSQL works meanwhile.
     """
     space = prepared.space
@@ -169,9 +175,12 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
         return prepared
     prepared = replace(prepared, pending_digest=send_digest_query_if_cached(prepared.owner_id, space))
     try:
-        return prepared.with_embedding(query_embedding(space, prepared.text.text, owner_id=prepared.owner_id))
+        embedding = query_embedding(space, prepared.text.text, owner_id=prepared.owner_id)
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
+    if space.token_model == DEFAULT_MODEL != space.model and is_foreign(prepared.text.text):
+        embedding = TokenEmbedding.of_vector(embedding.vector)
+    return prepared.with_embedding(embedding)
 
 
 class PassageRetriever:

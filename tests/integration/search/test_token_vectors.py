@@ -1,23 +1,28 @@
 """Of token vectors those of words alone are kept: for new passages, and for those of before once the sweep comes by."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from pytest_django import Settings
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import TokenEmbedder
-from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.embeddings.spaces import activate_space, active_space, configured_space, embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.indexing.batches import read_items
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, Source, TokenVectors
+from search.retrieval.dense import embed_query
+from search.retrieval.prepared import prepare_query
 from search.searching import SearchQuery, search
 from search.vectors.passages import draft_passages, only_words
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db
 
@@ -132,3 +137,19 @@ def test_token_vectors_stand_in_their_rows() -> None:
             [owner.pk],
         )
         assert cursor.fetchone() == (2, 0)
+
+
+def test_query_in_another_language_has_no_tokens_of_an_english_model(settings: Settings, tmp_path: Path) -> None:
+    owner = make_user()
+    texts = ("Where is the old key?", "古い鍵はどこですか", "Wo ist denn nur der alte Schlüssel für die Tür?")
+
+    def counts() -> list[int]:
+        prepared = [prepare_query(owner_id=owner.pk, query=SearchQuery(text=text)) for text in texts]
+        return [len(query.embedding.token_ids) for each in prepared if (query := embed_query(each)).embedding]
+
+    assert all(counts())  # one model for both: its sentences are as foreign as its tokens
+    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
+    activate_space(configured_space())
+    english, *others = counts()
+    assert english > 0
+    assert others == [0, 0]

@@ -95,7 +95,7 @@ from convmemory.evaluation.beam import _without_plan_mark
 from convmemory.evaluation.own_ranking import Bm25
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
-from search.languages import languages_of, pairs_of, parts_of_compounds, stems_of_arabic
+from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
 from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query import is_too_short
 from search.query_text import parse_query
@@ -457,6 +457,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
+    "search.languages foreign": is_foreign,
     "search.languages": lambda text: languages_of({"A": text, "B": text}),
     "search.languages unspaced": lambda text: list(pairs_of(text)),
     "search.query": is_too_short,
