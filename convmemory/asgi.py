@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from django.core.asgi import get_asgi_application
 
-from convmemory.core.web.asgi_types import Receive, Scope, Send
+from convmemory.core.web.asgi_types import Receive, Scope, Send, with_bearer
 
 THREAD_TURN_S = 0.001  # a search waits a dozen times for the interpreter lock; Python's default is 5 ms
 
@@ -39,7 +39,7 @@ _guarded = PrivateResponses(ConcurrencyLimit(BodyLimit(limited(HealthCheckHosts(
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await _guarded(scope, receive, send)
+        await _guarded(with_bearer(scope), receive, send)
     elif scope["type"] == "lifespan":
         await _lifespan(receive, send)
     else:

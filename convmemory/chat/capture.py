@@ -1,129 +1,209 @@
 """Records exchanges that pass through the proxy: a request's messages and the reply, as a conversation of the caller.
 
-A streamed reply is read while it passes; the rest of the work follows after the reply was forwarded. Failures of
-recording only reach the log.
+A reply is read while it passes; the rest of the work follows after it was forwarded. What cannot be read is skipped and
+counted: the question is stored in any case, marked as broken. Failures of recording only reach the log.
 """
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
-from convmemory.chat.deltas import CALLS_CUT, MAX_CALLS, MAX_PARTS, PARTS_CUT, CompletionDraft, usage_in
-from convmemory.chat.histories import history_hashes, messages_after
+from convmemory.chat.deltas import (
+    CALLS_CUT,
+    MAX_CALLS,
+    MAX_PARTS,
+    PARTS_CUT,
+    TOKEN_PARTS,
+    CompletionDraft,
+    MalformedChunk,
+    usage_in,
+)
+from convmemory.chat.histories import START, history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
+from convmemory.chat.wires import Wire
 from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, EventReader
-from convmemory.core.errors import ConversationBusy, ResponseRefused
+from convmemory.core.errors import ConversationBusy, InvalidInput, ResponseRefused
+from convmemory.core.postgres.locks import AdvisoryLock
+from convmemory.core.sql import load_sql
 
 SOURCE = "proxy"
+UNREADABLE = "{count:,} events of the reply could not be read."
+NO_REPLY = "The reply could not be read."
+ID_CHARS = 200
+# A follow-up can be recorded before the exchange that it follows; a client rarely has more than a few under way.
+RECENT_HASHES = 64
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a request: its format, its client as agent, its project, and when it arrived."""
+
+    wire: Wire
+    arrived_at: datetime
+    agent: str = ""
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReply:
-    """A reply as received, whether it is complete, its reported cost, and a note if this server cut it."""
+    """A reply as received, whether it is complete, its reported cost and id, and a note on what is missing."""
 
     draft: MessageDraft
     is_complete: bool
     total_tokens: int | None = None
-    cut_note: str = ""
+    note: str = ""
+    response_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One exchange: the messages that were sent, and the reply. `interruption` is the reason for an incomplete reply.
+    """One exchange: the messages that were sent, and the reply, None without one. `interruption` is the reason for an
+    incomplete reply.
 
-    `total_tokens` is the cost reported by the endpoint.
+    `total_tokens` is the cost reported by the endpoint. `previous_response_id` names the response that a request of the
+    Responses API continues, whose messages it does not repeat.
     """
 
+    origin: Origin
     model: str
     messages: tuple[MessageDraft, ...]
-    reply: MessageDraft
+    reply: MessageDraft | None
     interruption: str = ""
     total_tokens: int | None = None
+    response_id: str = ""
+    previous_response_id: str = ""
 
 
-def read_exchange(request_body: bytes, reply: ReceivedReply | None, *, cut_by: str = "") -> Captured | None:
-    """Return the exchange as values; None without an answer. `cut_by` is the reason for a reply without an end.
-
-    Raises: ValueError, InvalidInput.
+def read_exchange(origin: Origin, request_body: bytes, reply: ReceivedReply, *, cut_by: str = "") -> Captured | None:
+    """Return the exchange as values; None if the request has no message that can be read. `cut_by` is the reason for a
+    reply without an end.
     """
-    asked = json.loads(request_body)
-    now = timezone.now()
-    drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
-    stamped = tuple(_stamped(draft, now) for draft in drafts)
-    if reply is None or not reply.draft.parts:
+    try:
+        asked = mapping_of(json.loads(request_body))
+    except (ValueError, RecursionError):
         return None
-    model = reply.draft.model or str(asked.get("model") or "")
-    interruption = reply.cut_note or ("" if reply.is_complete else cut_by)
-    return Captured(model, stamped, _stamped(reply.draft, now, model=model), interruption, reply.total_tokens)
-
-
-def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
-    return MessageDraft(
-        role=draft.role, parts=draft.parts, name=draft.name, created_at=draft.created_at or now, model=model
+    now = timezone.now()
+    messages = tuple(replace(draft, created_at=draft.created_at or now) for draft in _read_messages(origin.wire, asked))
+    if not messages:
+        return None
+    model = reply.draft.model or text_of(asked.get("model"))
+    answer = replace(reply.draft, created_at=now, model=model) if reply.draft.parts else None
+    return Captured(
+        origin=origin,
+        model=model,
+        messages=messages,
+        reply=answer,
+        interruption=reply.note or ("" if reply.is_complete else cut_by) or ("" if answer else NO_REPLY),
+        total_tokens=reply.total_tokens,
+        response_id=reply.response_id,
+        previous_response_id=text_of(asked.get("previous_response_id"))[:ID_CHARS],
     )
 
 
-class StreamedReply:
-    """Reads a streamed reply while it passes, and keeps only the parts that can be recorded."""
+def _read_messages(wire: Wire, asked: Mapping[str, Any]) -> Iterator[MessageDraft]:
+    """Yield the messages that can be read."""
+    held: MessageDraft | None = None
+    for value in wire.messages(asked):
+        try:
+            draft = message_draft(value, unknown=lambda kind: None)
+        except (InvalidInput, AttributeError):  # without a role or content, or no object at all
+            continue
+        if held and wire.joins_answers and held.role == draft.role == "assistant":
+            held = replace(held, parts=(*held.parts, *draft.parts))
+            continue
+        if held:
+            yield held
+        held = draft
+    if held:
+        yield held
 
-    def __init__(self) -> None:
-        self._reader = EventReader()
+
+class ReplyReader:
+    """Reads a reply while it passes, and keeps only the parts that can be recorded."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._events = EventReader()
         self._draft = CompletionDraft()
+        self._whole: MessageDraft | None = None
+        self._whole_note = ""
+        self._usage: dict[str, int] = {}
+        self._response_id = ""
         self._is_complete = False
-        self._is_readable = True
+        self._unreadable = 0
 
     def feed(self, piece: bytes) -> str:
-        """Read the next piece; return the note of a reply that is cut here, otherwise ""."""
+        """Read the next piece of a stream; return the note of a reply that is cut here, otherwise ""."""
         try:
-            for data in self._reader.feed(piece):
-                self._add(data)
+            for data in self._events.feed(piece):
+                self.add(data)
         except ResponseRefused as error:
             self._draft.cut(str(error))
         return self._draft.cut_note
 
-    def _add(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
+        """Read one event, or the body of a reply that is not streamed."""
         if data == b"[DONE]":
             self._is_complete = True
-        elif self._is_readable:
-            try:
-                self._draft.add(json.loads(data.decode()))
-            except (ValueError, RecursionError):
-                # The reply broke off here: the chunks before count.
-                self._is_readable = False
+            return
+        try:
+            event = json.loads(data.decode())
+            if not isinstance(event, dict):
+                raise MalformedChunk("not an object")
+            self._note_whole(event)
+            for chunk in self._wire.chunks(event):
+                self._draft.add(chunk)
+        except (ValueError, RecursionError, InvalidInput):
+            self._unreadable += 1
+
+    def _note_whole(self, event: Mapping[str, Any]) -> None:
+        """Keep the usage, the id, and the whole reply, if the event contains them."""
+        for place in (event, mapping_of(event.get("message")), mapping_of(event.get("response"))):
+            usage = mapping_of(place.get("usage"))
+            self._usage |= {
+                name: usage[name] for name in (*TOKEN_PARTS, "total_tokens") if type(usage.get(name)) is int
+            }
+            if place.get("object") == "response":
+                self._response_id = text_of(place.get("id"))[:ID_CHARS]
+        if (whole := self._wire.whole(event)) is None:
+            return
+        draft = message_draft(whole, unknown=lambda kind: None)
+        parts, self._whole_note = _within_limits(draft.parts)
+        self._whole = replace(draft, parts=parts, model=text_of(whole.get("model"))[:NAME_CHARS])
 
     def received(self) -> ReceivedReply:
         """Return the reply so far; call it when the reply has ended or broken off."""
         draft = self._draft
         if not draft.cut_note:
-            for data in self._reader.finish():
-                self._add(data)
-        is_complete = not draft.cut_note and (self._is_complete or bool(draft.finish_reason))
-        calls = draft.finished_calls() if is_complete else []
-        parts = (*draft.spoken_parts, *(call.part for call in calls))
-        reply = MessageDraft(role="assistant", parts=parts, model=draft.model)
-        return ReceivedReply(reply, is_complete, draft.total_tokens, draft.cut_note)
-
-
-def whole_reply(body: bytes) -> ReceivedReply | None:
-    """Return the reply in the body of a completion that was not streamed. Raises: ValueError, InvalidInput."""
-    answer = json.loads(body)
-    choices = answer.get("choices")
-    if not choices:
-        return None
-    draft = message_draft({"role": "assistant", **choices[0]["message"]}, unknown=lambda kind: None)
-    parts, cut_note = _within_limits(draft.parts)
-    reply = MessageDraft(role="assistant", parts=parts, model=str(answer.get("model") or "")[:NAME_CHARS])
-    return ReceivedReply(reply, is_complete=True, total_tokens=usage_in(answer), cut_note=cut_note)
+            for data in self._events.finish():
+                self.add(data)
+        note = draft.cut_note
+        reply = self._whole
+        is_complete = not note and (reply is not None or self._is_complete or bool(draft.finish_reason))
+        if reply is None or not reply.parts:
+            calls = draft.finished_calls() if is_complete else []
+            parts = (*draft.spoken_parts, *(call.part for call in calls))
+            reply = MessageDraft(role="assistant", parts=parts, model=draft.model)
+        else:
+            note = self._whole_note
+        if self._unreadable and not note:
+            note = UNREADABLE.format(count=self._unreadable)
+        return ReceivedReply(reply, is_complete, usage_in({"usage": self._usage}), note, self._response_id)
 
 
 def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
@@ -146,30 +226,61 @@ def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
 def record_exchange(*, owner: User, captured: Captured) -> int:
     """Continue the conversation whose history the request repeats, or store a new one; return its id.
 
-    An incomplete reply is marked like an interrupted reply of this server.
+    An incomplete reply is marked like an interrupted reply of this server. Exchanges of an owner are recorded one at a
+    time, also by several processes; one whose follow-up was recorded first is part of that conversation already.
     """
-    hashes = history_hashes(captured.messages)
+    answer = [captured.reply] if captured.reply else []
     with transaction.atomic():
-        known = _known_history(owner, hashes)
+        with connection.cursor() as cursor:
+            locked = (AdvisoryLock.RECORDING, owner.pk)
+            cursor.execute(load_sql("convmemory.chat", "one_recording_at_a_time"), locked)
+        previous = _named_response(owner, captured.previous_response_id)
+        start = bytes(previous.history_hash) if previous else START
+        hashes = history_hashes(captured.messages, start=start)
+        after = [*hashes, *history_hashes(answer, start=hashes[-1])]
+        for row in CapturedHistory.objects.filter(owner_id=owner.pk, recorded_at__gte=captured.origin.arrived_at):
+            if after[-1] in _split(bytes(row.recent_hashes)):
+                return row.conversation_id
+        known = previous or _known_history(owner, hashes)
         if known is None:
-            conversation_id = _store_new(owner, captured)
+            conversation_id, has_grown = _store_new(owner, captured, answer), True
         else:
             conversation_id = known.conversation_id
-            fresh = [*messages_after(captured.messages, hashes, bytes(known.history_hash)), captured.reply]
+            said = [draft for draft in captured.messages if draft.role != "system"]
+            fresh = said if previous else messages_after(captured.messages, hashes, bytes(known.history_hash))
+            has_grown = bool(fresh or answer)
             try:
                 with transaction.atomic():
-                    ingest.append_messages(owner=owner, conversation_id=conversation_id, drafts=fresh)
+                    drafts = [*fresh, *answer]
+                    ingest.append_messages(owner=owner, conversation_id=conversation_id, drafts=drafts)
             except ConversationBusy:
-                conversation_id = _store_new(owner, captured)
-        after = history_hashes([captured.reply], start=hashes[-1] if hashes else b"")[-1]
-        if captured.interruption:
+                conversation_id = _store_new(owner, captured, answer)
+        if captured.interruption and has_grown:
+            logger.warning(
+                "A reply that passed the proxy is recorded as broken in conversation %s: %s",
+                conversation_id, captured.interruption,
+            )  # fmt: skip
             mark_interrupted(
                 owner=owner, conversation_id=conversation_id, model=captured.model, reason=captured.interruption
             )
-        CapturedHistory.objects.update_or_create(
-            conversation_id=conversation_id, defaults={"owner_id": owner.pk, "history_hash": after}
-        )
+        values = {
+            "owner_id": owner.pk,
+            "history_hash": after[-1],
+            "recent_hashes": b"".join(after[-RECENT_HASHES:]),
+            "response_id": captured.response_id,
+        }
+        CapturedHistory.objects.update_or_create(conversation_id=conversation_id, defaults=values)
     return conversation_id
+
+
+def _split(hashes: bytes) -> Iterable[bytes]:
+    return (hashes[at : at + 32] for at in range(0, len(hashes), 32))
+
+
+def _named_response(owner: User, response_id: str) -> CapturedHistory | None:
+    """Return the history that ends with this response, its row locked."""
+    rows = CapturedHistory.objects.select_for_update().filter(owner_id=owner.pk, response_id=response_id)
+    return rows.order_by("-conversation_id").first() if response_id else None
 
 
 def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
@@ -180,6 +291,11 @@ def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
     return max(found, key=lambda row: (place[bytes(row.history_hash)], row.conversation_id), default=None)
 
 
-def _store_new(owner: User, captured: Captured) -> int:
-    draft = ConversationDraft(messages=[*captured.messages, captured.reply], source=SOURCE, agent=captured.model)
+def _store_new(owner: User, captured: Captured, answer: list[MessageDraft]) -> int:
+    draft = ConversationDraft(
+        messages=[*captured.messages, *answer],
+        source=SOURCE,
+        agent=captured.origin.agent,
+        project=captured.origin.project,
+    )
     return ingest.create_conversation(owner=owner, draft=draft).pk

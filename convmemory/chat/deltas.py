@@ -1,8 +1,9 @@
 """Assembles a streamed chat completion from chunks into parts, and the events that a reply sends. Pure.
 
-Servers differ: reasoning comes in `reasoning_content` or `reasoning`, or in the text within `<think>`; some send whole
-tool calls at once, several under one index, without ids; some send chunks without choices. Chunks that do not follow
-the protocol are refused, and a reply is cut at its limits.
+Servers differ: reasoning comes in `reasoning_content` or `reasoning`, in the text within `<think>`, or in parts of the
+content; some send whole tool calls at once, several under one index, without ids; some send chunks without choices, or
+a whole message in place of deltas. Chunks that do not follow the protocol are refused, and a reply is cut at its
+limits.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
@@ -52,6 +53,8 @@ def encode_event(event: Event) -> bytes:
 
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+# Anthropic's API names the parts and no sum.
+TOKEN_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 MAX_CALLS = 100  # the limit of one reply, over all of its rounds
 MAX_PARTS = 1_000  # changes between thinking and speaking
 CALLS_CUT = "The reply was cut after {limit:,} tool calls, which is as many as one reply may have."
@@ -129,13 +132,16 @@ class CompletionDraft:
             raise MalformedChunk("`choices` is not a list")
         choice = _mapping(choices[0])
         self.finish_reason = _text(choice.get("finish_reason"))[:NAME_CHARS] or self.finish_reason
-        delta = choice.get("delta") or {}
+        # A whole message after deltas repeats them.
+        whole = {} if self._spoken or self._calls else choice.get("message")
+        delta = choice.get("delta") or whole or {}
         return list(self._events_of_delta(_mapping(delta)))
 
     def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
         reasoning = next((text for name in REASONING_FIELDS if (text := _text(delta.get(name)))), "")
         pieces = [*self._splitter.finish(), (True, reasoning)] if reasoning else []
-        pieces += self._splitter.feed(_text(delta.get("content")) or _text(delta.get("refusal")))
+        for is_thinking, text in _content_pieces(delta.get("content") or delta.get("refusal")):
+            pieces += [*self._splitter.finish(), (True, text)] if is_thinking else self._splitter.feed(text)
         if self.finish_reason:
             pieces += self._splitter.finish()
         for is_thinking, text in pieces:
@@ -213,11 +219,42 @@ class CompletionDraft:
         return [] if self.cut_note else [call.finished() for call in self._calls]
 
 
+def _content_pieces(content: object) -> Iterator[tuple[bool, str]]:
+    """Yield pieces `(is_thinking, text)` of a content: a text, or a list of parts, as Mistral's reasoning models send.
+
+    Raises: MalformedChunk.
+    """
+    if not isinstance(content, list):
+        yield False, _text(content)
+        return
+    for part in content:
+        if isinstance(part, str):
+            yield False, part
+            continue
+        thought = _mapping(part).get("thinking")
+        if isinstance(thought, list):
+            yield True, "".join(_text(_mapping(piece).get("text")) for piece in thought)
+        else:
+            yield (True, _text(thought)) if thought else (False, _text(part.get("text")))
+
+
 def usage_in(answer: Mapping[str, Any]) -> int | None:
     """Return the tokens of question and answer together, if the server reports them."""
     usage = answer.get("usage")
-    total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    if not isinstance(usage, Mapping):
+        return None
+    parts = [usage.get(name) for name in TOKEN_PARTS]
+    total = usage.get("total_tokens", sum(part for part in parts if type(part) is int))
     return total if type(total) is int and total > 0 else None
+
+
+def usage_of_body(body: bytes) -> int | None:
+    """Return the same of the JSON body of an answer; None for any other body."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return usage_in(answer) if isinstance(answer, Mapping) else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -112,18 +112,27 @@ class Reply(models.Model):
 
 
 class CapturedHistory(models.Model):
-    """The state of a conversation recorded by the proxy: the hash of all its messages so far."""
+    """The state of a conversation recorded by the proxy: the hash of all its messages so far.
+
+    `recent_hashes` are the hashes after each of the last messages, 32 bytes each: an exchange that is recorded after
+    its own follow-up is found there. `response_id` is the last one of the Responses API.
+    """
 
     conversation = models.OneToOneField(
         Conversation, on_delete=models.CASCADE, primary_key=True, related_name="captured_history"
     )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     history_hash = models.BinaryField(max_length=32)
+    recent_hashes = models.BinaryField(default=b"")
+    response_id = models.CharField(max_length=200, blank=True, default="")
+    recorded_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         verbose_name_plural = "captured histories"
         indexes = [
             models.Index(fields=["owner", "history_hash"], name="captured_history"),
+            models.Index(fields=["owner", "recorded_at"], name="captured_history_recent"),
+            models.Index(fields=["owner", "response_id"], name="captured_response", condition=~Q(response_id="")),
         ]
 
     def __str__(self) -> str:

@@ -1,34 +1,37 @@
-"""The capture proxy: OpenAI's `/v1/chat/completions` and `/v1/models`, forwarded to the server's own endpoint.
+"""The capture proxy: the routes of OpenAI's and Anthropic's APIs below `/v1/`, forwarded to the server's own endpoint.
 
 A client gains a memory by changing its base URL and using a convmemory key. Requests and replies are forwarded
-unchanged, up to the limits of a reply; a copy of the exchange is recorded afterwards. Errors have OpenAI's format.
+unchanged, up to the limits of a reply; a copy of the exchange is recorded afterwards. Errors have the format of the API
+that the client speaks.
 """
 
 import asyncio
-import json
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST, require_safe
 
 from convmemory import problems
 from convmemory.accounts.authentication import SAFE_METHODS
 from convmemory.accounts.keys import caller_of_header
 from convmemory.accounts.quota import Reservation, estimated_tokens, reserve
 from convmemory.chat.agents import DEFAULT_REPLY_TOKENS, HOW_TO_SET_UP
-from convmemory.chat.capture import ReceivedReply, StreamedReply, read_exchange, record_exchange, whole_reply
+from convmemory.chat.capture import Origin, ReplyReader, read_exchange, record_exchange
 from convmemory.chat.clients import http_client
+from convmemory.chat.deltas import usage_of_body
 from convmemory.chat.generation import BROKE_OFF, settle_quietly
+from convmemory.chat.wires import CHAT, MESSAGES, RESPONSES, Wire
 from convmemory.conversations.messages.parts import part_text
 from convmemory.core import acting
 from convmemory.core.endpoints.completions import (
@@ -44,32 +47,79 @@ from convmemory.core.threads import in_thread
 if TYPE_CHECKING:
     import httpx2
 
-FORWARDED = ("content-type", "accept", "user-agent", "openai-beta")
-RETURNED = ("content-type", "retry-after", "x-request-id", "openai-processing-ms")
+FORWARDED = ("content-type", "accept", "user-agent", "openai-beta", "anthropic-version", "anthropic-beta")
+RETURNED = ("content-type", "retry-after", "x-request-id", "request-id", "openai-processing-ms")
 EVENTS = "text/event-stream"
+PROJECT_HEADER, AGENT_HEADER = "X-Convmemory-Project", "X-Convmemory-Agent"
+# Names that coding agents give in User-Agent, and the names under which their sessions are imported.
+AGENT_OF_CLIENT = {
+    "claude-cli": "claude-code",
+    "codex_cli_rs": "codex",
+    "codex_exec": "codex",
+}
 # The limit of a reply that is not streamed.
 MAX_ANSWER_BYTES = 16 * 1024**2
 WENT_SILENT = "{where} went silent before the reply was complete."
 CLIENT_LEFT = "The connection to the client ended before the reply was complete."
 
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route of the proxy; exchanges in the format `wire` are recorded, everything else is only passed on."""
+
+    method: str
+    path: str
+    wire: Wire | None = None
+
+
+ROUTES = (
+    Route("POST", CHAT.path, CHAT),
+    Route("POST", RESPONSES.path, RESPONSES),
+    Route("POST", MESSAGES.path, MESSAGES),
+    Route("POST", "messages/count_tokens"),
+    Route("POST", "embeddings"),
+    Route("GET", "models"),
+    Route("GET", "models/{id}"),
+)
+_MODEL = re.compile(
+    r"models/(?!\.)[\w.:@ -]{1,100}+(?:/(?!\.)[\w.:@ -]{1,100}+){0,4}"
+)  # of hubs with owner and variant
+SERVED = ", ".join(f"{route.method} /v1/{route.path}" for route in ROUTES)
+
 logger = logging.getLogger(__name__)
 _recordings: set["asyncio.Task[None]"] = set()
-
-Handler = Callable[[HttpRequest, User, Endpoint], Awaitable[HttpResponseBase]]
+_last_of_owner: dict[int, "asyncio.Task[None]"] = {}
 
 
 @csrf_exempt
-@require_POST
-async def chat_completions(request: HttpRequest) -> HttpResponseBase:
+async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     """Forward the request, and record its conversation for the key's owner."""
-    return await _answer(request, _forward_chat)
+    route = _route(request.method or "", path)
+    speaks_anthropic = path.split("/", maxsplit=1)[0] == MESSAGES.path or "Anthropic-Version" in request.headers
+    wire = MESSAGES if speaks_anthropic else (route and route.wire) or CHAT
+    if route is None:
+        said = f"The capture proxy has no {request.method} /v1/{path[:100]}: it serves {SERVED}."
+        return _error(wire, HTTPStatus.NOT_FOUND, said)
+    writes = request.method not in SAFE_METHODS
+    try:
+        caller = await in_thread(caller_of_header, request.headers.get("Authorization", ""), writes=writes)
+    except ReadOnlyKey as error:
+        return _error(wire, HTTPStatus.FORBIDDEN, f"The proxy takes keys that may write. {error}")
+    if caller is None:
+        said = "Incorrect API key: send a key that was made on the page API keys."
+        return _error(wire, HTTPStatus.UNAUTHORIZED, said)
+    acting.authenticated(caller.pk)
+    endpoint = endpoint_from_settings()
+    if endpoint is None:
+        return _error(wire, HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
+    return await _or_error(request, caller, endpoint, Route(route.method, path, route.wire), wire)
 
 
-@csrf_exempt
-@require_safe
-async def models(request: HttpRequest) -> HttpResponseBase:
-    """Forward the request for the list of models."""
-    return await _answer(request, _forward_models)
+def _route(method: str, path: str) -> Route | None:
+    """Return the route of a path below `/v1/`."""
+    pattern = "models/{id}" if _MODEL.fullmatch(path) else path
+    method = "GET" if method == "HEAD" else method
+    return next((route for route in ROUTES if (route.method, route.path) == (method, pattern)), None)
 
 
 async def finish_recordings() -> None:
@@ -77,92 +127,94 @@ async def finish_recordings() -> None:
     await asyncio.gather(*_recordings, return_exceptions=True)
 
 
-async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
-    writes = request.method not in SAFE_METHODS
-    try:
-        caller = await in_thread(caller_of_header, request.headers.get("Authorization", ""), writes=writes)
-    except ReadOnlyKey as error:
-        return _error(HTTPStatus.FORBIDDEN, f"What passes the proxy is recorded. {error}")
-    if caller is None:
-        return _error(HTTPStatus.UNAUTHORIZED, "Incorrect API key: send a key that was made on the page API keys.")
-    acting.authenticated(caller.pk)
-    endpoint = endpoint_from_settings()
-    if endpoint is None:
-        return _error(HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
-    return await _or_error(handler(request, caller, endpoint), endpoint)
-
-
-async def _or_error(answering: Awaitable[HttpResponseBase], endpoint: Endpoint) -> HttpResponseBase:
+async def _or_error(
+    request: HttpRequest, caller: User, endpoint: Endpoint, route: Route, wire: Wire
+) -> HttpResponseBase:
     import httpx2
 
     try:
-        return await answering
+        return await _forward(request, caller, endpoint, route)
     except QuotaUsedUp as error:
         # The same answer as OpenAI's, so that clients wait or give up instead of retrying at once.
-        response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
+        response = _error(wire, HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
         return response
     except httpx2.TimeoutException:
-        return _error(HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.", kind="api_error")
+        return _error(wire, HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.")
     except httpx2.HTTPError as error:
         logger.warning("The proxy cannot reach its endpoint: %r", error)
         said = f"{endpoint.where} cannot be reached: check {endpoint.names.base_url}."
-        return _error(HTTPStatus.BAD_GATEWAY, said, kind="api_error")
+        return _error(wire, HTTPStatus.BAD_GATEWAY, said)
     except Exception as error:
         told = problems.told(error)
         if told is None:
             raise
-        return _error(told.status, told.detail, kind="api_error" if told.status >= 500 else "invalid_request_error")
+        return _error(wire, HTTPStatus(told.status), told.detail)
 
 
-def _error(status: HTTPStatus, message: str, *, kind: str = "invalid_request_error") -> JsonResponse:
-    return JsonResponse({"error": _error_values(message, kind)}, status=status)
-
-
-def _error_values(message: str, kind: str) -> dict[str, Any]:
-    return {"message": message, "type": kind, "param": None, "code": None}
+def _error(wire: Wire, status: HTTPStatus, message: str, *, kind: str = "") -> JsonResponse:
+    return JsonResponse(wire.error(status, message, kind), status=status)
 
 
 # --- forwarding -----------------------------------------------------------------------------------
 
 
-async def _forward_models(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
-    upstream = await _send(request, endpoint, "GET", "/models", b"")
-    return _passed_on(upstream, await _read(upstream, endpoint))
-
-
-async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
+async def _forward(request: HttpRequest, caller: User, endpoint: Endpoint, route: Route) -> HttpResponseBase:
+    if route.method == "GET":
+        upstream = await _send(request, endpoint, route, b"")
+        return _passed_on(upstream, await _read(upstream, endpoint))
     asked = request.body
-    tokens = estimated_tokens(asked) + DEFAULT_REPLY_TOKENS
-    exchange = Exchange(caller, asked, await in_thread(reserve, owner_id=caller.pk, tokens=tokens))
+    tokens = estimated_tokens(asked) + (DEFAULT_REPLY_TOKENS if route.wire else 0)
+    reservation = await in_thread(reserve, owner_id=caller.pk, tokens=tokens)
     try:
-        upstream = await _send(request, endpoint, "POST", "/chat/completions", asked)
+        upstream = await _send(request, endpoint, route, asked)
+        if upstream.status_code != HTTPStatus.OK or route.wire is None:
+            body = await _read(upstream, endpoint)
     except BaseException:
-        await settle_quietly(exchange.reservation, tokens=0)
+        await settle_quietly(reservation, tokens=0)
         raise
     if upstream.status_code != HTTPStatus.OK:
-        await settle_quietly(exchange.reservation, tokens=0)
-        return _passed_on(upstream, await _read(upstream, endpoint))
+        await settle_quietly(reservation, tokens=0)
+        return _passed_on(upstream, body)
+    if route.wire is None:
+        is_count = route.path.endswith("count_tokens")
+        await settle_quietly(reservation, tokens=0 if is_count else usage_of_body(body) or estimated_tokens(asked))
+        return _passed_on(upstream, body)
+    origin = Origin(route.wire, timezone.now(), agent=_agent(request), project=request.headers.get(PROJECT_HEADER, ""))
+    exchange = Exchange(caller, origin, asked, reservation, ReplyReader(route.wire))
     if upstream.headers.get("content-type", "").startswith(EVENTS):
         return _passed_on(upstream, _recorded(upstream, endpoint, exchange))
-    body = b""
+    cut_by = BROKE_OFF.format(where=endpoint.where)
     try:
         body = await _read(upstream, endpoint)
+        cut_by = ""
+        exchange.reply.add(body)
     finally:
-        _record_later(exchange, partial(whole_reply, body) if body else lambda: None)
+        _record_later(exchange, cut_by=cut_by)
     return _passed_on(upstream, body)
 
 
-async def _send(request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes) -> "httpx2.Response":
+def _agent(request: HttpRequest) -> str:
+    """Return the client's name: what it says itself, or the first name in User-Agent."""
+    client = request.headers.get("User-Agent", "")[:200].split(" ")[0].partition("/")[0]
+    return request.headers.get(AGENT_HEADER) or AGENT_OF_CLIENT.get(client.lower(), client)
+
+
+async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: bytes) -> "httpx2.Response":
     """Send the request; return the endpoint's response with its body unread.
 
     Raises: EndpointMisconfigured for a status that is this server's fault: its client cannot correct the key, and must
     not read the endpoint's message about it; ResponseRefused; and whatever the HTTP client raises.
     """
     headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}
-    headers |= {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    if endpoint.api_key:
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        if route.path.split("/")[0] == MESSAGES.path:
+            headers["X-Api-Key"] = endpoint.api_key
     client = http_client(timeout_s=endpoint.timeout_s)
-    made = client.build_request(method, endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
+    query = f"?{request.META['QUERY_STRING']}" if request.META.get("QUERY_STRING") else ""
+    address = f"{endpoint.base_url.rstrip('/')}/{quote(route.path)}{query}"
+    made = client.build_request(route.method, address, content=body, headers=headers)
     upstream = await client.send(made, stream=True)
     status = upstream.status_code
     if status != HTTPStatus.OK and failure_kind(status) is FailureKind.OURS:
@@ -210,25 +262,26 @@ async def _body(upstream: "httpx2.Response") -> AsyncGenerator[bytes, None]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request that is being answered: its owner, its body, and its reservation of the quota."""
+    """A request that is being answered: its owner, origin and body, its reservation of the quota, and its reply."""
 
     caller: User
+    origin: Origin
     asked: bytes
     reservation: Reservation
+    reply: ReplyReader
 
 
 async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: Exchange) -> AsyncIterator[bytes]:
     """Yield the events as they arrive, up to the limits of a reply; then record the reply."""
     import httpx2
 
-    reply = StreamedReply()
     # A generator that ends early without an error of the endpoint was closed by the client.
     cut_by = CLIENT_LEFT
     try:
         async with aclosing(_body(upstream)) as pieces:
             async for piece in pieces:
-                if note := reply.feed(piece):
-                    yield _ended_with(note, piece)
+                if note := exchange.reply.feed(piece):
+                    yield _ended_with(exchange.origin.wire, note, piece)
                     break
                 yield piece
         cut_by = BROKE_OFF  # counts only if the reply had no end
@@ -239,33 +292,46 @@ async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: E
         cut_by = BROKE_OFF
         raise
     finally:
-        _record_later(exchange, reply.received, cut_by=cut_by.format(where=endpoint.where))
+        _record_later(exchange, cut_by=cut_by.format(where=endpoint.where))
 
 
-def _ended_with(note: str, piece: bytes) -> bytes:
-    """Return the whole events of the last piece, and the note as an error that clients of OpenAI's API raise.
+def _ended_with(wire: Wire, note: str, piece: bytes) -> bytes:
+    """Return the whole events of the last piece, and the note as an error that clients of the API raise.
 
     Nothing in the middle of an event, which a client cannot read before its end.
     """
     ends = [at + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if (at := piece.rfind(blank)) >= 0]
-    if not ends:
-        return b""
-    said = json.dumps({"error": _error_values(note, "api_error")}).encode()
-    return piece[: max(ends)] + b"data: " + said + b"\n\n"
+    return piece[: max(ends)] + wire.error_event(note) if ends else b""
 
 
-def _record_later(exchange: Exchange, read: Callable[[], ReceivedReply | None], *, cut_by: str = "") -> None:
-    task = asyncio.create_task(_record(exchange, read, cut_by))
+def _record_later(exchange: Exchange, *, cut_by: str) -> None:
+    """Record the exchange after the earlier ones of its owner, so that a follow-up finds what it continues."""
+    owner = exchange.caller.pk
+    task = asyncio.create_task(_record(exchange, cut_by, after=_last_of_owner.get(owner)))
     _recordings.add(task)
-    task.add_done_callback(_recordings.discard)
+    _last_of_owner[owner] = task
+
+    def forget(done: "asyncio.Task[None]") -> None:
+        _recordings.discard(done)
+        if _last_of_owner.get(owner) is done:
+            del _last_of_owner[owner]
+
+    task.add_done_callback(forget)
 
 
-async def _record(exchange: Exchange, read: Callable[[], ReceivedReply | None], cut_by: str) -> None:
+async def _record(exchange: Exchange, cut_by: str, after: "asyncio.Task[None] | None") -> None:
+    if after is not None:
+        await asyncio.wait([after])
     tokens = estimated_tokens(exchange.asked)
     try:
-        captured = await asyncio.to_thread(lambda: read_exchange(exchange.asked, read(), cut_by=cut_by))
-        if captured is not None:
-            tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, captured.reply.parts))
+        captured = await asyncio.to_thread(
+            lambda: read_exchange(exchange.origin, exchange.asked, exchange.reply.received(), cut_by=cut_by)
+        )
+        if captured is None:
+            logger.warning("A request that passed the proxy is not recorded: it has no message that can be read")
+        else:
+            spoken = captured.reply.parts if captured.reply else ()
+            tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, spoken))
             await in_thread(record_exchange, owner=exchange.caller, captured=captured)
     except Exception:  # the boundary of recording, which must never break a reply
         logger.exception("An exchange that passed the proxy could not be recorded")

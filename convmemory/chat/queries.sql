@@ -9,3 +9,7 @@ SELECT coalesce(
     (SELECT min(id) FROM chat_agent WHERE owner_id = %(owner)s),
     0
 )
+
+-- name: one_recording_at_a_time
+-- Wait for an advisory lock on the recordings of an owner, which is held until the transaction ends.
+SELECT pg_advisory_xact_lock(%s, %s)

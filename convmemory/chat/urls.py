@@ -5,8 +5,8 @@ from django.urls import path
 from convmemory.chat import proxy, views
 
 urlpatterns = [
-    path("v1/chat/completions", proxy.chat_completions),
-    path("v1/models", proxy.models),
+    *(path(f"v1/{route.path}", proxy.proxy, {"path": route.path}) for route in proxy.ROUTES if "{" not in route.path),
+    path("v1/<path:path>", proxy.proxy),
     path("chat", views.new_chat, name="new-chat"),
     path("chat/render", views.render_text, name="render-text"),
     path("chat/send", views.send, name="start-chat"),

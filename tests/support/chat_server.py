@@ -1,4 +1,4 @@
-"""A real HTTP server with the chat routes of OpenAI's API, which does what tests script for it.
+"""A real HTTP server with the chat routes of OpenAI's and Anthropic's APIs, which does what tests script for it.
 
 Each request takes the next script: what is said, thought and called, in which pieces, and what goes wrong
 (an error, a pause, a stall, a malformed chunk, a cut connection). Without a script it repeats the question.
@@ -127,8 +127,16 @@ class ChatServer:
             await _answer(send, fails(401, f"Incorrect API key provided: {headers.get('authorization')}"))
         elif scope["path"] == "/v1/models":
             await _json(send, 200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        elif scope["path"].startswith("/v1/models/"):
+            await _json(send, 200, {"id": scope["path"].removeprefix("/v1/models/"), "object": "model"})
+        elif scope["path"] == "/v1/embeddings":
+            await _json(send, 200, {"data": [{"embedding": [1.0]}], "usage": {"total_tokens": 3}})
+        elif scope["path"] == "/v1/messages/count_tokens":
+            await _json(send, 200, {"input_tokens": 5})
         elif scope["path"] == "/v1/chat/completions":
             await self._complete(headers, body, receive, send)
+        elif scope["path"] in OTHER_WIRES:
+            await self._answer_otherwise(OTHER_WIRES[scope["path"]], headers, body, send)
         else:
             await _answer(send, fails(404, "Not found"))
 
@@ -149,6 +157,23 @@ class ChatServer:
             await self._stream(script, asked, receive, send)
         else:
             await _json(send, 200, _completion(script, asked))
+
+    async def _answer_otherwise(self, wire: "OtherWire", headers: dict[str, str], body: bytes, send: Send) -> None:
+        asked = json.loads(body)
+        self.requests.append(asked)
+        self.headers.append(headers)
+        self.bodies.append(body)
+        script = self.scripts.popleft() if self.scripts else says("Yes.")
+        if script.status != 200:
+            await _answer(send, script)
+        elif asked.get("stream"):
+            await _start(send, 200, {"content-type": "text/event-stream"})
+            for step in script.steps:
+                await _send(send, step.data if isinstance(step, Raw) else wire.events(step))
+            await _send(send, wire.end(script) if script.has_end else b"")
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await _json(send, 200, wire.whole(script))
 
     async def _stream(self, script: Script, asked: dict[str, Any], receive: Receive, send: Send) -> None:
         writing = asyncio.create_task(_write_stream(script, asked, send))
@@ -266,6 +291,101 @@ async def _body(receive: Receive) -> bytes:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+# --- Responses and Messages -----------------------------------------------------------------------
+
+
+def _events(*events: dict[str, Any]) -> bytes:
+    return b"".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in events)
+
+
+class Responses:
+    """The Responses API: its events of a step and of the end, and its whole reply."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def events(self, step: Step) -> bytes:
+        match step:
+            case Say(text):
+                return _events({"type": "response.output_text.delta", "delta": text})
+            case Think(text):
+                return _events({"type": "response.reasoning_summary_text.delta", "delta": text})
+            case Call():
+                return _events({"type": "response.output_item.done", "item": self._items((step,))[0]})
+        raise AssertionError(step)
+
+    def end(self, script: Script) -> bytes:
+        return _events({"type": "response.completed", "response": self.whole(script)})
+
+    def whole(self, script: Script) -> dict[str, Any]:
+        self._count += 1
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        output = self._items(script.steps)
+        return {"object": "response", "id": f"resp_{self._count}", "model": MODEL, "output": output, "usage": usage}
+
+    def _items(self, steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        for step in steps:
+            match step:
+                case Say(text):
+                    content = [{"type": "output_text", "text": text, "annotations": []}]
+                    items.append({"type": "message", "role": "assistant", "content": content})
+                case Think(text):
+                    items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]})
+                case Call(name, arguments, id):
+                    items.append({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})
+        return items
+
+
+class Messages:
+    """The same of Anthropic's Messages; each step is a block."""
+
+    def events(self, step: Step) -> bytes:
+        start: dict[str, Any]
+        match step:
+            case Say(text):
+                start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
+            case Think(text):
+                start, delta = {"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": text}
+            case Call(name, arguments, id, index):
+                start = {"type": "tool_use", "id": id, "name": name, "input": {}}
+                delta = {"type": "input_json_delta", "partial_json": arguments}
+                return self._block(index, start, delta)
+            case _:
+                raise AssertionError(step)
+        return self._block(0, start, delta)
+
+    def _block(self, index: int, start: dict[str, Any], delta: dict[str, Any]) -> bytes:
+        return _events(
+            {"type": "content_block_start", "index": index, "content_block": start},
+            {"type": "ping"},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        )
+
+    def end(self, script: Script) -> bytes:
+        usage = {"output_tokens": 1}
+        delta = {"stop_reason": "end_turn"}
+        return _events({"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"})
+
+    def whole(self, script: Script) -> dict[str, Any]:
+        content: list[dict[str, Any]] = []
+        for step in script.steps:
+            match step:
+                case Say(text):
+                    content.append({"type": "text", "text": text})
+                case Think(text):
+                    content.append({"type": "thinking", "thinking": text, "signature": "x"})
+                case Call(name, arguments, id):
+                    content.append({"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)})
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        return {"type": "message", "role": "assistant", "model": MODEL, "content": content, "usage": usage}
+
+
+OtherWire = Responses | Messages
+OTHER_WIRES: dict[str, OtherWire] = {"/v1/responses": Responses(), "/v1/messages": Messages()}
 
 
 @contextmanager

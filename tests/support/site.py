@@ -10,6 +10,7 @@ from django.core.asgi import get_asgi_application
 
 from convmemory.chat.live import chat_is_running
 from convmemory.core import threads
+from convmemory.core.web.asgi_types import with_bearer
 from tests.support.asgi_thread import running_application
 from tests.support.patience import ANSWER_S
 
@@ -26,7 +27,7 @@ def running_site() -> Iterator[str]:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         else:
-            await django(scope, receive, send)
+            await django(dict(with_bearer(scope)), receive, send)
 
     try:
         with running_application(application, lifespan="on") as address:

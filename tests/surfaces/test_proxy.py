@@ -1,5 +1,6 @@
 """The capture proxy with the plain openai client: bytes as they are, the exchange remembered, errors passed on."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +15,22 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
+from convmemory.chat.capture import ReplyReader
+from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.models import Reply
-from convmemory.conversations.models import Conversation
+from convmemory.chat.wires import CHAT
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart
+from convmemory.conversations.models import Conversation, Message
+from convmemory.core.endpoints.streams import EventReader
 from tests.factories import make_user
+from tests.support import asgi_server
 from tests.support.chat_server import Call, ChatServer, Cut, Hold, Raw, Say, Script, Think, calls, fails, says
 from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HELLO = {"role": "user", "content": "What is the capital of Peru?"}
+FOLLOW_UPS = 40  # each is sent as soon as the reply before has ended
 
 
 @pytest.fixture
@@ -49,8 +57,8 @@ def recorded(count: int = 1) -> Conversation:
     return found
 
 
-def eventually(look: Callable[[], Any]) -> Any:
-    for _ in range(500):
+def eventually(look: Callable[[], Any], *, within_s: float = 10) -> Any:
+    for _ in range(int(within_s / 0.02)):
         if found := look():
             return found
         time.sleep(0.02)
@@ -188,8 +196,11 @@ def test_whole_reply_over_the_limit_is_refused_or_recorded_in_part(client: opena
         ask(client, HELLO)
     endpoint.scripts.append(says("x" * 1_000_001))
     assert len(ask(client, HELLO).choices[0].message.content) == 1_000_001
+    eventually(lambda: Reply.objects.count() == 2)
     assert [len(text) for text in texts(recorded())] == [len(HELLO["content"]), 1_000_000]
-    assert "cut after 1,000,000 characters" in interrupted().error
+    refused, cut = Reply.objects.order_by("pk").values_list("error", flat=True)
+    assert refused.endswith("ended the reply before it was complete.")
+    assert "cut after 1,000,000 characters" in cut
     endpoint.scripts.append(Script(tuple(Call("t", "{}", f"c{at}") for at in range(300))))
     assert len(ask(client, HELLO).choices[0].message.tool_calls) == 300
     assert len(recorded(2).messages.get(role="assistant").parts) == 100
@@ -369,3 +380,178 @@ def test_proxy_errors_have_openais_shape(client: openai.OpenAI, settings: Settin
     settings.CHAT_MODEL = ""
     with pytest.raises(openai.InternalServerError, match="CHAT_BASE_URL"):
         ask(client, HELLO)
+
+
+# --- other formats --------------------------------------------------------------------------------
+
+
+def post(site: str, path: str, body: dict[str, Any], key: str, **headers: str) -> httpx2.Response:
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False) as http:
+        return http.post(f"{site}/v1/{path}", json=body, headers={"Authorization": f"Bearer {key}", **headers})
+
+
+def spoken(conversation: Conversation) -> list[list[tuple[str, str]]]:
+    """The kinds and beginnings of the parts of each message."""
+    return [
+        [(part["type"], str(part.get("text") or part.get("input") or "")[:40]) for part in message.parts]
+        for message in conversation.messages.order_by("position")
+    ]
+
+
+ANSWERED = [("thinking", "Hm."), ("text", "I look."), ("tool_call", "{'city': 'Lima'}")]
+WEATHER = Script((Think("Hm."), Say("I look."), Call("weather", '{"city": "Lima"}', index=1)))
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_responses_are_recorded_with_reasoning_and_calls(
+    site: str, owner: User, endpoint: ChatServer, streams: bool
+) -> None:
+    key = create_key(owner=owner)
+    question = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Weather in Lima?"}]}
+    items: list[dict[str, Any]] = [
+        question,
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+        {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": '{"city": "Lima"}'},
+        {"type": "function_call_output", "call_id": "call_1", "output": "sun"},
+    ]
+    endpoint.scripts.extend([WEATHER, says("Sunny.")])
+    asked = {"model": "some-model", "instructions": "Be brief.", "stream": streams}
+    headers = {"User-Agent": "codex_cli_rs/0.9 (Linux)", "X-Convmemory-Project": "/home/ada/weather"}
+    assert post(site, "responses", {**asked, "input": [question]}, key, **headers).status_code == 200
+    assert post(site, "responses", {**asked, "input": items}, key, **headers).status_code == 200
+    conversation = eventually(lambda: Conversation.objects.filter(message_count=5).first())
+    assert Conversation.objects.count() == 1
+    assert (conversation.agent, conversation.project) == ("codex", "/home/ada/weather")
+    assert spoken(conversation) == [
+        [("text", "Be brief.")],
+        [("text", "Weather in Lima?")],
+        ANSWERED,
+        [("tool_result", "sun")],
+        [("text", "Sunny.")],
+    ]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_messages_are_recorded_with_anthropics_key_header(
+    site: str, owner: User, endpoint: ChatServer, streams: bool
+) -> None:
+    headers = {"X-Api-Key": create_key(owner=owner), "Anthropic-Version": "2023-06-01", "User-Agent": "claude-cli/2.1"}
+    answer = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Lima"}},
+    ]
+    history: list[dict[str, Any]] = [
+        {"role": "user", "content": "Weather in Lima?"},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "sun"}]},
+    ]
+    endpoint.scripts.extend([WEATHER, says("Sunny.")])
+    asked = {"model": "some-model", "max_tokens": 9, "system": [{"type": "text", "text": "Be brief."}]}
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
+        for messages in (history[:1], history):
+            body = {**asked, "stream": streams, "messages": messages}
+            assert http.post(f"{site}/v1/messages?beta=true", json=body).status_code == 200
+    conversation = eventually(lambda: Conversation.objects.filter(message_count=5).first())
+    assert endpoint.headers[0]["x-api-key"] == endpoint.key
+    assert endpoint.headers[0]["anthropic-version"] == "2023-06-01"
+    assert (Conversation.objects.count(), conversation.agent) == (1, "claude-code")
+    assert spoken(conversation)[2:] == [ANSWERED, [("tool_result", "sun")], [("text", "Sunny.")]]
+
+
+def test_server_accepts_anthropics_key_header_below_v1_alone(owner: User, settings: Settings) -> None:
+    settings.CHAT_MODEL = ""
+    headers = {"X-Api-Key": create_key(owner=owner)}
+    with asgi_server.serve() as address, httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
+        assert "CHAT_BASE_URL" in http.get(f"{address}/v1/models").json()["error"]["message"]
+        assert http.get(f"{address}/api/v1/conversations").status_code == 401
+
+
+def test_immediate_follow_ups_make_one_conversation(site: str, owner: User, endpoint: ChatServer) -> None:
+    messages: list[dict[str, Any]] = []
+    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
+        for number in range(FOLLOW_UPS):
+            messages.append({"role": "user", "content": f"number {number}"})
+            asked = {"model": "some-model", "messages": messages, "stream": number % 2 == 0}
+            with http.stream("POST", f"{site}/v1/chat/completions", json=asked) as response:
+                said = b"".join(response.iter_raw())
+            assert f"number {number}".encode() in said
+            messages.append({"role": "assistant", "content": f"You said: number {number}"})
+    eventually(lambda: Message.objects.count() >= len(messages), within_s=ANSWER_S)
+    assert texts(Conversation.objects.get()) == [message["content"] for message in messages]
+
+
+ODD_STREAMS = {
+    "byte order mark": b'\xef\xbb\xbfdata: {"choices":[{"delta":{"content":"Lima."}}]}\n\n',
+    "event without data": b'data:\n\ndata: {"choices":[{"delta":{"content":"Lima."}}]}\n\n',
+    "keepalive as data": b'data: : keepalive\n\ndata: {"choices":[{"delta":{"content":"Lima."}}]}\n\n',
+    "list of parts": b'data: {"choices":[{"delta":{"content":[{"type":"text","text":"Lima."}]}}]}\n\n',
+    "whole message": b'data: {"choices":[{"message":{"role":"assistant","content":"Lima."}}]}\n\n',
+    "one JSON body": b'{"choices":[{"message":{"content":"Lima."},"finish_reason":"stop"}]}',
+}
+
+
+@pytest.mark.parametrize("said", ODD_STREAMS.values(), ids=ODD_STREAMS)
+def test_odd_streams_are_recorded_and_read(said: bytes) -> None:
+    reply = ReplyReader(CHAT)
+    for at in range(0, len(said), 5):
+        reply.feed(said[at : at + 5])
+    draft = CompletionDraft()
+    reader = EventReader()
+    for data in [*reader.feed(said), *reader.finish()]:
+        draft.add(json.loads(data))
+    assert reply.received().draft.parts == draft.spoken_parts == (TextPart("Lima."),)
+    assert "could not be read" not in reply.received().note
+
+
+def test_parts_of_reasoning_models_are_thinking() -> None:
+    draft = CompletionDraft()
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    draft.add({"choices": [{"delta": {"content": [thought]}}]})
+    draft.add({"choices": [{"delta": {"content": "Lima."}}]})
+    assert draft.spoken_parts == (ThinkingPart("Hm."), TextPart("Lima."))
+
+
+def test_unreadable_event_is_skipped_and_the_exchange_marked_as_broken(
+    site: str, owner: User, endpoint: ChatServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint.scripts.append(Script((Say("Li"), Raw(b"data: {not json\n\n"), Say("ma."))))
+    with start_streaming(site, owner, HELLO) as response:
+        response.read()
+    assert texts(recorded()) == [HELLO["content"], "Lima."]
+    assert interrupted().error == "1 events of the reply could not be read."
+
+
+def test_question_without_a_readable_reply_is_stored_and_a_retry_continues_it(
+    client: openai.OpenAI, site: str, owner: User, endpoint: ChatServer
+) -> None:
+    endpoint.scripts.append(Script((Raw(b"data: {not json\n\n"),), has_end=False))
+    with start_streaming(site, owner, HELLO) as response:
+        response.read()
+    assert texts(recorded()) == [HELLO["content"]]
+    assert interrupted().error == "1 events of the reply could not be read."
+    endpoint.scripts.append(says("Lima."))
+    ask(client, HELLO)
+    eventually(lambda: Conversation.objects.get().message_count == 2)
+
+
+def test_other_routes_are_passed_through_or_refused_in_the_form_of_their_api(
+    client: openai.OpenAI, site: str, owner: User, endpoint: ChatServer
+) -> None:
+    key = create_key(owner=owner)
+    assert client.models.retrieve("hub/some-model:free").id == "hub/some-model:free"
+    assert post(site, "embeddings", {"input": "x"}, key).json()["data"][0]["embedding"] == [1.0]
+    assert post(site, "messages/count_tokens", {"messages": []}, key).json() == {"input_tokens": 5}
+    unknown = post(site, "audio/speech", {}, key)
+    assert unknown.status_code == 404
+    assert "POST /v1/chat/completions" in unknown.json()["error"]["message"]
+    assert unknown.json()["error"]["type"] == "invalid_request_error"
+    batches = post(site, "messages/batches", {}, key).json()
+    assert (batches["type"], batches["error"]["type"]) == ("error", "not_found_error")
+    up = httpx2.get(f"{site}/v1/models/..%2Fembeddings", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+    assert up.status_code == 404
+    wrong = post(site, "messages", {"messages": []}, "cvm_wrong")
+    assert (wrong.status_code, wrong.json()["error"]["type"]) == (401, "authentication_error")
+    assert not Conversation.objects.exists()

@@ -15,6 +15,7 @@ MAX_REPLY_CHARS = 1_000_000
 NAME_CHARS = 200
 REPLY_CUT = "The reply was cut after {limit:,} characters, which is as much as one reply may have."
 MB = 1024**2
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_COST = 64  # bytes of a list entry and its object: bounds events of many empty lines
 
 
@@ -50,7 +51,11 @@ class LineReader:
 
 
 class EventReader:
-    """Returns the data of the complete events in the pieces fed so far. Each event and the whole stream are bounded."""
+    """Returns the data of the complete events in the pieces fed so far. Each event and the whole stream are bounded.
+
+    Some servers send a byte order mark, events without data, keepalives as data, or one JSON body in place of a stream,
+    which counts as one event.
+    """
 
     def __init__(self, *, max_bytes: int = MAX_STREAM_BYTES, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._lines = LineReader(max_bytes=max_event_bytes)
@@ -59,6 +64,8 @@ class EventReader:
         self._received = 0
         self._data: list[bytes] = []
         self._data_bytes = 0
+        self._has_begun = False
+        self._is_one_body = False
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Yield the events that `piece` completes. Raises: ResponseRefused at an event or a stream that is too long."""
@@ -71,14 +78,23 @@ class EventReader:
     def finish(self) -> Iterator[bytes]:
         """Yield the last event, if the stream ended without a blank line."""
         yield from self._add(self._lines.rest())
-        yield from self._add(b"")
+        yield from self._take()
+
+    def _take(self) -> Iterator[bytes]:
+        data = b"\n".join(self._data)
+        self._data, self._data_bytes = [], 0
+        if data.strip() and not data.startswith(b":"):
+            yield data
 
     def _add(self, line: bytes) -> Iterator[bytes]:
+        if line and not self._has_begun:
+            self._has_begun = True
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            self._is_one_body = line.lstrip().startswith(b"{")
+        if self._is_one_body:
+            line = b"data:" + line
         if not line:
-            if self._data:
-                data = b"\n".join(self._data)
-                self._data, self._data_bytes = [], 0
-                yield data
+            yield from self._take()
             return
         name, _, value = line.partition(b":")
         if name != b"data":

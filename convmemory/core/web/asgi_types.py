@@ -21,6 +21,14 @@ def header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
 
 
+def with_bearer(scope: Scope) -> Scope:
+    """Return the scope with the key of `X-Api-Key`, which clients of Anthropic's API send, in `Authorization`."""
+    key = header(scope, b"x-api-key") if scope["path"].startswith("/v1/") else ""
+    if not key or header(scope, b"authorization"):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + key.encode("latin-1"))]}
+
+
 def has_body(scope: Scope) -> bool:
     """Return whether the request announces a body."""
     return any(

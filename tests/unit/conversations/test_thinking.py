@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from convmemory.chat.capture import whole_reply
+from convmemory.chat.capture import ReplyReader
+from convmemory.chat.wires import CHAT
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart
 from convmemory.conversations.messages.thinking import ThinkingSplitter, thinking_apart
@@ -44,9 +45,9 @@ def test_a_persons_text_stays_as_it_is() -> None:
 
 def test_reply_of_the_proxy_that_was_not_streamed_is_split_too() -> None:
     body = b'{"choices": [{"message": {"content": "<think>hm</think>Yes."}}]}'
-    reply = whole_reply(body)
-    assert reply is not None
-    assert reply.draft.parts == (HM, YES)
+    reply = ReplyReader(CHAT)
+    reply.add(body)
+    assert reply.received().draft.parts == (HM, YES)
 
 
 @pytest.mark.parametrize("text", [*CASES, *AS_IT_IS])
