@@ -3,6 +3,8 @@
 A key identifies the owner whose archive a program reads; only its hash is stored.
 """
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
@@ -20,6 +22,10 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True, help_text="Null: never.")
     read_only = models.BooleanField(default=False, help_text="Searches and reads; changes nothing.")
+    client_id = models.TextField(blank=True, default="", help_text="The program that got the key by OAuth.")
+    code_token_hash = models.BinaryField(max_length=32, null=True, unique=True)
+    refresh_token_hash = models.BinaryField(max_length=32, null=True)
+    renewable_until = models.DateTimeField(null=True, blank=True, help_text="Of a key that its program renews.")
 
     class Meta:
         verbose_name = "API key"
@@ -28,8 +34,13 @@ class ApiKey(models.Model):
         return f"key {self.prefix}…"  # not the name: the admin shows this, and the name is the owner's text
 
     @property
+    def ends_at(self) -> datetime | None:
+        """Return when the key can no longer be used or renewed; None for never."""
+        return self.renewable_until or self.expires_at
+
+    @property
     def is_expired(self) -> bool:
-        return self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.ends_at is not None and self.ends_at <= timezone.now()
 
 
 class ContentAccess(models.Model):

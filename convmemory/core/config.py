@@ -312,6 +312,12 @@ class Config:
     mcp_all_tools = boolean(
         "1: MCP lists all tools, not only the four for agents; those that it does not list answer, too", default=False
     )
+    mcp_oauth = boolean(
+        "agents may ask for access by OAuth: a person who is signed in agrees on a page, and the agent gets a key that "
+        "only reads, which the page of keys lists and revokes ([ADR 92](adr/0092-oauth-by-the-mcp-sdk.md)); needs an "
+        "address that begins with https:// or is of this machine",
+        default=True,
+    )
     public_url = address(
         "",
         "the address under which people reach the server: links in the answers of tools begin with it; empty: the one "

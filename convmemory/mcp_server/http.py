@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP at `/mcp`: an ASGI application next to Django's in each web process.
+"""MCP over streamable HTTP at `/mcp`, and its OAuth: an ASGI application next to Django's in each web process.
 
 Stateless: each POST has its own key and is answered in full, so any process can serve any request
 (docs/adr/0012-stateless-mcp-in-web-processes.md). The SDK is loaded by the first request with a valid key.
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.http.request import split_domain_port, validate_host
 from django.utils.http import is_same_domain
 
@@ -22,6 +22,7 @@ from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.threads import in_thread
 from convmemory.core.web.asgi_types import Receive, Scope, Send
+from convmemory.mcp_server.places import OFF, RESOURCE_METADATA, can_authorize, is_oauth, site_of
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -31,7 +32,7 @@ CALLER = "convmemory.caller"
 
 
 def is_mcp(path: str) -> bool:
-    return path.rstrip("/") == PATH
+    return path.rstrip("/") == PATH or is_oauth(path)
 
 
 class Refused(Exception):
@@ -45,8 +46,17 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one HTTP request."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     acting.begin_request()
+    site = site_of(scope["scheme"], headers)
     try:
-        caller = await in_thread(admit, scope["method"], headers)
+        if is_oauth(scope["path"]):
+            _check_host(headers.get("host", ""))
+            if not can_authorize(site):
+                said = {"error": "not_found", "error_description": OFF}
+                raise Refused(JsonResponse(said, status=HTTPStatus.NOT_FOUND))
+            inner = await in_thread(_oauth_application, site)
+            await inner(scope, receive, send)
+            return
+        caller = await in_thread(admit, scope["method"], headers, site)
     except Refused as refused:
         await _send(refused.response, send)
     else:
@@ -54,7 +64,13 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _serve({**scope, CALLER: caller}, receive, send)
 
 
-def admit(method: str, headers: Mapping[str, str]) -> User:
+def _oauth_application(site: str) -> Any:
+    from convmemory.mcp_server.oauth import application_of
+
+    return application_of(site)
+
+
+def admit(method: str, headers: Mapping[str, str], site: str) -> User:
     """Return the caller of a valid request. Raises: Refused."""
     # Host and Origin come first: a request from a foreign page must not reach the check of its key.
     _check_place(headers.get("host", ""), headers.get("origin"))
@@ -64,7 +80,10 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
     except (OperationalError, InterfaceError) as error:
         raise Refused(problems.database_silent(PATH, error)) from error
     if caller is None:
-        raise Refused(problems.key_needed())
+        response = problems.key_needed()
+        if can_authorize(site):
+            response.headers["WWW-Authenticate"] += f', resource_metadata="{site}{RESOURCE_METADATA}/mcp"'
+        raise Refused(response)
     # There is no stream to listen to and no session to end.
     if method != "POST":
         response = problems.problem(HTTPStatus.METHOD_NOT_ALLOWED, "Send MCP requests with POST.")
@@ -75,12 +94,16 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
 
 def _check_place(host: str, origin: str | None) -> None:
     """Refuses pages of other sites that make a browser believe this server is theirs (DNS rebinding)."""
-    if not validate_host(split_domain_port(host)[0], config.allowed_hosts):
-        detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
-        raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
+    _check_host(host)
     if origin is not None and not _is_trusted(origin, host):
         detail = f"Pages of {origin[:100]!r} may not ask here: add it to CSRF_TRUSTED_ORIGINS."
         raise Refused(problems.problem(HTTPStatus.FORBIDDEN, detail))
+
+
+def _check_host(host: str) -> None:
+    if not validate_host(split_domain_port(host)[0], config.allowed_hosts):
+        detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
+        raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
 
 
 def _is_trusted(origin: str, host: str) -> bool:
@@ -112,11 +135,10 @@ def _server() -> "Server[Any]":
         caller: User = context.request.scope[CALLER]
         return caller
 
-    def site_of(context: Any) -> str:
-        scheme = "https" if config.https_only else context.request.url.scheme
-        return config.public_url or f"{scheme}://{context.request.headers['host']}"
+    def site(context: Any) -> str:
+        return site_of(context.request.url.scheme, context.request.headers)
 
-    return build_server(caller_of, site_of)
+    return build_server(caller_of, site)
 
 
 async def _send(response: HttpResponse, send: Send) -> None:

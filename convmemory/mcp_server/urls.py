@@ -1,9 +1,10 @@
-"""URLs of the page about MCP; `convmemory/asgi.py` mounts the server itself."""
+"""URLs of the pages about MCP; `convmemory/asgi.py` mounts the server itself."""
 
 from django.urls import path
 
-from convmemory.mcp_server import views
+from convmemory.mcp_server import consent, views
 
 urlpatterns = [
     path("settings/connect", views.connect, name="connect"),
+    path("authorize", consent.authorize, name="authorize"),
 ]

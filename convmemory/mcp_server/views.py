@@ -14,6 +14,7 @@ from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing
 from convmemory.core.config import config
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
+from convmemory.mcp_server.places import can_authorize, site_of
 from convmemory.tools.registry import mcp_tools
 
 KEY_DAYS = 365
@@ -45,5 +46,6 @@ def connect(request: PageRequest) -> HttpResponse:
         "new_key": new_key,
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
         "keys": active_keys(owner=request.user),
+        "takes_oauth": can_authorize(site_of(request.scheme or "http", request.headers)),
     }
     return showing_new_key(request, render(request, "mcp/connect.html", context))

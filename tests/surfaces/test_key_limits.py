@@ -99,7 +99,7 @@ def test_a_read_only_key_reads_searches_recalls_and_calls_tools(reader: Client, 
 
 def test_mcp_takes_a_read_only_key(owner: User) -> None:
     key = create_key(owner=owner, read_only=True)
-    assert admit("POST", {"host": "localhost", "authorization": f"Bearer {key}"}) == owner
+    assert admit("POST", {"host": "localhost", "authorization": f"Bearer {key}"}, "http://localhost") == owner
 
 
 @pytest.mark.django_db(transaction=True)
@@ -204,7 +204,7 @@ def test_mcp_knows_keys_only(owner: User) -> None:
     cookie = f"convmemory_session={browser.cookies['convmemory_session'].value}"
     for header in wrong_headers(owner):
         with pytest.raises(Refused) as refused:
-            admit("POST", {"host": "localhost", "cookie": cookie, "authorization": header})
+            admit("POST", {"host": "localhost", "cookie": cookie, "authorization": header}, "http://localhost")
         assert refused.value.response.status_code == 401
 
 

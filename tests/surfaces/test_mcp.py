@@ -206,7 +206,8 @@ def test_mcp_without_a_valid_key_gets_401(address: str, headers: dict[str, str],
     chosen = {"Mcp-Protocol-Version": version} if version else {}
     response = post(address, LIST, **headers, **chosen)
     assert response.status_code == 401
-    assert response.headers["WWW-Authenticate"] == 'Bearer realm="convmemory"'
+    metadata = f"{address}/.well-known/oauth-protected-resource/mcp"
+    assert response.headers["WWW-Authenticate"] == f'Bearer realm="convmemory", resource_metadata="{metadata}"'
     assert "create_api_key" in response.json()["detail"]
     assert not any(name in response.text for name in NAMES)
 

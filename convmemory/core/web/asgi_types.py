@@ -37,6 +37,9 @@ def has_body(scope: Scope) -> bool:
     )
 
 
+OF_MCP = frozenset({"/mcp", "/token", "/register", "/revoke"})
+
+
 def is_for_programs(path: str) -> bool:
-    """Return whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
-    return path.startswith(("/api/", "/v1/")) or path.rstrip("/") == "/mcp"
+    """Return whether the API, MCP, its OAuth or the capture proxy answers at `path`: with JSON, never with a page."""
+    return path.startswith(("/api/", "/v1/", "/.well-known/")) or path.rstrip("/") in OF_MCP
