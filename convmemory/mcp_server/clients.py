@@ -45,7 +45,7 @@ def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> 
     wires = Wires(tuple(command), server, key or KEY_PLACE, "off", is_direct=True, arguments=("mcp", "--user", user))
     stdio = shlex.join([*command, *wires.arguments])
     return (
-        *(_setup(agent, wires) for agent in AGENTS),
+        *(_setup(agent, wires) for agent in AGENTS if agent.local is not None),
         Setup("other", "Any other agent", "As a command on this machine", stdio),
     )
 

@@ -1,4 +1,4 @@
-"""`convmemory push | connect | disconnect | mcp | hook`: the client of this machine, which needs nothing but Python.
+"""`convmemory push | connect | disconnect | mcp | hook | search | read`: the client of this machine, in Python alone.
 
 `push` sends what the coding agents have written since the last time; `connect` wires them to the server, so that they
 run `convmemory mcp` and `convmemory hook`. `convmemory-push` is `convmemory push`.
@@ -38,7 +38,7 @@ from .sending import Answer, Offline, PushError, Server, request, send
 from .wiring import Wiring, chosen_agents
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
-COMMANDS = ("push", "connect", "disconnect", "mcp", "hook")
+COMMANDS = ("push", "connect", "disconnect", "mcp", "hook", "search", "read")
 
 
 def main(arguments: Sequence[str] | None = None, *, key: str = "") -> int:
@@ -95,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
     disconnect.add_argument("agents", nargs="*", metavar="AGENT", help="only these")
     disconnect.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
     commands.add_parser("mcp", parents=[shared], help="MCP on standard input and output, for an agent")
+    searches = commands.add_parser("search", parents=[shared], help="search the archive, a line for each hit")
+    searches.add_argument("question", nargs="+")
+    searches.add_argument("--project", default="", help="only of this folder")
+    searches.add_argument("--limit", type=int, default=5, help="hits at most")
+    reads = commands.add_parser("read", parents=[shared], help="read a conversation, or one turn of it")
+    reads.add_argument("conversation_id", type=int)
+    reads.add_argument("turn", type=int, nargs="?")
     hooks = commands.add_parser("hook", parents=[shared], help="an agent's hook: adds memory to a prompt")
     hooks.add_argument("event", choices=hook.EVENTS)
     hooks.add_argument("agent", metavar="AGENT")
@@ -169,6 +176,18 @@ def _check_names(slugs: Sequence[str]) -> None:
 
 def _mcp(options: argparse.Namespace) -> int:
     stdio.serve(_server(options))
+    return 0
+
+
+def _search(options: argparse.Namespace) -> int:
+    found = {"query": " ".join(options.question), "project": options.project, "limit": options.limit}
+    print(stdio.call_tool(_server(options), "search", found))
+    return 0
+
+
+def _read(options: argparse.Namespace) -> int:
+    turns = {} if options.turn is None else {"from_turn": options.turn, "to_turn": options.turn}
+    print(stdio.call_tool(_server(options), "read_conversation", {"conversation_id": options.conversation_id, **turns}))
     return 0
 
 
@@ -248,7 +267,15 @@ def _send_batch(batch: list[Item], server: Server) -> Answer:
         return send(archive, server=server)
 
 
-_DO = {"push": _push, "connect": _connect, "disconnect": _disconnect, "mcp": _mcp, "hook": _hook}
+_DO = {
+    "push": _push,
+    "connect": _connect,
+    "disconnect": _disconnect,
+    "mcp": _mcp,
+    "hook": _hook,
+    "search": _search,
+    "read": _read,
+}
 
 
 if __name__ == "__main__":

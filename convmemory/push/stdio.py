@@ -82,6 +82,21 @@ class Bridge:
             self._output.flush()
 
 
+def call_tool(server: Server, name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the text that a tool answers. Raises: PushError with what it says is wrong."""
+    params = {"name": name, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    status, body = request(server, "POST", "/mcp", json.dumps(message).encode(), headers)
+    result = (_object(body) or {}).get("result")
+    if status != 200 or result is None:
+        raise PushError(f"{detail_of(body)} (status {status}; run `convmemory connect --check`)")
+    text = "\n".join(str(block.get("text", "")) for block in result["content"])
+    if result.get("isError"):
+        raise PushError(text)
+    return text
+
+
 def serve(server: Server) -> None:
     """Serve the agent that started this process until it closes its end."""
     for stream in (sys.stdin, sys.stdout):

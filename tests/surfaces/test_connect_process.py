@@ -168,6 +168,20 @@ def test_bridge_says_what_to_do_when_the_server_is_down(home: Path) -> None:
     assert "convmemory connect --check" in answer["error"]["message"]
 
 
+def test_commands_of_the_shell_search_and_read_for_agents_without_mcp(home: Path, bread: Conversation) -> None:
+    (line,) = run(home, "search", *BREAD[0].split()).splitlines()
+    assert f"/conversations/{bread.pk}?turn=0" in line
+    assert f"conversation_id {bread.pk}, turn 0" in line
+    assert BREAD[1] in run(home, "read", str(bread.pk), "0")
+    foreign = make_conversation(make_user(), exchange(BREAD))
+    refused = subprocess.run(
+        [sys.executable, str(PUSH), "read", str(foreign.pk), "--home", str(home)], capture_output=True, text=True,
+        env={"PATH": os.environ["PATH"]}, check=False,
+    )  # fmt: skip
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"no conversation {foreign.pk}" in refused.stderr
+
+
 def test_manage_connect_makes_one_key_that_reads_and_imports(
     tmp_path: Path, owner: User, address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

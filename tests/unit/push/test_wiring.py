@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def path_of(home: Path, file: str) -> Path:
 
 def files_of(home: Path, agent: Agent) -> dict[Path, str]:
     """Return the agent's files that people edit, with the form of each."""
-    files = {path_of(home, agent.files[0]): agent.form}
+    files = {path_of(home, agent.files[0]): agent.form} if agent.form in CONTENT else {}
     if agent.hook and agent.hook.shape == "groups":
         files.setdefault(path_of(home, agent.hook.file), "json")
     return files
@@ -122,6 +123,17 @@ def test_entry_that_a_person_changed_is_kept_and_named(
         said = capsys.readouterr().out
         assert str(path) in said
         assert "hand" in said
+
+
+def test_skill_of_an_agent_without_mcp_names_commands_of_the_shell(home: Path) -> None:
+    (home / ".pi/agent").mkdir(parents=True)
+    (home / ".claude").mkdir()
+    connect(home)
+    skill = (home / ".pi/agent/skills/convmemory/SKILL.md").read_text()
+    command = shlex.join(__main__.own_command())
+    assert f"Run `{command} search QUESTION` in the shell" in skill
+    assert "MCP" not in skill
+    assert "Call `search`" in (home / ".claude/skills/convmemory/SKILL.md").read_text()
 
 
 def test_key_lies_once_and_only_its_owner_reads_it(home: Path) -> None:
@@ -238,6 +250,6 @@ def test_insertion_can_be_read_and_removed(form: str, text: str, is_exact: bool)
 def test_docs_list_every_agent_with_its_file() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
     for agent in AGENTS:
-        memory = ("hook" if agent.hook else "no") + (", skill" if agent.skill else "")
+        memory = ", ".join(name for name in ("hook", "skill") if getattr(agent, name)) or "no"
         row = f"| {agent.name} (`{agent.slug}`) | `{shown_path(agent)}` | {memory} | {agent.tried or 'not tried'} |"
         assert row in page
