@@ -29,6 +29,7 @@ from convmemory.chat.histories import START, history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
 from convmemory.chat.wires import Wire
+from convmemory.conversations.importers.agent_formats import HARNESS
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
@@ -127,10 +128,21 @@ def _read_messages(wire: Wire, asked: Mapping[str, Any]) -> Iterator[MessageDraf
             held = replace(held, parts=(*held.parts, *draft.parts))
             continue
         if held:
-            yield held
+            yield from _without_harness(held)
         held = draft
     if held:
-        yield held
+        yield from _without_harness(held)
+
+
+def _without_harness(draft: MessageDraft) -> Iterator[MessageDraft]:
+    """Yield what a coding agent itself put into a person's message as a message of its own, before the rest."""
+    added = [part for part in draft.parts if isinstance(part, TextPart) and part.text.lstrip().startswith(HARNESS)]
+    if draft.role != "user" or not added:
+        yield draft
+        return
+    yield replace(draft, parts=tuple(added), injected=True)
+    if typed := tuple(part for part in draft.parts if part not in added):
+        yield replace(draft, parts=typed)
 
 
 class ReplyReader:

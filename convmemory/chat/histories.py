@@ -1,7 +1,7 @@
 """Finds the recorded conversation that a request continues, by the hash of its history. Pure.
 
-System messages are ignored, because clients put the time and other changing values into them; so are thinking and the
-ids of calls, which clients omit or change.
+System messages and what a coding agent adds to prompts are ignored, because clients put the time and other changing
+values into them; so are thinking and the ids of calls, which clients omit or change.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ START = b""
 
 
 def history_hashes(drafts: Iterable[MessageDraft], *, start: bytes = START) -> list[bytes]:
-    """Return, for each message, the hash of all messages so far; a system message leaves it unchanged."""
+    """Return, for each message, the hash of all messages so far; system and injected messages leave it unchanged."""
     hashes: list[bytes] = []
     current = start
     for draft in drafts:
-        if draft.role != "system":
+        if draft.role != "system" and not draft.injected:
             current = hashlib.sha256(current + _canonical(draft).encode()).digest()
         hashes.append(current)
     return hashes

@@ -460,6 +460,19 @@ def test_messages_are_recorded_with_anthropics_key_header(
     assert spoken(conversation)[2:] == [ANSWERED, [("tool_result", "sun")], [("text", "Sunny.")]]
 
 
+def test_injected_reminders_are_neither_question_nor_title(site: str, owner: User, endpoint: ChatServer) -> None:
+    key = create_key(owner=owner)
+    said = {"type": "text", "text": "How tall is the dam?"}
+    history: list[dict[str, Any]] = []
+    for time_of_day in ("noon", "one o'clock"):
+        added = {"type": "text", "text": f"<system-reminder>\nIt is {time_of_day}.\n</system-reminder>"}
+        history[:1] = [{"role": "user", "content": [added, said]}]
+        post(site, "messages", {"model": "m", "max_tokens": 9, "messages": history}, key)
+        history += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And the weir?"}]
+    conversation = eventually(lambda: Conversation.objects.filter(turn_count=2).first())
+    assert (Conversation.objects.count(), conversation.title) == (1, "How tall is the dam?")
+
+
 def test_server_accepts_anthropics_key_header_below_v1_alone(owner: User, settings: Settings) -> None:
     settings.CHAT_MODEL = ""
     headers = {"X-Api-Key": create_key(owner=owner)}
