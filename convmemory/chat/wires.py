@@ -1,4 +1,4 @@
-"""The wire formats that the capture proxy records: chat completions, Responses, and Anthropic's Messages. Pure.
+"""The wire formats that the capture proxy records: chat completions, Responses, and Anthropic's Messages.
 
 A format reads the messages of a request, turns the events of a streamed reply into chunks of a chat completion, which
 `CompletionDraft` assembles, and recognises a reply that arrives whole. Its errors have its own form.

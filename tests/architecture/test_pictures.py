@@ -17,6 +17,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
+    "authorize",  # asked for by a program alone
 }  # fmt: skip
 ACTIONS = (
     "change-", "delete-", "drop-", "end-", "keep-", "make-", "pin-", "regenerate-", "remove-", "rename-", "retry-",
