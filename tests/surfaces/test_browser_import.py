@@ -142,7 +142,7 @@ def first_time(chromium: Chromium, address: str, newcomer: User, worker: Worker,
         expect(page.locator("#turn-0")).to_contain_text(QUESTION)
         expect(page.locator("[data-conversation-page]")).to_contain_text(ANSWER)
 
-    chromium.visit(address, steps, width=width)
+    chromium.visit(address, steps, width=width, is_last=True)
     return clicks
 
 

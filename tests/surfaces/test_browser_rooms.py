@@ -397,7 +397,7 @@ def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], arch
 
     Conversation.objects.filter(pk__in=[each.pk for each in archive.short[len(WIDTHS) :]]).delete()
     at_every_width(visit, steps, at="/library")
-    visit(wait_it_out)
+    visit(wait_it_out, is_last=True)
     assert not Conversation.objects.exists()
 
 
