@@ -1,0 +1,83 @@
+"""Queries as people type and paste them find the one turn that they mean among near misses."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.conversations.models import Conversation
+from search.adapters.conversations import index_conversation
+from search.query import SearchQuery
+from search.searching import search
+from tests.factories import exchange, make_conversation
+
+pytestmark = pytest.mark.django_db
+
+# The query, the turn that it means, and turns that nearly say the same.
+KINDS: list[tuple[str, str, list[str]]] = [
+    # identifiers and paths
+    ("parse_invoice_lines", "Call parse_invoice_lines in order.", ["parse_invoice_head is slower."]),
+    ("HttpRetryPolicy", "HttpRetryPolicy waits twice as long.", ["HttpCachePolicy keeps a page."]),
+    ("maxPoolSize", "Raise maxPoolSize to twenty.", ["minPoolSize may stay at two."]),
+    ("src/billing/tax.py", "The rate is wrong in src/billing/tax.py line 9.", ["See src/billing/tips.py for tips."]),
+    ("/etc/nginx/sites-enabled", "Link it into /etc/nginx/sites-enabled.", ["It lies in /etc/nginx/conf.d instead."]),
+    ("useDebouncedValue hook", "The hook useDebouncedValue fires late.", ["The hook usePreviousValue remembers."]),
+    ("std::unique_ptr", "Return a std::unique_ptr from the factory.", ["A std::shared_ptr counts its owners."]),
+    ("--no-verify-jwt", "Deploy it with --no-verify-jwt.", ["Deploy it with --import-map."]),
+    ("7f3a9c1e", "The bad commit is 7f3a9c1e.", ["The good commit is 7f3b9c1e."]),
+    ("v2.14.3", "It broke in v2.14.3.", ["It worked in v2.14.2."]),
+    ("CVE-2031-44871", "CVE-2031-44871 is fixed by the update.", ["CVE-2031-44872 does not touch us."]),
+    ("invoice_2031_09.xlsx", "The sum in invoice_2031_09.xlsx is off by one.", ["invoice_2031_08.xlsx is right."]),
+    # error codes and messages
+    ("ORA-01555", "ORA-01555 means that the snapshot is too old.", ["ORA-01653 means that the tablespace is full."]),
+    ("error 0x80070057", "0x80070057 is a wrong parameter.", ["0x80070005 is a missing permission."]),
+    ("E0308", "rustc says E0308, mismatched types.", ["rustc says E0382, use after move."]),
+    ("SQLSTATE 23505", "SQLSTATE 23505 is a duplicate key.", ["SQLSTATE 23503 is a foreign key."]),
+    ("exit code 137", "Exit code 137 means out of memory.", ["Exit code 143 means that it was asked to stop."]),
+    ("HTTP 429", "HTTP 429 says: slow down.", ["HTTP 503 says: come back."]),
+    ("ECONNREFUSED 127.0.0.1:6379", "ECONNREFUSED 127.0.0.1:6379: off.", ["ECONNRESET came once."]),
+    ("NullPointerException in OrderMapper", "OrderMapper: NullPointerException.", ["UserMapper throws as well."]),
+    # names with signs
+    ("C#", "I would write the tray icon in C#.", ["I would write the driver in C.", "The plugin is in C++."]),
+    ("C++ templates", "Templates of C++ are instantiated late.", ["Templates of letters lie in the drawer."]),
+    (".NET 9", "The service needs .NET 9 on the server.", ["The net weighs nine kilos."]),
+    ("F#", "The rules engine is in F# since spring.", ["The fan makes a strange noise since spring."]),
+    ("AT&T", "AT&T wants the old router back.", ["The bank wants the old card back."]),
+    ("node.js", "The build runs on node.js only.", ["The build runs on Deno only."]),
+    # numbers, addresses, amounts
+    ("10.20.30.40:8443", "The proxy listens on 10.20.30.40:8443.", ["The proxy listened on 10.20.30.41:8443."]),
+    ("fe80::1c2a", "The printer answers at fe80::1c2a.", ["The scanner answers at fe80::1c2b."]),
+    ("port 5433", "The second cluster uses port 5433.", ["The first cluster uses port 5432."]),
+    ("€1,249.50", "The bicycle costs €1,249.50 with lights.", ["The bicycle costs €1,199.00 without lights."]),
+    ("DE89 3704 0044", "Transfer it to DE89 3704 0044.", ["Do not transfer it to DE12 5001 0517."]),
+    ("orders@halvorsen.example", "Write to orders@halvorsen.example.", ["Write to help@halvorsen.example."]),
+    # accents and scripts
+    ("Überweisung", "Die Überweisung ging gestern hinaus.", ["Die Überschwemmung ging gestern zurück."]),
+    ("café Zoë", "We meet Zoë at the café.", ["We meet Noa at the bakery."]),
+    ("Łódź", "The train to Łódź leaves at nine.", ["The train to Lublin leaves at ten."]),
+    ("東京の天気", "明日の東京の天気は雨です。", ["明日の大阪の料理は魚です。"]),
+    ("猫", "猫、また庭に来た。", ["犬、また庭に来た。"]),
+    ("Москва", "Поезд в Москва опоздал на час.", ["Поезд в Казань пришёл вовремя."]),
+    # typing errors
+    ("kubernets ingress", "The ingress of Kubernetes drops requests.", ["The gate of the garage drops slowly."]),
+    ("sourdoh starter smells", "A sourdough starter that smells is hungry.", ["A diesel starter smells."]),
+    ("postgers vacuum", "Postgres runs vacuum by itself.", ["The hoover runs by itself."]),
+    # pasted commands and traces
+    ("gcc -fno-exceptions undefined reference", "gcc -fno-exceptions: undefined reference.", ["gcc -O2 is fine."]),
+    ("docker run -it --rm redis", "Try docker run -it --rm redis for a minute.", ["Try docker ps -a for a list."]),
+]  # fmt: skip
+
+
+def archive_of(owner: User, *turns: str) -> Conversation:
+    made = make_conversation(owner, exchange(*((f"Note {number}, please.", said) for number, said in enumerate(turns))))
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+def test_each_kind_of_query_finds_its_turn_first_among_near_misses(owner: User) -> None:
+    archive_of(owner, *(said for _, _, misses in KINDS for said in misses))
+    right = archive_of(owner, *(said for _, said, _ in KINDS))
+    missed = {}
+    for number, (query, _, _) in enumerate(KINDS):
+        hit, *_ = [*search(caller=owner, query=SearchQuery(text=query, has_operators=True, limit=1)).hits, None]
+        if hit is None or (hit.conversation_id, hit.turn_number) != (right.pk, number):
+            missed[query] = hit and hit.passage
+    assert not missed
