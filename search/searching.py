@@ -368,7 +368,7 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         document_id=hit.conversation_id,
         title=hit.conversation_title,
         section=hit.turn_number,
-        heading_path=_headings(section, hit.passage_start, hit.marks),
+        heading_path=_headings(section, hit.passage_start, hit.passage, hit.marks),
         page=section.page,
         start=section.start,
         end=section.end,
@@ -388,14 +388,18 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
                 section.start + passage.start,
                 section.start + passage.end,
                 passage.marks,
-                _headings(section, passage.start, passage.marks),
+                _headings(section, passage.start, passage.text, passage.marks),
             )
             for passage in hit.further
         ),
     )
 
 
-def _headings(section: Section, start: int, marks: Marks) -> tuple[str, ...]:
-    """Return the headings above most of the marked words of a passage that begins at `start`; above it without any."""
-    paths = Counter(section.path_at(start + place) for place, _ in marks)
+def _headings(section: Section, start: int, passage: str, marks: Marks) -> tuple[str, ...]:
+    """Return the headings above most of the different words marked in a passage that begins at `start`.
+
+    Without marks these are the headings above the passage.
+    """
+    marked = dict.fromkeys((section.path_at(start + at), passage[at:end].lower()) for at, end in marks)
+    paths = Counter(path for path, _ in marked)
     return paths.most_common(1)[0][0] if paths else section.path_at(start)

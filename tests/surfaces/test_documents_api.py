@@ -156,18 +156,66 @@ def test_a_long_page_is_full_where_sections_have_one_passage_each(client: Client
     assert len({hit["document_id"] for hit in page["results"] + following["results"]}) == 30
 
 
-def test_a_hit_names_the_heading_above_its_passage(client: Client, owner: User) -> None:
-    answers = {
-        "How often do I water ferns?": "Every second day, at dawn.",
-        "Do ferns need sun?": "Only filtered light.",
-    }
-    text = "# Ferns\n\n" + "\n\n".join(f"## {question}\n\n{answer}" for question, answer in answers.items())
-    document = indexed(upload(owner, text, "ferns.md"))
-    assert document.section_count == 1
-    for question, answer in answers.items():
-        (hit, *_) = find(client, query=answer)["results"]
-        assert hit["heading_path"] == ["Ferns", question], hit
-    assert [entry.title for entry in outline_of(document)] == ["Ferns", *answers]
+# Documents of many short parts: their headings, what stands under each, and what somebody asks for it.
+FAQ = [
+    ("How often do I water ferns?", "Every second day, at dawn.", "watering ferns at dawn"),
+    ("Do ferns need sun?", "Only filtered light through leaves.", "how much light for ferns"),
+    ("Which soil is right?", "Loose peat with some bark in it.", "peat and bark"),
+    ("Can ferns stand outside?", "From May on, out of the wind.", "ferns in the garden, wind"),
+    ("Why do the tips turn brown?", "The air is too dry beside a radiator.", "brown tips near the radiator"),
+    ("How do I divide a plant?", "Cut the rhizome with a clean knife.", "cutting the rhizome"),
+    ("What do I feed them?", "Diluted seaweed, once a month.", "seaweed as feed"),
+    ("Are ferns poisonous to cats?", "Boston fern is harmless, asparagus fern is not.", "are ferns safe for my cat"),
+    ("When do spores ripen?", "In late summer, when they turn rust red.", "rust red spores"),
+    ("How do I sow spores?", "On damp brick under a glass bell.", "sowing on brick under glass"),
+    ("Do snails eat them?", "Rarely, they prefer hostas.", "snails and hostas"),
+    ("How large do they grow?", "A king fern spans two metres.", "king fern of two metres"),
+    ("Must I cut old fronds?", "In March, before the new ones unroll.", "removing old fronds in March"),
+    ("Where do I order?", "By post card, to the nursery in Alkmaar.", "nursery in Alkmaar"),
+]
+CHANGES = [
+    ("3.9.0", "The calendar shows week numbers.", "week numbers in the calendar"),
+    ("3.8.2", "Printing no longer crops the margin.", "margin cropped when printing"),
+    ("3.8.1", "Sign-in works behind a proxy again.", "sign-in behind a proxy"),
+    ("3.8.0", "Notes can be exported as Markdown.", "export of notes to Markdown"),
+    ("3.7.4", "A crash on empty folders is fixed.", "crash with an empty folder"),
+    ("3.7.0", "Dark mode follows the system.", "dark mode of the system"),
+    ("3.6.3", "Attachments over 2 GB upload in parts.", "uploading huge attachments"),
+    ("3.6.0", "The search understands German umlauts.", "umlauts in search"),
+    ("3.5.1", "The tray icon is sharp on Retina displays.", "blurred tray icon on Retina"),
+    ("3.5.0", "Tags have colours.", "colours of tags"),
+    ("3.4.2", "Time zones with half hours are right.", "half-hour time zones"),
+    ("3.4.0", "Backups are encrypted with a passphrase.", "passphrase of backups"),
+    ("3.3.0", "Windows 7 is no longer supported.", "support for Windows 7"),
+]
+GLOSSARY = [
+    ("Ballast", "Weight low in the hull that keeps a boat upright.", "what keeps a boat upright"),
+    ("Boom", "The spar along the foot of the mainsail.", "spar at the foot of the mainsail"),
+    ("Cleat", "A fitting to which a rope is made fast.", "fitting for making a rope fast"),
+    ("Draught", "The depth of water that a boat needs.", "how deep must the water be"),
+    ("Fender", "A cushion between the hull and the quay.", "cushion at the quay"),
+    ("Gybe", "To turn so that the stern passes through the wind.", "stern passes through the wind"),
+    ("Halyard", "The rope that hoists a sail.", "rope for hoisting a sail"),
+    ("Jib", "The triangular sail before the mast.", "triangular sail before the mast"),
+    ("Keel", "The fin under the hull that prevents drifting.", "fin that prevents drifting"),
+    ("Leeward", "The side away from the wind.", "side turned away from the wind"),
+    ("Painter", "The line at the bow of a dinghy.", "line at a dinghy's bow"),
+    ("Reef", "To make a sail smaller in strong wind.", "making a sail smaller"),
+    ("Transom", "The flat board that closes the stern.", "flat board at the stern"),
+]
+
+
+def test_hits_name_the_heading_above_their_passage(client: Client, owner: User) -> None:
+    parts = {"Ferns": FAQ, "Releases": CHANGES, "Words of sailors": GLOSSARY}
+    for title, rows in parts.items():
+        text = f"# {title}\n\n" + "\n\n".join(f"## {heading}\n\n{said}" for heading, said, _ in rows)
+        document = indexed(upload(owner, text, f"{title}.md"))
+        assert document.section_count < len(rows)  # small parts are joined
+        assert [entry.title for entry in outline_of(document)] == [title, *(heading for heading, _, _ in rows)]
+    asked = {query: [title, heading] for title, rows in parts.items() for heading, _, query in rows}
+    named = {query: find(client, query=query, limit=1)["results"][0]["heading_path"] for query in asked}
+    assert len(asked) == 40
+    assert named == asked
 
 
 def test_only_attached_documents_are_searched_for_a_conversation(client: Client, owner: User) -> None:
