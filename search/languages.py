@@ -139,19 +139,21 @@ def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
     A text too short for detection has the language of the whole group.
     """
     own = {key: language_of(text) for key, text in texts.items() if text}
-    if not any(own.values()):
-        return {}
-    common = language_of("\n".join(text[:SAMPLE_CHARS] for text in texts.values()), max_chars=len(own) * SAMPLE_CHARS)
-    found = {key: language or common for key, language in own.items()}
-    return {key: language for key, language in found.items() if language in LANGUAGES}
+    if any(own.values()) and not all(own.values()):
+        group = "\n".join(text[:SAMPLE_CHARS] for text in texts.values())
+        common = language_of(group, max_chars=len(own) * SAMPLE_CHARS)
+        own = {key: language or common for key, language in own.items()}
+    return {key: language for key, language in own.items() if language in LANGUAGES}
 
 
 def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
     """Return `ENGLISH`, one of `LANGUAGES`, or "" if the beginning of the text is not clear."""
     sample = FENCE.sub(" ", text[:max_chars])
+    if sample.isascii():  # of no other script, and several times as fast in lower case as a whole
+        return _by_common_words(Counter(_WORD.findall(sample.lower())))
     words = [word.lower() for word in _WORD.findall(sample)]
     letters = sum(map(len, words))
-    for language, pattern in () if sample.isascii() else _SCRIPTS.items():
+    for language, pattern in _SCRIPTS.items():
         if len(pattern.findall(sample)) > SCRIPT_SHARE * letters:
             return language
     return _by_common_words(Counter(words))

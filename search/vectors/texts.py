@@ -180,6 +180,8 @@ def searchable(text: str, language: str = "") -> str:
     These are the parts of identifiers, paths and codes, pairs of characters for scripts without spaces between words,
     stems of Arabic words, and the parts of compounds if `language` has them.
     """
+    if not text:
+        return ""
     extra: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
         for piece in _SEPARATORS.split(match[1] or match[2]):
