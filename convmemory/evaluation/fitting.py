@@ -225,3 +225,13 @@ def share_with_interval(hits: Mask) -> tuple[float, float, float]:
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * float(np.sqrt(share * (1 - share) / count + z * z / (4 * count * count)))
     return share, max(0.0, middle - half), min(1.0, middle + half)
+
+
+def weighted_share(hits: Mask, weights: Floats) -> tuple[float, float, float]:
+    """Return the weighted share of true values with its 95 % interval, by bootstrap."""
+    if not len(hits):
+        return 0.0, 0.0, 1.0
+    drawn = np.random.default_rng(SEED).integers(len(hits), size=(DRAWS, len(hits)))
+    shares = (weights * hits)[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float((weights * hits).sum() / weights.sum()), float(low), float(high)

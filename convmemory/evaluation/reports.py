@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import quantiles
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convmemory.evaluation import reporting
-from convmemory.evaluation.fitting import Floats, Logistic, fit_logistic, left_out
+from convmemory.evaluation.fitting import Floats, Logistic, Mask, fit_logistic, left_out, weighted_share
 from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation
 from convmemory.evaluation.silence import ANSWERED_SHARE, Asked, silence_figures
 from search.options import SearchOptions
-from search.ranking.relevance import WHOLE
+from search.pages.snippets import STRONG_RELEVANCE
+from search.ranking.relevance import WHOLE, joint_evidence
 from search.retrieval.candidates import Feature
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
@@ -124,6 +126,8 @@ def _heading(column: str) -> str:
 
 
 Sets = Mapping[str, Sequence[Asked]]
+LEADING = 5  # hits of a question that count in the fit: later ones are hardly ever shown as likely
+SIZES = (5, 10, 20, 50)  # turns of archives that are reported apart
 
 
 def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
@@ -137,12 +141,14 @@ def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
     shares = _shares(rows)
     folds = [f"{name}:{one.question.fold}" for name, one in rows]
     chance = left_out(columns, truth, shares, folds)
+    hits = _hits(rows, shares)
     judged = [(name, _judged(one, float(p), bar)) for (name, one), p in zip(rows, chance, strict=True)]
     return {
         mode: {
             "anything": _odds(fit_logistic(columns, truth, shares), names),
-            "candidate": _fit_candidates(rows),
+            "hit": _odds(fit_logistic(hits.columns, hits.right, hits.shares), hits.names),
         },
+        "strong hits left out": _strong_by_size(hits, folds),
         "left out": {name: silence_figures([one for at, one in judged if at == name], bar) for name in sets},
         "left out, all sets": silence_figures([one for _, one in judged], bar),
     }
@@ -168,14 +174,47 @@ def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
     )
 
 
-def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
-    """Fit which of the best candidates of answered questions answer; each question counts the same."""
-    answered = [one for _, one in rows if one.is_answered]
-    names = list(answered[0].hits)
-    columns = np.concatenate([np.column_stack([one.hits[name] for name in names]) for one in answered])
-    truth = np.concatenate([one.right for one in answered])
-    shares = np.concatenate([np.full(len(one.right), 1 / len(one.right)) for one in answered])
-    return _odds(fit_logistic(columns.astype(np.float64), truth, shares), names)
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """The first hits of all questions, in rows: their evidence, whether they answer, their weight, their question."""
+
+    names: list[str]
+    columns: Floats
+    right: Mask
+    shares: Floats
+    questions: NDArray[np.int64]
+
+
+def _hits(rows: Sequence[tuple[str, Asked]], shares: Floats) -> _Hits:
+    leading = [{name: column[:LEADING] for name, column in one.hits.items()} for _, one in rows]
+    evidence = [joint_evidence(one.evidence, of_one) for (_, one), of_one in zip(rows, leading, strict=True)]
+    names = list(evidence[0])
+    counts = [len(one.right[:LEADING]) for _, one in rows]
+    columns = [
+        np.column_stack([np.broadcast_to(of_one[name], count) for name in names])
+        for of_one, count in zip(evidence, counts, strict=True)
+    ]
+    return _Hits(
+        names,
+        np.concatenate(columns).astype(np.float64),
+        np.concatenate([one.right[:LEADING] for _, one in rows]),
+        np.repeat(shares / np.maximum(counts, 1), counts),
+        np.repeat(np.arange(len(rows)), counts),
+    )
+
+
+def _strong_by_size(hits: _Hits, folds: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return for each size of archive the share of strong hits that answer, in the mix of questions, with intervals."""
+    chance = left_out(hits.columns, hits.right, hits.shares, [folds[number] for number in hits.questions])
+    turns = np.round(np.expm1(hits.columns[:, hits.names.index("items")]))
+    size = np.digitize(turns, SIZES, right=True)
+    found = {}
+    for number in np.unique(size).tolist():
+        strong = (size == number) & (chance >= STRONG_RELEVANCE)
+        share, low, high = weighted_share(hits.right[strong], hits.shares[strong])
+        name = f"up to {SIZES[number]} turns" if number < len(SIZES) else "more"
+        found[name] = {"hits": int(strong.sum()), "right": round(share, 4), "from": round(low, 4), "to": round(high, 4)}
+    return found
 
 
 def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:

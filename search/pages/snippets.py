@@ -123,9 +123,9 @@ def _whole(wanted: Collection[str]) -> re.Pattern[str]:
 Band = Literal["strong", "related", "less likely"]
 BANDS: tuple[Band, ...] = get_args(Band)
 
-# Probabilities; ADR 59 says why the bars lie where they do. The shares and cosines below guess where a search has no
-# calibration although the model has, for example in documents alone.
-STRONG_RELEVANCE, RELATED_RELEVANCE = 0.5, 0.1
+# Probabilities; ADRs 59 and 93 say why the bars lie where they do. The shares and cosines below guess where a search
+# has no calibration although the model has, for example in documents alone.
+STRONG_RELEVANCE, RELATED_RELEVANCE = 0.8, 0.1
 STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # shares of the best hit's score
 STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
 

@@ -54,17 +54,33 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The probability that anything answers and, given that, the probability for each candidate."""
+    """The probability that anything answers, and that a candidate does.
+
+    The latter is fitted to the evidence of the query and of the candidate together (`hit`), or else is the product of
+    the former and the probability that a candidate answers if anything does (`candidate`).
+    """
 
     anything: Odds
-    candidate: Odds
+    candidate: Odds | None = None
+    hit: Odds | None = None
 
     def of_anything(self, evidence: Mapping[str, float]) -> float:
         return float(self.anything.probability(evidence))
 
-    def of_candidates(self, evidence: Mapping[str, Scores]) -> Scores:
-        found: Scores = np.asarray(self.candidate.probability(evidence), np.float32)
-        return found
+    def of_candidates(self, query: Mapping[str, float], columns: Mapping[str, Scores]) -> Scores:
+        """Return the probability of each candidate, from the evidence of the query and its own columns."""
+        if self.hit is not None:
+            chances = self.hit.probability(joint_evidence(query, columns))
+        elif self.candidate is not None:
+            chances = self.of_anything(query) * self.candidate.probability(columns)
+        else:
+            raise CalibrationError("A calibration has neither odds of hits nor of candidates.")
+        return np.asarray(chances, np.float32)
+
+
+def joint_evidence(query: Mapping[str, float], columns: Mapping[str, Scores]) -> dict[str, Any]:
+    """Return the evidence of a query and that of candidates, whose names begin with `own_`, as values for `Odds`."""
+    return {**query, **{f"own_{name}": column for name, column in columns.items()}}
 
 
 def calibration_of(model: str, mode: str) -> Calibration | None:
@@ -87,7 +103,7 @@ def read_calibrations(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, 
         if unknown := set(modes) - MODES:
             raise CalibrationError(f"{model} is calibrated for what is no mode: {', '.join(sorted(unknown))}.")
         found[model] = {
-            mode: Calibration(_odds(model, entry["anything"]), _odds(model, entry["candidate"]))
+            mode: Calibration(**{name: _odds(model, odds) for name, odds in entry.items()})
             for mode, entry in modes.items()
         }
     return found
@@ -175,7 +191,7 @@ class Relevance:
     def _chances(self, indices: Order) -> Scores | None:
         if self.answerable is None or self.evidence is None or self.calibration is None:
             return None
-        chances: Scores = self.answerable * self.calibration.of_candidates(self.evidence.of_candidates(indices))
+        chances = self.calibration.of_candidates(self.evidence.query, self.evidence.of_candidates(indices))
         imputed = self.evidence.table.imputed
         of_words = None if self.by_words is None else self.by_words._chances(indices)
         if of_words is None or imputed is None:

@@ -156,7 +156,7 @@ def test_a_long_page_is_full_where_sections_have_one_passage_each(client: Client
     assert len({hit["document_id"] for hit in page["results"] + following["results"]}) == 30
 
 
-# Documents of many short parts: their headings, what stands under each, and what somebody asks for it.
+# Documents of many short parts: their headings, what stands under each, and a query for it.
 FAQ = [
     ("How often do I water ferns?", "Every second day, at dawn.", "watering ferns at dawn"),
     ("Do ferns need sun?", "Only filtered light through leaves.", "how much light for ferns"),

@@ -57,13 +57,16 @@ def test_silence_is_measured_and_a_calibration_fitted(tmp_path: Path) -> None:
     file.write_text(json.dumps([two_sessions]), encoding="utf-8")
     out = StringIO()
     call_command(
-        "evaluate", "locomo", "--data", str(file), "--silence", "--fit-relevance", stdout=out, stderr=StringIO()
-    )
+        "evaluate", "locomo", "--data", str(file), "--silence", "--fit-relevance", "--archive-turns", "1",
+        stdout=out, stderr=StringIO(),
+    )  # fmt: skip
     report = json.loads(out.getvalue())
     silenced = report["locomo"]["silenced"]
     assert {"answered", "taken away", "adversarial", "few words"} <= set(silenced)
     assert silenced["answered"] == {"share": 0.0, "from": 0.0, "to": silenced["answered"]["to"], "of": 1}
-    assert set(report["fit"]) == {"hybrid", "left out", "left out, all sets"}
+    assert set(report["fit"]) == {"hybrid", "left out", "left out, all sets", "strong hits left out"}
+    assert report["locomo, 1 turns"]["questions"] > 0
+    assert {figures["hits"] for figures in report["fit"]["strong hits left out"].values()} <= set(range(99))
     read_calibrations({"version": 1, "models": {"some-model": {"hybrid": report["fit"]["hybrid"]}}})
     assert not User.objects.exists()
 

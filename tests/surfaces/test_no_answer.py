@@ -14,8 +14,11 @@ from convmemory.embeddings import spaces
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
+from search.pages.snippets import band_of
+from search.query import SearchQuery
 from search.reasons import NOTHING_BROUGHT
 from search.reasons import ONLY_NEAREST as BELOW_BAR
+from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import indexed, upload
@@ -199,3 +202,25 @@ def test_the_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
 def test_empty_archive_is_unanswered_for_its_owner_only(archive: User) -> None:
     assert Api(make_user()).get("/search", query=QUESTION).json()["answered"] is False
     assert Api(archive).get("/search", query=QUESTION).json()["answered"] is True
+
+
+HOUSEHOLD = [
+    ("Where did we put the spare key?", "Under the third flower pot by the shed, wrapped in foil."),
+    ("How long do I boil the eggs?", "Seven minutes for a soft yolk, then cold water."),
+    ("When does the plumber come?", "On Thursday between eight and ten, he rings first."),
+    ("Which paint did we choose for the hall?", "The matt one called Oyster, two coats."),
+    ("How do I bleed the radiator?", "Open the valve with the square key until water comes."),
+    ("What was wrong with the bicycle?", "The rear hub had play, so the cones were tightened."),
+    ("Who feeds the cat in August?", "Mrs Lind from the second floor, as last year."),
+    ("How did the loan talk end?", "They offered 3.4 percent for ten years, we wait."),
+]
+
+
+def test_in_an_archive_of_eight_turns_only_the_turn_that_answers_is_strong(owner: User) -> None:
+    index_conversation(conversation_id=make_conversation(owner, exchange(*HOUSEHOLD)).pk)
+    answered = [*(question for question, _ in HOUSEHOLD), "spare key", "radiator valve"]
+    for text in [*answered, "Which bird sings at night?", "How are tides predicted?", "Why did the build fail?"]:
+        hits = search(caller=owner, query=SearchQuery(text=text)).hits
+        bands = [band_of(hit, hits[0].score) for hit in hits]
+        assert bands[0] == "strong" if text in answered else "strong" not in bands, text
+        assert "strong" not in bands[1:], text

@@ -35,7 +35,17 @@ def test_odds_are_logistic_for_numbers_and_for_arrays() -> None:
 def test_calibrations_are_read_by_model_and_mode() -> None:
     found = read_calibrations(document(m={"hybrid": {"anything": ODDS, "candidate": ODDS}}))
     assert found["m"]["hybrid"].of_anything({"max_sim": 0.25}) == pytest.approx(0.5)
-    assert found["m"]["hybrid"].of_candidates({"max_sim": np.array([0.25], np.float32)}).dtype == np.float32
+    own = {"max_sim": np.array([0.25, 1.0], np.float32)}
+    chances = found["m"]["hybrid"].of_candidates({"max_sim": 0.25}, own)
+    assert chances.dtype == np.float32
+    assert chances == pytest.approx([0.25, 0.4763], abs=1e-4)
+
+
+def test_probability_of_hits_is_fitted_to_the_evidence_of_query_and_hit_together() -> None:
+    hit = {"intercept": -3.0, "weights": {"max_sim": 2.0, "own_max_sim": 4.0}}
+    found = read_calibrations(document(m={"hybrid": {"anything": ODDS, "hit": hit}}))
+    chances = found["m"]["hybrid"].of_candidates({"max_sim": 0.5}, {"max_sim": np.array([0.5, 0.0], np.float32)})
+    assert chances == pytest.approx([0.5, 0.1192], abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
-from convmemory.evaluation.haystacks import Haystack
+from convmemory.evaluation.haystacks import ASKED_ELSEWHERE, Haystack, cut_archives
 from convmemory.evaluation.messages import observe_messages
 from convmemory.evaluation.reports import build_report, build_silence_report, lines_of
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
@@ -53,6 +53,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--fit-relevance", action="store_true", help="with --silence: fit a calibration and show what it gives"
         )
+        parser.add_argument(
+            "--archive-turns",
+            nargs="+",
+            type=_count,
+            default=[],
+            help="with --silence: ask also in archives of so many turns, cut from the sets",
+        )
+        parser.add_argument("--archives", type=_count, default=10, help="archives of each size, from each haystack")
         parser.add_argument(
             "--fit-reranker", action="store_true", help="determine and store the weight of the reranker at RERANK_URL"
         )
@@ -87,7 +95,7 @@ class Command(BaseCommand):
             return
         try:
             if options["silence"] or options["fit_relevance"]:
-                asked = {name: self._ask_all(name, path, options) for name, path in sets}
+                asked = {label: rows for name, path in sets for label, rows in self._ask_all(name, path, options)}
                 self.stdout.write(json.dumps(build_silence_report(asked, options), indent=1))
                 return
             observed = {
@@ -173,14 +181,23 @@ class Command(BaseCommand):
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
         return found
 
-    def _ask_all(self, name: str, path: Path, options: dict[str, Any]) -> list[Asked]:
+    def _ask_all(self, name: str, path: Path, options: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
+        """Yield the outcomes of the haystacks, and of small archives cut from them by size, under their labels."""
         haystacks = list(read_dataset(name, path, limit=options["limit"]))
-        asked: list[Asked] = []
-        for owner, haystack in self._loaded(name, haystacks, options):
-            others = [question for other in haystacks if other is not haystack for question in other.questions]
-            bar = SearchOptions.from_settings().min_relevance
-            asked += ask_haystack(owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress)
-        return asked
+        for turns in (None, *options["archive_turns"]):
+            asked: list[Asked] = []
+            for whole in haystacks:
+                others = [question for other in haystacks if other is not whole for question in other.questions]
+                archives: Iterable[Haystack] = [whole]
+                if turns is not None:
+                    archives = cut_archives(whole, turns=turns, count=options["archives"])
+                    others = others[:: max(1, len(others) // ASKED_ELSEWHERE)]
+                for owner, haystack in self._loaded(name, archives, options):
+                    bar = SearchOptions.from_settings().min_relevance
+                    asked += ask_haystack(
+                        owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress
+                    )
+            yield (name if turns is None else f"{name}, {turns} turns"), asked
 
     def _loaded(
         self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
