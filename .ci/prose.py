@@ -23,7 +23,7 @@ LIMITS = {"beside": 0.2, "persons": 0.0, "openings": 4.6, "phrases": 0.0, "test 
 
 OPENING = r"(?:What|Whether|Who|Whose|How|Which|Where|Those)\b"
 VERB_PHRASE = "begin with a verb phrase that says what is done or returned: 'Return ...', 'Store ...'"
-TEST_NAME = "name subject, condition and result: test_out_of_range_setting_names_the_allowed_range"
+TEST_NAME = "name subject, condition and result: test_out_of_range_setting_names_allowed_range"
 ACTOR = "name the actor: the user, the caller, the owner, another user, no user"
 
 VOCABULARY = [  # rule, pattern, what to write instead

@@ -39,7 +39,7 @@ def in_any_writing(numbers: Iterable[int]) -> re.Pattern[str]:
     return re.compile("|".join(["_?".join(str(int(number))) for number in numbers] + ["0[xXoObB]"]))
 
 
-def test_functions_that_lock_take_the_number_from_the_register() -> None:
+def test_functions_that_lock_take_number_from_register() -> None:
     locking = {
         f"{name}:{function.lineno}": function
         for name, tree in sources(LOCKING_OR_LOADING)
@@ -60,7 +60,7 @@ def test_locking_statements_are_inside_functions() -> None:
         assert not [node for node in ast.walk(tree) if takes_a_lock(node) and id(node) not in inside], name
 
 
-def test_numbers_of_locks_stand_in_the_register_alone() -> None:
+def test_numbers_of_locks_stand_in_register_alone() -> None:
     numbers = set(AdvisoryLock) - {AdvisoryLock.VECTORS}  # a million is a number of much else
     found = {
         name

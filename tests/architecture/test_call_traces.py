@@ -68,11 +68,11 @@ def test_query_with_operators_is_searched_again_without_them(searcher: User) -> 
     assert search_trace(searcher, '"the cat" sleep -horse').steps == search_way(passes=2)
 
 
-def test_event_in_a_query_takes_an_extra_pass_to_date_it(searcher: User) -> None:
+def test_event_in_query_takes_extra_pass_to_date_it(searcher: User) -> None:
     assert search_trace(searcher, "what was said before the cat slept in the attic").steps == search_way(passes=2)
 
 
-def test_a_search_has_at_most_twelve_steps_and_the_page_names_all_that_it_touches(searcher: User) -> None:
+def test_search_has_at_most_twelve_steps_and_page_names_all_that_it_touches(searcher: User) -> None:
     assert len(in_order(SEARCH)) <= 12
     others = [module for module in search_trace(searcher, "the cat").unnamed if module.startswith("search/")]
     named = modules_named_below("A query, from route to answer")

@@ -19,7 +19,7 @@ def named_constants() -> list[tuple[str, str, str, float]]:
 
 
 @pytest.mark.parametrize(("record", "module", "name", "value"), named_constants())
-def test_a_constant_has_the_value_that_a_record_gives(record: str, module: str, name: str, value: float) -> None:
+def test_constant_has_value_that_record_gives(record: str, module: str, name: str, value: float) -> None:
     assert getattr(import_module(module), name) == value, f"{record} says that {module}.{name} is {value}"
 
 
@@ -27,7 +27,7 @@ def test_records_name_constants() -> None:
     assert len(named_constants()) >= 8
 
 
-def test_every_record_stands_in_the_index_with_a_state() -> None:
+def test_every_record_stands_in_index_with_state() -> None:
     index = (RECORDS[0].parent / "README.md").read_text(encoding="utf-8")
     listed = re.findall(
         r"^\| \[\d+\]\(([^)]+)\) \| .+ \| (?:in force|replaced by \[\d+\]\([^)]+\)) \|$", index, re.MULTILINE

@@ -80,18 +80,18 @@ def _needs(name: str) -> list[Requirement]:
     return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
-def test_tests_run_against_the_versions_that_are_installed_to_run() -> None:
+def test_tests_run_against_versions_that_are_installed_to_run() -> None:
     run, dev = pins("requirements"), pins("requirements-dev")
     assert run == {name: dev.get(name) for name in run}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lock_names_no_index(name: str) -> None:
+def test_lock_names_no_index(name: str) -> None:
     text = (ROOT / f"{name}.lock").read_text()
     assert not re.search(r"://|--(?:extra-)?index-url|--find-links", text)
 
 
-def test_make_installs_only_what_has_a_hash() -> None:
+def test_make_installs_only_what_has_hash() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (install,) = re.findall(r"^.*\bpip\b.* install\b.*$", makefile, re.MULTILINE)
     assert install.startswith("PIP := ")
@@ -152,7 +152,7 @@ def lock(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_audit_fails_on_a_known_hole_even_of_another_platform(lock: Path) -> None:
+def test_audit_fails_on_known_hole_even_of_another_platform(lock: Path) -> None:
     with advisory_feed(holes=("elsewhere",)) as feed:
         code, said = audit(feed, lock)
         accepted, _ = audit(feed, lock, "--", "--ignore-vuln", "TEST-2026-1")
@@ -161,14 +161,14 @@ def test_the_audit_fails_on_a_known_hole_even_of_another_platform(lock: Path) ->
     assert accepted == 0
 
 
-def test_the_audit_passes_where_no_hole_is_known(lock: Path) -> None:
+def test_audit_passes_where_no_hole_is_known(lock: Path) -> None:
     with advisory_feed() as feed:
         code, said = audit(feed, lock)
     assert code == 0
     assert "No known vulnerabilities found" in said
 
 
-def test_audit_with_an_unreachable_feed_passes_with_a_notice(lock: Path) -> None:
+def test_audit_with_unreachable_feed_passes_with_notice(lock: Path) -> None:
     with advisory_feed(status=503) as feed:
         out_of_order = audit(feed, lock)
     gone = audit(feed, lock)
@@ -177,7 +177,7 @@ def test_audit_with_an_unreachable_feed_passes_with_a_notice(lock: Path) -> None
         assert "advisory feed not reached: not audited" in said
 
 
-def test_audit_of_a_lock_without_pins_fails(tmp_path: Path) -> None:
+def test_audit_of_lock_without_pins_fails(tmp_path: Path) -> None:
     empty = tmp_path / "empty.lock"
     empty.write_text("# nothing\n")
     with advisory_feed() as feed:

@@ -26,7 +26,7 @@ def has_owner(model: type[models.Model]) -> bool:
     return any(f.name == "owner" and f.related_model is User and not f.null for f in foreign_keys(model))
 
 
-def test_every_row_of_a_person_names_its_owner() -> None:
+def test_every_row_of_person_names_its_owner() -> None:
     of_people = {model._meta.label: model for model in all_models() if reaches_a_person(model)}
     assert "conversations.MessageSource" in of_people
     without = {label for label, model in of_people.items() if not has_owner(model)}
@@ -39,7 +39,7 @@ def test_rows_are_chosen_by_their_own_column() -> None:
     assert not any("SELECT" in table.condition for table in tables.values())
 
 
-def test_unique_constraints_of_derived_rows_name_the_owner() -> None:
+def test_unique_constraints_of_derived_rows_name_owner() -> None:
     """So that the database can keep owners apart, and spread them over several places."""
     derived = [model for model in all_models() if model._meta.app_label in {"search", "memory"} and has_owner(model)]
     unique = [c for model in derived for c in model._meta.constraints if isinstance(c, models.UniqueConstraint)]

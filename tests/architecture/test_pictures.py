@@ -46,7 +46,7 @@ def test_every_page_has_its_picture() -> None:
     assert missing == set()
 
 
-def test_the_document_shows_every_picture() -> None:
+def test_document_shows_every_picture() -> None:
     text = (ROOT / "docs/pages.md").read_text(encoding="utf-8")
     shown = re.findall(r"\]\(images/pages/([\w-]+)\.webp\)", text)
     assert shown == [shot.name for shot in shots_of(IDS)]

@@ -59,7 +59,7 @@ def test_plain_prose_passes() -> None:
     source = '''
 """Store rows. Besides, this module reads them."""
 # Return `without_owner()` or `for whom` as code, a bedside lamp, and what a caller asks.
-def test_out_of_range_setting_names_the_allowed_range():
+def test_out_of_range_setting_names_allowed_range():
     """Return what is stored; whether a row exists does not matter."""
     text = "somebody beside what is there"
 def who(): ...

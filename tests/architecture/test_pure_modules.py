@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = "Pure modules know no database"
 
 
-def test_every_module_that_says_pure_has_a_contract() -> None:
+def test_every_module_that_says_pure_has_contract() -> None:
     says_pure = {
         path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
         for folder in ("convmemory", "search", "memory", "summaries", "benchmarks")

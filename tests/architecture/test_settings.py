@@ -36,7 +36,7 @@ def names_of_settings(path: Path) -> Iterator[str]:
             yield node.attr
 
 
-def test_only_the_declarations_read_settings() -> None:
+def test_only_declarations_read_settings() -> None:
     readers = {path.relative_to(ROOT).as_posix() for path in SOURCES if imports_settings(path)}
     readers = {reader for reader in readers if "/migrations/" not in reader}
     models = {reader for reader in readers if reader.endswith("models.py")}
@@ -44,7 +44,7 @@ def test_only_the_declarations_read_settings() -> None:
     assert {name for model in models for name in names_of_settings(ROOT / model)} == {"AUTH_USER_MODEL"}
 
 
-def test_variables_are_read_by_the_declarations_alone() -> None:
+def test_variables_are_read_by_declarations_alone() -> None:
     """Readers of the environment are called nowhere else, so that no setting is missing in the documentation."""
     names = {name for name in vars(conf) if name.startswith("env_")}
     callers = {
@@ -56,7 +56,7 @@ def test_variables_are_read_by_the_declarations_alone() -> None:
     assert callers == {"convmemory/core/config.py"}
 
 
-def test_every_declaration_is_a_setting_with_a_meaning() -> None:
+def test_every_declaration_is_setting_with_meaning() -> None:
     for each in vars(Config).values():
         if isinstance(each, Computed):
             assert hasattr(settings, each.name)
@@ -72,6 +72,6 @@ def test_secrets_are_masked() -> None:
             assert setting._reader is conf.env_secret, setting.name
 
 
-def test_the_page_of_settings_is_made_from_the_declarations() -> None:
+def test_page_of_settings_is_made_from_declarations() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert documented(page) == page, "run `make settings`"

@@ -64,7 +64,7 @@ def texts_by_file() -> Iterator[tuple[str, list[str]]]:
                 yield name, list(texts(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def test_no_statement_stands_in_the_code() -> None:
+def test_no_statement_stands_in_code() -> None:
     found = {
         name: inline
         for name, all_texts in texts_by_file()
@@ -97,7 +97,7 @@ def statements() -> dict[tuple[str, str], str]:
     }
 
 
-def test_every_statement_stands_in_the_file_of_its_package() -> None:
+def test_every_statement_stands_in_file_of_its_package() -> None:
     others = {
         path.relative_to(ROOT).as_posix()
         for folder in FOLDERS
@@ -126,7 +126,7 @@ def test_every_statement_that_code_names_exists() -> None:
     assert {names for names in asked if len(names) == 2} - statements().keys() == set()
 
 
-def test_upserts_take_their_time_from_the_new_row() -> None:
+def test_upserts_take_their_time_from_new_row() -> None:
     """A server that hands statements on to others refuses `now()` there: each would have a time of its own."""
     replacing = {name: text.partition("DO UPDATE SET")[2] for name, text in statements().items()}
     assert sum(bool(rest) for rest in replacing.values()) > 5

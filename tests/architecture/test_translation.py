@@ -82,11 +82,11 @@ def unmarked_texts(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
-def test_every_text_of_a_template_is_marked(path: Path) -> None:
+def test_every_text_of_template_is_marked(path: Path) -> None:
     assert unmarked_texts(path.read_text(encoding="utf-8")) == []
 
 
-def test_an_unmarked_text_is_found() -> None:
+def test_unmarked_text_is_found() -> None:
     page = '<p title="{{ b }}">{% translate "C" %} day{% blocktranslate %}Dear{% endblocktranslate %}</p><pre>xy</pre>'
     assert unmarked_texts(page) == ["day"]
     assert unmarked_texts('{% include "a.html" with legend="Agent" b=_("Ha") %}') == ["Agent"]
@@ -117,7 +117,7 @@ def translated(code: str) -> list[Entry]:
 
 @pytest.mark.release
 @pytest.mark.parametrize("code", ["en", *LANGUAGES])
-def test_a_catalogue_holds_what_is_marked(code: str) -> None:
+def test_catalogue_holds_what_is_marked(code: str) -> None:
     """`make messages` brings them up to date."""
     known = {(entry.message.text, entry.message.context) for entry in catalogue(code)}
     assert {(message.text, message.context) for message in marked_messages()} - known == set()
@@ -131,7 +131,7 @@ def test_every_message_is_translated(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_translation_has_the_placeholders_of_its_message(code: str) -> None:
+def test_translation_has_placeholders_of_its_message(code: str) -> None:
     for entry in translated(code):
         for text in entry.translations:
             assert places_of(text) <= entry.message.places, text
@@ -139,7 +139,7 @@ def test_translation_has_the_placeholders_of_its_message(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_translation_has_the_html_tags_of_its_message(code: str) -> None:
+def test_translation_has_html_tags_of_its_message(code: str) -> None:
     for entry in translated(code):
         for text in entry.translations:
             assert sorted(re.findall(r"<[^>]+>", text)) == sorted(re.findall(r"<[^>]+>", entry.message.text)), text

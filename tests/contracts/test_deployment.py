@@ -43,7 +43,7 @@ def containers() -> Iterator[dict[str, Any]]:
             yield from (one for one in spec.get("containers", ()) if one["image"] == "convmemory")
 
 
-def test_the_dockerfile_has_no_lint() -> None:
+def test_dockerfile_has_no_lint() -> None:
     assert complaints_of("hadolint", "Dockerfile") == ""
 
 
@@ -51,7 +51,7 @@ def test_compose_is_valid() -> None:
     assert complaints_of("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml") == ""
 
 
-def test_validator_reports_an_invalid_manifest(tmp_path: Path) -> None:
+def test_validator_reports_invalid_manifest(tmp_path: Path) -> None:
     broken = tmp_path / "service.yaml"
     broken.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {port: [many]}\n", encoding="utf-8")
     assert "port" in complaints_of("kubernetes-validate", "--strict", str(broken))
@@ -94,7 +94,7 @@ def test_probes_use_health_and_ready() -> None:
     assert paths <= HEALTH_PATHS
 
 
-def test_the_image_holds_every_package_of_the_product() -> None:
+def test_image_holds_every_package_of_product() -> None:
     kept = {line[1:].strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"benchmarks", "tests"}
     assert packages | {"templates", "static", "manage.py"} <= kept

@@ -49,7 +49,7 @@ def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedde
             client.close()
 
 
-def test_vectors_are_float32_of_unit_length_in_the_order_of_the_texts(embedder: Embedder) -> None:
+def test_vectors_are_float32_of_unit_length_in_order_of_texts(embedder: Embedder) -> None:
     vectors = embedder.embed_passages(TEXTS)
     assert vectors.shape == (len(TEXTS), embedder.card.dimensions)
     assert vectors.dtype == np.float32
@@ -63,7 +63,7 @@ def test_different_texts_have_different_vectors(embedder: Embedder) -> None:
     assert cosines.max() < 0.9999
 
 
-def test_a_query_has_the_shape_of_one_passage(embedder: Embedder) -> None:
+def test_query_has_shape_of_one_passage(embedder: Embedder) -> None:
     vector = embedder.embed_query(TEXTS[0])
     assert vector.shape == (embedder.card.dimensions,)
     assert vector.dtype == np.float32
@@ -76,7 +76,7 @@ def test_embedding_no_texts_returns_no_vectors(embedder: Embedder) -> None:
     assert embed_each(embedder, []) == []
 
 
-def test_a_text_that_is_too_long_is_cut_and_not_refused(embedder: Embedder) -> None:
+def test_text_that_is_too_long_is_cut_and_not_refused(embedder: Embedder) -> None:
     text = "cat " * (embedder.card.max_tokens * 2)
     assert embedder.count_tokens([text])[0] >= embedder.card.max_tokens * 2
     np.testing.assert_allclose(
@@ -84,7 +84,7 @@ def test_a_text_that_is_too_long_is_cut_and_not_refused(embedder: Embedder) -> N
     )
 
 
-def test_token_spans_stand_in_order_and_reach_over_the_text(embedder: Embedder) -> None:
+def test_token_spans_stand_in_order_and_reach_over_text(embedder: Embedder) -> None:
     for text in TEXTS:
         spans = embedder.token_spans(text)
         assert len(spans) == embedder.count_tokens([text])[0]
@@ -108,11 +108,11 @@ def test_embedder_can_be_shared_by_threads(embedder: Embedder) -> None:
         np.testing.assert_allclose(vectors, alone, atol=1e-5)
 
 
-def test_the_card_says_whether_there_are_token_vectors(embedder: Embedder) -> None:
+def test_card_says_whether_there_are_token_vectors(embedder: Embedder) -> None:
     assert isinstance(embedder, TokenEmbedder) is embedder.card.has_token_vectors
 
 
-def test_token_vectors_come_with_the_vector_of_the_passage(embedder: Embedder) -> None:
+def test_token_vectors_come_with_vector_of_passage(embedder: Embedder) -> None:
     if not isinstance(embedder, TokenEmbedder):
         pytest.skip("this model has no token vectors")
     texts = [*TEXTS, "", "cat " * (embedder.card.max_tokens + 5)]
@@ -134,7 +134,7 @@ def _letters(text: str, spans: Iterable[tuple[int, int]]) -> set[int]:
     return {place for span in spans for place in range(*span) if re.match(r"\w", text[place])}
 
 
-def test_token_vectors_come_with_the_vector_of_the_question(embedder: Embedder) -> None:
+def test_token_vectors_come_with_vector_of_question(embedder: Embedder) -> None:
     if not isinstance(embedder, TokenEmbedder):
         pytest.skip("this model has no token vectors")
     for text in TEXTS:

@@ -118,7 +118,7 @@ def test_full_disk_is_507_on_every_surface(browser: Client, number: int) -> None
 
 
 @pytest.mark.django_db
-def test_full_disk_of_the_database_is_507_on_every_surface(browser: Client) -> None:
+def test_full_disk_of_database_is_507_on_every_surface(browser: Client) -> None:
     for surface in SURFACES:
         error = OperationalError("could not extend file")
         error.__cause__ = psycopg.errors.DiskFull("could not extend file")
@@ -132,12 +132,12 @@ def test_silent_database_is_503_on_every_surface(browser: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_other_errors_stay_errors_inside_the_server(browser: Client) -> None:
+def test_other_errors_stay_errors_inside_server(browser: Client) -> None:
     browser.raise_request_exception = False
     for error in (OSError(errno.EACCES, "no"), KeyError("x")):
         assert {answer_of(browser, error, *surface)[0] for surface in SURFACES} == {500}
 
 
 @pytest.mark.parametrize(("kind", "status"), [(NotFound, 404), (InvalidInput, 422), (QuotaUsedUp, 429)])
-def test_status_is_that_of_the_nearest_class(kind: type[ConvMemoryError], status: int) -> None:
+def test_status_is_that_of_nearest_class(kind: type[ConvMemoryError], status: int) -> None:
     assert problems.status_of(made(type("Special", (kind,), {}))) == status

@@ -82,7 +82,7 @@ def copied(original: Path, folder: Path, data: bytes) -> Path:
     return path
 
 
-def test_every_importer_has_fixtures_a_checked_version_and_file_names() -> None:
+def test_every_importer_has_fixtures_checked_version_and_file_names() -> None:
     assert set(IMPORTERS) - WITHOUT_FIXTURES == FORMATS_OF_FOLDERS
     for importer in IMPORTERS.values():
         assert importer.checked.program
@@ -90,28 +90,28 @@ def test_every_importer_has_fixtures_a_checked_version_and_file_names() -> None:
         assert importer.reads.suffixes or importer.reads.folders
 
 
-def test_the_importer_of_its_format_takes_a_fixture(original: Path) -> None:
+def test_importer_of_its_format_takes_fixture(original: Path) -> None:
     (found,) = Walk().over([original])
     assert found.importer is not None
     assert found.importer.name == name_of_format(original)
     assert found.importer.sniff(Source(found.source.path))
 
 
-def test_no_importer_claims_the_fixture_of_another_more_clearly(original: Path) -> None:
+def test_no_importer_claims_fixture_of_another_more_clearly(original: Path) -> None:
     source = Source(original)
     scores = {name: importer.sniff(source) or 0 for name, importer in IMPORTERS.items()}
     own = scores.pop(name_of_format(original))
     assert not original.is_file() or not own or own > max(scores.values())
 
 
-def test_reading_twice_finds_the_same_names(original: Path) -> None:
+def test_reading_twice_finds_same_names(original: Path) -> None:
     first = keys_of(original)
     assert keys_of(original) == first
     for keys in first.values():
         assert len(set(keys)) == len(keys)
 
 
-def test_a_truncated_file_yields_its_beginning_or_a_reason(
+def test_truncated_file_yields_its_beginning_or_reason(
     original: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     data = original.read_bytes()
@@ -227,7 +227,7 @@ def changed(original: Path, change: Callable[[list[Any]], None]) -> bytes:
     return original.read_bytes()
 
 
-def test_a_given_format_reads_or_refuses_any_file(original: Path) -> None:
+def test_given_format_reads_or_refuses_any_file(original: Path) -> None:
     for importer in IMPORTERS.values():
         for found in Walk(format=importer.name).over([original]):
             assert found.importer is not None or found.reason

@@ -105,7 +105,7 @@ def test_empty_archive_has_nothing_stored(owner: User, surface: str) -> None:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_unknown_project_gets_the_nearest_names(owner: User, surface: str) -> None:
+def test_unknown_project_gets_nearest_names(owner: User, surface: str) -> None:
     archive(owner)
     answer = SURFACES[surface](owner, query="bowline", project="sailng")
     check(answer, Reason.FILTERED_OUT)
@@ -130,7 +130,7 @@ def test_unknown_words_match_nothing_in_full_text(owner: User, surface: str) -> 
 
 
 @pytest.mark.parametrize("surface", [name for name in SURFACES if name != "page"])
-def test_hits_that_hardly_answer_are_below_the_bar(owner: User, settings: Any, surface: str) -> None:
+def test_hits_that_hardly_answer_are_below_bar(owner: User, settings: Any, surface: str) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     archive(owner)
     answer = SURFACES[surface](owner, query=NONSENSE)
@@ -155,7 +155,7 @@ def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_turns_that_the_filters_leave_out_are_not_waited_for(owner: User, surface: str) -> None:
+def test_turns_that_filters_leave_out_are_not_waited_for(owner: User, surface: str) -> None:
     archive(owner)
     make_conversation(owner, exchange(*PAIRS), project="other")
     answer = SURFACES[surface](owner, query="which knot holds the boom?", project="sailing")
@@ -163,7 +163,7 @@ def test_turns_that_the_filters_leave_out_are_not_waited_for(owner: User, surfac
 
 
 @pytest.mark.parametrize("surface", WITH_CURSORS)
-def test_cursor_past_the_end_is_named(owner: User, surface: str) -> None:
+def test_cursor_past_end_is_named(owner: User, surface: str) -> None:
     first, second = archive(owner), archive(owner)
     ask = SURFACES[surface]
     cursor = ask(owner, query="which knot holds the boom?", limit=3)["next_cursor"]
@@ -221,7 +221,7 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
         ("list_conversations", {}), ("search_events", {"words": "bowline"}),
     ],
 )  # fmt: skip
-def test_tools_without_a_caller_say_so(tool: str, arguments: Answer) -> None:
+def test_tools_without_caller_say_so(tool: str, arguments: Answer) -> None:
     assert call(tool, arguments, AnonymousUser())["reason"] == Reason.NO_CALLER
 
 

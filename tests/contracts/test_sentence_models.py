@@ -37,7 +37,7 @@ def references(folder: Path, shape: Shape, texts: Sequence[str], prompt: str) ->
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_passages_and_questions_are_those_of_the_definition(name: str, tmp_path: Path) -> None:
+def test_passages_and_questions_are_those_of_definition(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
     folder = write_model(tmp_path / "model", shape)
     embedder = opened(folder)
@@ -57,7 +57,7 @@ def test_prompts_are_chosen_as_sentence_transformers_chooses(tmp_path: Path) -> 
     np.testing.assert_allclose(embedder.embed_query("cat"), reference_vector(folder, shape, "cat"), atol=1e-4)
 
 
-def test_a_mean_may_leave_the_prompt_out(tmp_path: Path) -> None:
+def test_mean_may_leave_prompt_out(tmp_path: Path) -> None:
     shape = replace(SHAPES["prompts, Dense"], pools_prompt=False)
     folder = write_model(tmp_path / "model", shape)
     texts = ["the cat sat on the mat.", "why?"]
@@ -67,7 +67,7 @@ def test_a_mean_may_leave_the_prompt_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["XLM-R", "prompts, Dense"])
-def test_cut_vectors_are_the_first_dimensions_scaled_again(name: str, tmp_path: Path) -> None:
+def test_cut_vectors_are_first_dimensions_scaled_again(name: str, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", SHAPES[name])
     whole, cut = opened(folder), opened(folder, dimensions=16)
     assert cut.card.dimensions == 16
@@ -82,7 +82,7 @@ def test_cut_vectors_are_the_first_dimensions_scaled_again(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["BERT, mean", "XLM-R", "decoder, last token"])
-def test_token_vectors_are_the_states_of_the_texts_own_tokens(name: str, tmp_path: Path) -> None:
+def test_token_vectors_are_states_of_texts_own_tokens(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
     embedder = opened(write_model(tmp_path / "model", shape))
     assert isinstance(embedder, TokenEmbedder)
@@ -94,7 +94,7 @@ def test_token_vectors_are_the_states_of_the_texts_own_tokens(name: str, tmp_pat
     np.testing.assert_allclose(found.token_vectors, states / np.linalg.norm(states, axis=1, keepdims=True), atol=1e-4)
 
 
-def test_a_prompt_takes_tokens_but_gives_none(tmp_path: Path) -> None:
+def test_prompt_takes_tokens_but_gives_none(tmp_path: Path) -> None:
     embedder = opened(write_model(tmp_path / "model", SHAPES["decoder, last token"]))
     assert isinstance(embedder, LocalEmbedder)
     text = "cats: mat"
@@ -105,7 +105,7 @@ def test_a_prompt_takes_tokens_but_gives_none(tmp_path: Path) -> None:
     assert embedder.card.max_tokens == MAX_SEQUENCE - 1 - prompt_tokens
 
 
-def test_a_graph_may_give_the_vector_ready_made(tmp_path: Path) -> None:
+def test_graph_may_give_vector_ready_made(tmp_path: Path) -> None:
     shape = replace(SHAPES["CLS, normalised"], outputs=("last_hidden_state", "sentence_embedding"))
     folder = write_model(tmp_path / "model", shape)
     (folder / "modules.json").unlink()
@@ -115,7 +115,7 @@ def test_a_graph_may_give_the_vector_ready_made(tmp_path: Path) -> None:
     np.testing.assert_allclose(embedder.embed_passages(TEXTS), references(folder, shape, TEXTS, ""), atol=1e-4)
 
 
-def test_a_graph_without_states_gives_vectors_of_texts_alone(tmp_path: Path) -> None:
+def test_graph_without_states_gives_vectors_of_texts_alone(tmp_path: Path) -> None:
     shape = replace(SHAPES["CLS, normalised"], outputs=("sentence_embedding",))
     folder = write_model(tmp_path / "model", shape)
     embedder = opened(folder)
@@ -124,13 +124,13 @@ def test_a_graph_without_states_gives_vectors_of_texts_alone(tmp_path: Path) -> 
     np.testing.assert_allclose(embedder.embed_passages(TEXTS), references(folder, shape, TEXTS, ""), atol=1e-4)
 
 
-def test_graph_of_batch_size_one_gets_one_text_at_a_time(tmp_path: Path) -> None:
+def test_graph_of_batch_size_one_gets_one_text_at_time(tmp_path: Path) -> None:
     shape = replace(SHAPES["BERT, mean"], batch=1)
     folder = write_model(tmp_path / "model", shape)
     np.testing.assert_allclose(opened(folder).embed_passages(TEXTS), references(folder, shape, TEXTS, ""), atol=1e-4)
 
 
-def test_stored_card_saves_loading_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_card_saves_loading_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_model(tmp_path / "model", SHAPES["prompts, Dense"])
     card = opened(folder).card
     assert (card.dimensions, card.has_token_vectors) == (40, True)
@@ -148,7 +148,7 @@ def test_another_prompt_or_pooling_is_another_model(tmp_path: Path) -> None:
     assert all(name.startswith("model@") for name in names)
 
 
-def test_a_path_may_name_one_graph_of_several(tmp_path: Path) -> None:
+def test_path_may_name_one_graph_of_several(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", SHAPES["CLS, normalised"])
     other = write_model(tmp_path / "other", SHAPES["CLS, normalised"], seed=9)
     (other / "onnx" / "model_quantized.onnx").rename(folder / "onnx" / "model.onnx")
@@ -169,7 +169,7 @@ def test_a_path_may_name_one_graph_of_several(tmp_path: Path) -> None:
         ({"batch": 4}, "has the fixed shape"),
     ],
 )
-def test_a_graph_that_is_no_sentence_model_is_refused_with_the_reason(
+def test_graph_that_is_no_sentence_model_is_refused_with_reason(
     changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     folder = write_model(tmp_path / "model", replace(SHAPES["BERT, mean"], **changes))  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
 
 
 @pytest.mark.django_db
-def test_recall_brings_the_right_turn_as_often_as_search_has_it_in_its_first_five(
+def test_recall_brings_right_turn_as_often_as_search_has_it_in_its_first_five(
     archive: Archive, settings: Settings
 ) -> None:
     settings.RECALL_MIN_RELEVANCE = 0.25  # the default
@@ -128,7 +128,7 @@ def share_first(observed: Sequence[Observation]) -> tuple[float, list[str]]:
 
 
 @pytest.mark.django_db
-def test_questions_find_the_turns_of_their_time(archive: Archive) -> None:
+def test_questions_find_turns_of_their_time(archive: Archive) -> None:
     """Sixty of our own that say when, and twelve whose words of time say nothing about it."""
     [haystack] = read(FOLDER / "asked_in_time")
     load_haystack(archive.owner, haystack, lambda *_: None)  # adds the talks of certain days to the samples
@@ -152,7 +152,7 @@ def fires(archive: Archive, prompts: list[str]) -> list[str]:
 
 
 @pytest.mark.django_db
-def test_hook_is_silent_about_prompts_without_an_answer(archive: Archive) -> None:
+def test_hook_is_silent_about_prompts_without_answer(archive: Archive) -> None:
     unanswered = (FOLDER / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
     prompts = (FOLDER / "no_memory.txt").read_text(encoding="utf-8").splitlines()
     prompts += [json.loads(line)["query"] for line in unanswered]
@@ -162,7 +162,7 @@ def test_hook_is_silent_about_prompts_without_an_answer(archive: Archive) -> Non
 
 
 @pytest.mark.django_db
-def test_hook_answers_questions_about_the_archive(archive: Archive) -> None:
+def test_hook_answers_questions_about_archive(archive: Archive) -> None:
     asked = [question["query"] for question in questions() if query_of(question["query"])][::2]
     fired = fires(archive, asked)
     print(f"{len(fired)} of {len(asked)}")

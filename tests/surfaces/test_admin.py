@@ -153,7 +153,7 @@ def test_message_page_shows_kinds_of_content_without_text(house: House) -> None:
 
 
 @pytest.mark.parametrize("who", ["nobody", "ada"])
-def test_the_admin_is_for_staff(house: House, who: str) -> None:
+def test_admin_is_for_staff(house: House, who: str) -> None:
     client = client_of(house.ada if who == "ada" else None)
     content_pages = [page for pair in pages_of(house) for page in pair]
     for page in [*map(changelist, CHANGELISTS), *content_pages]:
@@ -177,7 +177,7 @@ def test_metadata_pages_hold_no_content(house: House, who: str) -> None:
 
 
 @pytest.mark.parametrize("who", ["staff", "root"])
-def test_content_needs_the_permission_also_of_a_superuser(house: House, who: str) -> None:
+def test_content_needs_permission_also_of_superuser(house: House, who: str) -> None:
     client = client_of(getattr(house, who))
     for metadata, content in pages_of(house):
         assert content not in client.get(metadata).content.decode()
@@ -186,7 +186,7 @@ def test_content_needs_the_permission_also_of_a_superuser(house: House, who: str
     assert not ContentAccess.objects.exists()
 
 
-def test_links_to_items_lead_their_owner_to_the_page_and_others_to_the_question(house: House) -> None:
+def test_links_to_items_lead_their_owner_to_page_and_others_to_question(house: House) -> None:
     item = Item.objects.filter(source__object_id=house.conversation.pk).order_by("number")[0]
     link = reverse("admin:search_item_open", args=["conversation", house.conversation.pk, item.number])
     asked = reverse("admin:search_item_content", args=[item.pk])
@@ -214,7 +214,7 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
     assert "zebrawood" in client_of(house.ada).get(metadata).content.decode()
 
 
-def test_a_reading_is_asked_for_and_recorded(house: House) -> None:
+def test_reading_is_asked_for_and_recorded(house: House) -> None:
     client = client_of(house.reader)
     for metadata, content in pages_of(house):
         ContentAccess.objects.all().delete()
@@ -251,7 +251,7 @@ STOLEN = FORM | {"new_base_url": "https://staff.example/v1"}
 
 
 @pytest.mark.parametrize("granted", [(), ("chat.change_agent",), ("accounts.read_content",)])
-def test_changing_an_agents_address_needs_both_permissions(house: House, granted: tuple[str, ...]) -> None:
+def test_changing_agents_address_needs_both_permissions(house: House, granted: tuple[str, ...]) -> None:
     for name in granted:
         grant(house.staff, name)
     agent = Agent.objects.order_by("pk")[0]
@@ -267,7 +267,7 @@ def test_changing_an_agents_address_needs_both_permissions(house: House, granted
     )  # fmt: skip
 
 
-def test_with_both_permissions_an_agent_is_changed_and_its_key_stays_with_its_server(house: House) -> None:
+def test_with_both_permissions_agent_is_changed_and_its_key_stays_with_its_server(house: House) -> None:
     agent = Agent.objects.order_by("pk")[0]
     page = reverse("admin:chat_agent_change", args=[agent.pk])
     client = client_of(house.reader)
@@ -289,7 +289,7 @@ def test_with_both_permissions_an_agent_is_changed_and_its_key_stays_with_its_se
     assert records == [(house.reader.pk, house.ada.pk, f"changes agent {agent.pk}")] * 3
 
 
-def test_a_key_does_not_follow_an_agent_to_the_server_s_own_endpoint(house: House) -> None:
+def test_key_does_not_follow_agent_to_server_s_own_endpoint(house: House) -> None:
     agent = Agent.objects.order_by("pk")[0]
     grant(house.reader, "chat.change_agent")
     page = reverse("admin:chat_agent_change", args=[agent.pk])
@@ -298,14 +298,14 @@ def test_a_key_does_not_follow_an_agent_to_the_server_s_own_endpoint(house: Hous
     assert (changed.base_url, changed.api_key_encrypted) == ("", "")
 
 
-def test_a_superuser_needs_read_content_as_well(house: House) -> None:
+def test_superuser_needs_read_content_as_well(house: House) -> None:
     agent = Agent.objects.order_by("pk")[0]
     page = reverse("admin:chat_agent_change", args=[agent.pk])
     assert client_of(house.root).post(page, STOLEN).status_code == 403
     assert Agent.objects.get(pk=agent.pk).base_url == ADDRESS
 
 
-def test_staff_change_their_own_agents_without_a_record(house: House) -> None:
+def test_staff_change_their_own_agents_without_record(house: House) -> None:
     grant(house.staff, "chat.change_agent")
     own = create_agent(owner=house.staff, values={"name": "mine", "base_url": ADDRESS, "model": "m", "api_key": "k"})
     page = reverse("admin:chat_agent_change", args=[own.pk])
@@ -315,7 +315,7 @@ def test_staff_change_their_own_agents_without_a_record(house: House) -> None:
     assert not ContentAccess.objects.exists()
 
 
-def test_staff_switch_an_agent_off_and_on(house: House) -> None:
+def test_staff_switch_agent_off_and_on(house: House) -> None:
     agent = Agent.objects.order_by("pk")[0]
     client, page = client_of(house.staff), changelist("chat_agent")
     chosen = {"action": "switch_off", "_selected_action": agent.pk}
@@ -365,7 +365,7 @@ def test_conversation_page_is_for_its_owner_only(house: House) -> None:
     assert client_of(house.reader).get(page).status_code == 404
 
 
-def test_the_admin_links_no_page_that_does_not_open(house: House) -> None:
+def test_admin_links_no_page_that_does_not_open(house: House) -> None:
     house.ada.is_staff = house.ada.is_superuser = True
     house.ada.save()
     house.root.user_permissions.add(read_content_permission())
@@ -387,7 +387,7 @@ def test_the_admin_links_no_page_that_does_not_open(house: House) -> None:
         "turn_documents__question__contains=z",
     ],
 )
-def test_a_filter_on_content_is_refused(house: House, query: str) -> None:
+def test_filter_on_content_is_refused(house: House, query: str) -> None:
     answer = client_of(house.root).get(f"{changelist('conversations_conversation')}?{query}")
     assert answer.status_code == 400
 
@@ -439,7 +439,7 @@ def test_changelist_filters_select_rows(house: House, name: str, query: str, *, 
     assert ("field-owner" in page.content.decode()) is is_found
 
 
-def test_a_turn_that_changed_is_stale(house: House) -> None:
+def test_turn_that_changed_is_stale(house: House) -> None:
     Source.objects.update(version=99)
     SourceIndex.objects.filter(source__object_id=house.conversation.pk).update(dirty_from=1)
     first, second = ItemEmbedding.objects.order_by("item_number")
@@ -449,7 +449,7 @@ def test_a_turn_that_changed_is_stale(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGELISTS)
-def test_a_changelist_costs_the_same_however_many_rows_there_are(
+def test_changelist_costs_same_however_many_rows_there_are(
     house: House, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(3):
@@ -462,7 +462,7 @@ def test_a_changelist_costs_the_same_however_many_rows_there_are(
         assert client.get(changelist(name)).status_code == 200
 
 
-def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House) -> None:
+def test_embedding_s_page_shows_its_neighbours_of_same_owner(house: House) -> None:
     stranger = make_conversation(make_user("eve"), exchange(("does zebrawood warp?", "A quokka would know.")))
     index_conversation(conversation_id=stranger.pk)
     row, other = ItemEmbedding.objects.filter(owner=house.ada).order_by("item_number")
@@ -522,7 +522,7 @@ def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
     assert not [secret for secret in SECRETS if secret in entry.object_repr]
 
 
-def test_retrying_gives_a_conversation_all_its_attempts_again(house: House) -> None:
+def test_retrying_gives_conversation_all_its_attempts_again(house: House) -> None:
     grant(house.staff, "search.change_sourceindex")
     state = SourceIndex.objects.filter(source__object_id=house.conversation.pk)
     state.update(error="no answer", attempts=5, indexed_version=0)
@@ -533,7 +533,7 @@ def test_retrying_gives_a_conversation_all_its_attempts_again(house: House) -> N
     assert state.get().error == ""
 
 
-def test_a_deleted_vector_is_made_again(house: House) -> None:
+def test_deleted_vector_is_made_again(house: House) -> None:
     grant(house.staff, "search.delete_itemembedding")
     row = ItemEmbedding.objects.order_by("item_number")[0]
     page = reverse("admin:search_itemembedding_delete", args=[row.pk])
@@ -554,7 +554,7 @@ def test_deletion_pages_and_log_contain_no_title(house: House) -> None:
     assert "Heartbreak" not in LogEntry.objects.get().object_repr
 
 
-def test_a_failed_message_is_retried(house: House) -> None:
+def test_failed_message_is_retried(house: House) -> None:
     grant(house.staff, "memory.change_messageembedding")
     record = MessageEmbedding.objects.order_by("pk")[0]
     MessageEmbedding.objects.filter(pk=record.pk).update(status="failed", error="no answer", attempts=5)
@@ -565,7 +565,7 @@ def test_a_failed_message_is_retried(house: House) -> None:
     assert (record.status, record.attempts, record.error) == ("pending", 0, "")
 
 
-def test_retry_action_enqueues_a_summary_again(house: House) -> None:
+def test_retry_action_enqueues_summary_again(house: House) -> None:
     grant(house.staff, "summaries.change_conversationsummary")
     summary = ConversationSummary.objects.get()
     drop_all()
@@ -575,7 +575,7 @@ def test_retry_action_enqueues_a_summary_again(house: House) -> None:
     assert (summary.status, summary.content) == ("pending", "All about zebrawood.")
 
 
-def test_a_key_is_revoked(house: House) -> None:
+def test_key_is_revoked(house: House) -> None:
     grant(house.staff, "accounts.change_apikey")
     run_action(client_of(house.staff), "accounts_apikey", "revoke", ApiKey.objects.get().pk, confirm=True)
     assert ApiKey.objects.get().revoked_at is not None

@@ -55,13 +55,13 @@ def permit(user: User) -> None:
     user.user_permissions.add(Permission.objects.get(content_type__app_label="accounts", codename="read_content"))
 
 
-def test_an_empty_installation_has_a_dashboard(staff: User) -> None:
+def test_empty_installation_has_dashboard(staff: User) -> None:
     page = client_of(staff).get(reverse("dashboard"))
     assert page.status_code == 200
     assert "Nothing is measured yet" in page.content.decode()
 
 
-def test_the_dashboard_is_for_staff(ada: User) -> None:
+def test_dashboard_is_for_staff(ada: User) -> None:
     for name in ("dashboard", "turn-map"):
         answer = client_of(ada).get(reverse(name))
         assert answer.status_code == 302
@@ -125,13 +125,13 @@ def test_all_panels_draw_and_have_tables(ada: User, staff: User) -> None:
     assert "3 of 3 turns" in page
 
 
-def test_measuring_now_asks_a_worker(staff: User) -> None:
+def test_measuring_now_asks_worker(staff: User) -> None:
     assert client_of(staff).get(reverse("measure-index")).status_code == 405
     client_of(staff).post(reverse("measure-index"))
     assert OrmQ.objects.get().func() == "convmemory.ops.dashboard_tasks.sample_index"
 
 
-def test_a_map_is_the_same_each_time_and_holds_one_owner(ada: User) -> None:
+def test_map_is_same_each_time_and_holds_one_owner(ada: User) -> None:
     index_conversation(conversation_id=make_conversation(make_user("eve"), exchange(("a?", "b"), ("c?", "d"))).pk)
     assert map_turns(ada.pk) == {"points": 3}
     first = TurnMap.objects.get(owner=ada)
@@ -144,7 +144,7 @@ def test_a_map_is_the_same_each_time_and_holds_one_owner(ada: User) -> None:
     assert map_turns(make_user("nobody").pk) == {"points": 0}
 
 
-def test_the_owner_s_map_leads_to_their_pages(ada: User) -> None:
+def test_owner_s_map_leads_to_their_pages(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True)
     map_turns(ada.pk)
     conversation = Conversation.objects.get(owner=ada)
@@ -157,7 +157,7 @@ def test_the_owner_s_map_leads_to_their_pages(ada: User) -> None:
     assert "zebrawood" not in client_of(ada).get(reverse("turn-map")).content.decode()
 
 
-def test_clumps_of_a_map_are_named(ada: User) -> None:
+def test_clumps_of_map_are_named(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True)
     for topic in ("does the rye sourdough rise?", "does the payments job deadlock?"):
         pairs = [(f"{topic} Say it for number {number}.", "It does.") for number in range(25)]
@@ -169,7 +169,7 @@ def test_clumps_of_a_map_are_named(ada: User) -> None:
     assert "deadlock" in labels or "payments" in labels
 
 
-def test_foreign_map_needs_the_permission_and_is_recorded(ada: User, staff: User) -> None:
+def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) -> None:
     map_turns(ada.pk)
     client, page = client_of(staff), f"{reverse('turn-map')}?owner=ada"
     for answer in (client.get(page), client.post(page), client.post(reverse("compute-map"), {"owner": "ada"})):
@@ -188,7 +188,7 @@ def test_foreign_map_needs_the_permission_and_is_recorded(ada: User, staff: User
     assert OrmQ.objects.get().func() == "convmemory.ops.dashboard_tasks.map_turns"
 
 
-def test_task_pages_show_the_kind_of_an_error_alone(staff: User) -> None:
+def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
     now = timezone.now()
     result = 'x : Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: zebrawood'
     Task.objects.create(id="f" * 32, name="one", func="search.tasks.index", args=(7,), started=now, stopped=now,

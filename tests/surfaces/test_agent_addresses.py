@@ -66,7 +66,7 @@ def test_staff_name_public_addresses_that_are_checked_again_when_used(host: str)
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("host", PRIVATE)
-def test_user_with_the_permission_may_name_any_address(host: str) -> None:
+def test_user_with_permission_may_name_any_address(host: str) -> None:
     for user in (staff(), make_user()):
         user.groups.clear()
         Group.objects.all().delete()
@@ -75,7 +75,7 @@ def test_user_with_the_permission_may_name_any_address(host: str) -> None:
 
 
 @pytest.mark.django_db
-def test_the_operators_list_opens_single_hosts_and_its_star_public_ones(settings: Settings) -> None:
+def test_operators_list_opens_single_hosts_and_its_star_public_ones(settings: Settings) -> None:
     user = make_user()
     settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1", "Models.example", "[::1]"]
     for host in ("127.0.0.1", "models.example", "[::1]"):
@@ -147,7 +147,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
     return answers
 
 
-def test_a_name_that_changes_after_the_check_leads_nowhere_else(names: dict[str, list[list[str]]]) -> None:
+def test_name_that_changes_after_check_leads_nowhere_else(names: dict[str, list[list[str]]]) -> None:
     names["rebinding.example"] = [["93.184.216.34"], ["127.0.0.1"]]
     assert connect("rebinding.example") == ["93.184.216.34"]
     with pytest.raises(AddressRefused):
@@ -155,13 +155,13 @@ def test_a_name_that_changes_after_the_check_leads_nowhere_else(names: dict[str,
 
 
 @pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1", "::ffff:10.0.0.1", "0.0.0.0"])
-def test_a_name_with_one_address_inside_is_refused(names: dict[str, list[list[str]]], inside: str) -> None:
+def test_name_with_one_address_inside_is_refused(names: dict[str, list[list[str]]], inside: str) -> None:
     names["mixed.example"] = [["93.184.216.34", inside]]
     with pytest.raises(AddressRefused, match=r"mixed\.example"):
         connect("mixed.example")
 
 
-def test_the_next_address_is_tried_where_one_is_silent(names: dict[str, list[list[str]]]) -> None:
+def test_next_address_is_tried_where_one_is_silent(names: dict[str, list[list[str]]]) -> None:
     names["two.example"] = [["93.184.216.34", "1.1.1.1"]]
     assert connect("two.example", "93.184.216.34") == ["93.184.216.34", "1.1.1.1"]
     with pytest.raises(httpcore2.ConnectError):
@@ -187,7 +187,7 @@ def last_error(talker: Talker, **values: Any) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_host_name_with_a_private_address_gets_no_request(
+def test_host_name_with_private_address_gets_no_request(
     talker: Talker, endpoint: ChatServer, names: dict[str, list[list[str]]]
 ) -> None:
     names["inside.example"] = [["127.0.0.1"]]
@@ -197,7 +197,7 @@ def test_host_name_with_a_private_address_gets_no_request(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_redirect_is_not_followed(talker: Talker, endpoint: ChatServer, settings: Settings) -> None:
+def test_redirect_is_not_followed(talker: Talker, endpoint: ChatServer, settings: Settings) -> None:
     settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1"]
     for status in (302, 307):
         endpoint.scripts.append(Script(status=status, headers={"location": endpoint.url + "/chat/completions"}))

@@ -32,7 +32,7 @@ def grant(user: User, name: str) -> None:
     user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
 
 
-def test_an_agent_is_made_read_changed_and_deleted(api: Api) -> None:
+def test_agent_is_made_read_changed_and_deleted(api: Api) -> None:
     created = api.send("POST", "/agents", {"name": "Baker", "tools": ["ConversationSearch"], "temperature": 0.5})
     assert created.status_code == 201
     number = created.json()["id"]
@@ -62,13 +62,13 @@ def test_an_agent_is_made_read_changed_and_deleted(api: Api) -> None:
         ({"base_url": "file:///etc/passwd"}, "http"),
     ],
 )
-def test_invalid_agent_values_are_refused_with_the_allowed_ones(api: Api, values: dict[str, Any], told: str) -> None:
+def test_invalid_agent_values_are_refused_with_allowed_ones(api: Api, values: dict[str, Any], told: str) -> None:
     detail = problem_of(api.send("POST", "/agents", {"name": "Baker", **values}), 422)
     assert told in detail
     assert not Agent.objects.exists()
 
 
-def test_single_strategy_is_stored_as_a_list(api: Api) -> None:
+def test_single_strategy_is_stored_as_list(api: Api) -> None:
     for key, name in (("context_strategy", "A"), ("context_strategies", "B")):
         created = api.send("POST", "/agents", {"name": name, key: "sliding_window"}).json()
         assert created["context_strategies"] == ["sliding_window"]
@@ -79,7 +79,7 @@ def test_two_agents_of_one_owner_have_two_names(api: Api) -> None:
     assert "already" in problem_of(api.send("POST", "/agents", {"name": "Baker"}), 422)
 
 
-def test_a_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
+def test_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
     api = Api(staff)
     values = {"name": "Local", "base_url": "http://127.0.0.1:11434/v1/", "model": "m", "api_key": "sk-very-secret"}
     created = api.send("POST", "/agents", values)
@@ -100,7 +100,7 @@ SAME_SERVER = ("http://127.0.0.1:1/v2", "http://127.0.0.1:1", "HTTP://127.0.0.1:
 
 
 @pytest.mark.parametrize("address", [*ELSEWHERE, *SAME_SERVER])
-def test_a_key_stays_with_the_server_that_it_was_given_for(staff: User, address: str) -> None:
+def test_key_stays_with_server_that_it_was_given_for(staff: User, address: str) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
     agent = create_agent(owner=staff, values=values)
     kept = change_agent(owner=staff, agent_id=agent.pk, values={"name": "Renamed"})
@@ -112,7 +112,7 @@ def test_a_key_stays_with_the_server_that_it_was_given_for(staff: User, address:
     assert bool(agent.api_key_encrypted) is stays
 
 
-def test_a_new_server_with_its_own_key_keeps_that(staff: User) -> None:
+def test_new_server_with_its_own_key_keeps_that(staff: User) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
     agent = create_agent(owner=staff, values=values)
     moved = {"base_url": "http://127.0.0.1:2/v1", "api_key": "another"}
@@ -122,7 +122,7 @@ def test_a_new_server_with_its_own_key_keeps_that(staff: User) -> None:
     assert decrypt(agent.api_key_encrypted) == "another"
 
 
-def test_the_page_says_that_the_key_must_be_entered_again(staff: User) -> None:
+def test_page_says_that_key_must_be_entered_again(staff: User) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
     agent = create_agent(owner=staff, values=values | {"api_key": "secret"})
     client = Client()
@@ -134,14 +134,14 @@ def test_the_page_says_that_the_key_must_be_entered_again(staff: User) -> None:
     assert "A key is stored" not in client.get(f"/agents/{agent.pk}").content.decode()
 
 
-def test_the_servers_key_goes_to_no_address_of_an_owner(staff: User, settings: Settings) -> None:
+def test_servers_key_goes_to_no_address_of_owner(staff: User, settings: Settings) -> None:
     settings.CHAT_API_KEY, settings.CHAT_MODEL = "the-server's", "gpt"
     agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://127.0.0.1:1/v1", "model": "m"})
     assert options_of(agent, owner=staff).endpoint.api_key == ""
     assert options_of(None, owner=staff).endpoint.api_key == "the-server's"
 
 
-def test_an_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: User, settings: Settings) -> None:
+def test_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: User, settings: Settings) -> None:
     agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m"})
     staff.user_permissions.clear()
     for is_staff in (True, False):
@@ -153,7 +153,7 @@ def test_an_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: 
     assert options_of(agent, owner=staff).endpoint.model == "m"
 
 
-def test_a_changed_secret_key_asks_for_the_key_again(staff: User, settings: Settings) -> None:
+def test_changed_secret_key_asks_for_key_again(staff: User, settings: Settings) -> None:
     values = {"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m", "api_key": "x"}
     agent = create_agent(owner=staff, values=values)
     settings.SECRET_KEY = "another"
@@ -177,7 +177,7 @@ def test_foreign_agents_are_not_found(api: Api, owner: User, settings: Settings)
     assert Agent.objects.filter(pk=theirs.pk).exists()
 
 
-def test_the_form_says_what_is_wrong_and_saves_what_is_right(owner: User) -> None:
+def test_form_says_what_is_wrong_and_saves_what_is_right(owner: User) -> None:
     client = Client()
     client.force_login(owner)
     refused = client.post("/agents/new", {"name": "Baker", "context_strategies": ["token_budget", "magic"]})

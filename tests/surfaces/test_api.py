@@ -33,7 +33,7 @@ MESSAGES = [
 ]
 
 
-def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
+def test_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
     created = api.send("POST", "/conversations", {"title": "Geography", "agent": "tutor", "messages": MESSAGES})
     assert created.status_code == 201
     number = created.json()["id"]
@@ -62,7 +62,7 @@ def test_messages_outside_of_turns_are_read_with_their_neighbour(api: Api) -> No
     ]  # fmt: skip
 
 
-def test_a_message_says_what_kinds_of_content_it_has(api: Api) -> None:
+def test_message_says_what_kinds_of_content_it_has(api: Api) -> None:
     blocks = [
         {"type": "thinking", "thinking": "Peru has one."},
         {"type": "text", "text": "Lima."},
@@ -77,7 +77,7 @@ def test_a_message_says_what_kinds_of_content_it_has(api: Api) -> None:
     }  # fmt: skip
 
 
-def test_search_answers_in_the_documented_shape(api: Api, owner: User) -> None:
+def test_search_answers_in_documented_shape(api: Api, owner: User) -> None:
     conversation = make_conversation(owner, exchange(("what is the capital of Peru?", "Lima.")), title="Geography")
     index_conversation(conversation_id=conversation.pk)
     answer = api.get("/conversations/search", query="capital of Peru").json()
@@ -152,7 +152,7 @@ def test_event_logs_are_searched_by_words_turn_and_time(api: Api, owner: User) -
     assert problem_of(api.get("/events", after="2026-03-03T00:00:00Z", before="2026-03-02T00:00:00Z"), 422)
 
 
-def test_an_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     run_at_once(monkeypatch)
     lines = "\n".join(json.dumps(message) for message in MESSAGES) + "\nnot json\n"
     for added in (2, 0):
@@ -169,14 +169,14 @@ def test_an_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: 
 
 
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}])
-def test_request_without_a_valid_key_gets_401(header: dict[str, str]) -> None:
+def test_request_without_valid_key_gets_401(header: dict[str, str]) -> None:
     response = Client(headers=header).get("/api/v1/conversations")
     assert "create_api_key" in problem_of(response, 401)
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 @pytest.mark.parametrize("value", ["Bearer cvm_wrong", "Bearer", "cvm_wrong", "Basic x"])
-def test_wrong_key_gets_401_despite_a_session(owner: User, value: str) -> None:
+def test_wrong_key_gets_401_despite_session(owner: User, value: str) -> None:
     client = Client(enforce_csrf_checks=True, headers={"Authorization": value})
     for sign_in in (False, True):
         if sign_in:
@@ -193,7 +193,7 @@ def test_revoked_key_gets_401(api: Api, owner: User) -> None:
     assert problem_of(api.get("/conversations"), 401)
 
 
-def test_key_of_an_inactive_user_gets_401(api: Api, owner: User) -> None:
+def test_key_of_inactive_user_gets_401(api: Api, owner: User) -> None:
     User.objects.update(is_active=False)
     assert problem_of(api.get("/conversations"), 401)
 
@@ -203,7 +203,7 @@ def test_keys_are_stored_hashed(owner: User) -> None:
     assert key not in str(ApiKey.objects.values().get())
 
 
-def test_the_session_cookie_works_and_needs_a_csrf_token_to_write(owner: User) -> None:
+def test_session_cookie_works_and_needs_csrf_token_to_write(owner: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
     assert client.get("/api/v1/conversations").status_code == 200
@@ -225,7 +225,7 @@ def test_foreign_and_unknown_conversations_answer_alike(api: Api, method: str) -
     assert Conversation.objects.filter(pk=foreign).exists()
 
 
-def test_search_sees_only_the_callers_turns(api: Api, owner: User) -> None:
+def test_search_sees_only_callers_turns(api: Api, owner: User) -> None:
     for user in (owner, make_user()):
         conversation = make_conversation(user, exchange(("the same secret text", "indeed")))
         index_conversation(conversation_id=conversation.pk)
@@ -259,7 +259,7 @@ def test_forged_cursors_are_explained(api: Api, owner: User, place: list[Any]) -
     assert api.client.get("/", {"cursor": of_list}).status_code == 422
 
 
-def test_a_cursor_behind_the_end_finds_nothing(api: Api) -> None:
+def test_cursor_behind_end_finds_nothing(api: Api) -> None:
     made = encode_cursor({"list": "conversations", "filters": repr(Filters())}, ["2026-01-01T00:00:00+00:00", 10**30])
     assert api.get("/conversations", cursor=made).json() == {"results": [], "next_cursor": None}
 
@@ -273,24 +273,24 @@ def test_bad_messages_are_explained_and_nothing_is_stored(api: Api, messages: An
     assert not Conversation.objects.exists()
 
 
-def test_malformed_json_is_a_bad_request(api: Api) -> None:
+def test_malformed_json_is_bad_request(api: Api) -> None:
     assert problem_of(api.send("POST", "/conversations", '{"title": '), 400)
 
 
-def test_appending_to_a_conversation_that_is_being_answered_conflicts(api: Api, owner: User) -> None:
+def test_appending_to_conversation_that_is_being_answered_conflicts(api: Api, owner: User) -> None:
     conversation = make_conversation(owner, exchange(("a", "b")))
     Conversation.objects.update(status="processing", processing_until=timezone.now() + timedelta(minutes=1))
     answer = api.send("POST", f"/conversations/{conversation.pk}/messages", {"messages": MESSAGES})
     assert "try again" in problem_of(answer, 409)
 
 
-def test_a_request_that_is_too_large_is_refused(api: Api, settings: Any) -> None:
+def test_request_that_is_too_large_is_refused(api: Api, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     body = {"messages": [{"role": "user", "content": "x" * 2000}]}
     assert "MAX_REQUEST_MB" in problem_of(api.send("POST", "/conversations", body), 413)
 
 
-def test_an_upload_that_is_too_large_is_refused(api: Api, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_that_is_too_large_is_refused(api: Api, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run_at_once(monkeypatch)
     settings.MAX_UPLOAD_MB = 0
     answer = api.client.post("/api/v1/imports", {"file": SimpleUploadedFile("a.jsonl", b"{}")})
@@ -305,7 +305,7 @@ def test_health_needs_no_key(client: Client) -> None:
         assert client.get(path).json()["status"] == "ok"
 
 
-def test_the_openapi_document_is_the_one_on_record(client: Client, request: pytest.FixtureRequest) -> None:
+def test_openapi_document_is_one_on_record(client: Client, request: pytest.FixtureRequest) -> None:
     document = client.get("/api/v1/openapi.json").json()
     if not SNAPSHOT.exists():
         SNAPSHOT.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -314,7 +314,7 @@ def test_the_openapi_document_is_the_one_on_record(client: Client, request: pyte
     assert document == recorded, f"the API changed: look at the change, then delete {SNAPSHOT.name} and run again"
 
 
-def test_the_docs_page_uses_no_foreign_host(client: Client) -> None:
+def test_docs_page_uses_no_foreign_host(client: Client) -> None:
     page = client.get("/api/v1/docs").content.decode()
     assert "swagger" in page.lower()
     assert "https://" not in page.replace("https://django-ninja.dev", "")

@@ -45,14 +45,14 @@ def problem_of(response: Any, status: int) -> str:
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
-def test_without_credentials_every_method_names_the_remedy(method: str, path: str) -> None:
+def test_without_credentials_every_method_names_remedy(method: str, path: str) -> None:
     stranger = Client(enforce_csrf_checks=True)
     response = stranger.generic(method, path, "{}", content_type="application/json")
     assert "create_api_key" in problem_of(response, 401)
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_a_session_without_its_token_is_still_refused(owner: User) -> None:
+def test_session_without_its_token_is_still_refused(owner: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(owner)
     response = browser.post("/api/v1/conversations", "{}", content_type="application/json")
@@ -77,7 +77,7 @@ def test_too_large_id_gets_404(program: Client) -> None:
     assert problem_of(program.get(f"/api/v1/conversations/{10**30}"), 404)
 
 
-def test_unsupported_method_names_the_allowed_ones(program: Client) -> None:
+def test_unsupported_method_names_allowed_ones(program: Client) -> None:
     response = program.put("/api/v1/conversations")
     assert problem_of(response, 405) == "PUT is not possible here: use GET, POST."
     assert set(response.headers["Allow"].split(", ")) == {"GET", "POST"}
@@ -96,7 +96,7 @@ def test_unknown_query_parameters_are_refused_by_name(program: Client, path: str
     assert "'agnet'" in detail or "'query'" in detail
 
 
-def test_unknown_parameter_names_the_known_ones(program: Client, owner: User) -> None:
+def test_unknown_parameter_names_known_ones(program: Client, owner: User) -> None:
     make_conversation(owner, exchange(("a question", "an answer")))
     assert "use any of after, agent" in problem_of(program.get("/api/v1/conversations", {"agnet": "x"}), 422)
     assert "'q'" in problem_of(program.get("/api/v1/conversations/search", {"q": "bread"}), 422)

@@ -52,7 +52,7 @@ def texts(api: Api, number: int) -> list[str]:
     return [row["parts"][0]["text"] for row in rows]
 
 
-def test_a_known_id_answers_with_the_conversation_it_names(api: Api) -> None:
+def test_known_id_answers_with_conversation_it_names(api: Api) -> None:
     first = api.post("/conversations", {"source_id": "chat/7", "messages": PERU})
     again = api.post("/conversations", {"source_id": "chat/7", "messages": PERU})
     bare = api.post("/conversations", {"source_id": "chat/7"})
@@ -74,12 +74,12 @@ def test_continued_messages_are_appended_and_contradicting_ones_refused(api: Api
     assert len(texts(api, number)) == 4
 
 
-def test_without_an_id_every_post_is_a_new_conversation(api: Api) -> None:
+def test_without_id_every_post_is_new_conversation(api: Api) -> None:
     numbers = [api.post("/conversations", {"messages": PERU}).json()["id"] for _ in range(2)]
     assert len(set(numbers)) == 2
 
 
-def test_a_list_and_a_search_take_the_id(api: Api, owner: User) -> None:
+def test_list_and_search_take_id(api: Api, owner: User) -> None:
     number = api.post("/conversations", {"source_id": "7", "messages": PERU}).json()["id"]
     other = api.post("/conversations", {"source_id": "8", "messages": PERU}).json()["id"]
     for conversation in (number, other):
@@ -96,7 +96,7 @@ TURN = {"turn_number": 0, "user": "what is the capital of Peru?", "assistant": "
 
 
 @pytest.mark.parametrize("own_id", ["7", "chat/2026/7", "7 é"])
-def test_a_turn_is_indexed_by_the_id_alone(api: Api, own_id: str) -> None:
+def test_turn_is_indexed_by_id_alone(api: Api, own_id: str) -> None:
     address = f"/conversations/by-source/maestro/{own_id}/turns"
     made = api.post(address, {**TURN, "title": "Geography", "agent": "tutor"})
     assert (made.status_code, made.json()["outcome"]) == (201, "created")
@@ -121,7 +121,7 @@ def test_a_turn_is_indexed_by_the_id_alone(api: Api, own_id: str) -> None:
     assert {hit["conversation_id"] for hit in hits} == {number}
 
 
-def test_turn_is_appended_to_a_conversation_posted_earlier(api: Api) -> None:
+def test_turn_is_appended_to_conversation_posted_earlier(api: Api) -> None:
     number = api.post("/conversations", {"source_id": "7", "messages": PERU}).json()["id"]
     done = api.post(
         "/conversations/by-source/api/7/turns", {"turn_number": 1, "user": "Chile?", "assistant": "Santiago."}

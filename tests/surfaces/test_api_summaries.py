@@ -52,7 +52,7 @@ def test_summary_is_requested_polled_regenerated_and_deleted(api: Api, conversat
     assert api.get(path).json() == {"results": []}
 
 
-def test_both_positions_are_optional_and_so_is_the_body(api: Api, conversation: Conversation) -> None:
+def test_both_positions_are_optional_and_so_is_body(api: Api, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     for body in ("", {}, {"from_position": None}):
         summary = api.send("POST", path, body).json()
@@ -93,7 +93,7 @@ def test_foreign_and_unknown_summaries_answer_alike(api: Api, owner: User, conve
     assert ConversationSummary.objects.get().owner == stranger
 
 
-def test_the_list_takes_few_queries(api: Api, conversation: Conversation, django_assert_num_queries: Any) -> None:
+def test_list_takes_few_queries(api: Api, conversation: Conversation, django_assert_num_queries: Any) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     for _ in range(5):
         api.send("POST", path, {})
@@ -101,7 +101,7 @@ def test_the_list_takes_few_queries(api: Api, conversation: Conversation, django
         api.get(path)
 
 
-def test_the_sweep_finds_what_was_missed(api: Api, conversation: Conversation) -> None:
+def test_sweep_finds_what_was_missed(api: Api, conversation: Conversation) -> None:
     api.send("POST", f"/conversations/{conversation.pk}/summaries", {})
     queue.drop_all()
     assert sweep() == {"enqueued": 1}

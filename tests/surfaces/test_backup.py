@@ -134,7 +134,7 @@ def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     return path
 
 
-def test_a_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
+def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
     installation.run("erase_user", "bob", "--yes")
     before, policies = installation.shell(SHOW), installation.query(POLICIES)
     assert before == "['ada'] ['where is the zebrafish lab?']"
@@ -190,7 +190,7 @@ def test_ledger_of_another_installation_erases_again(
     assert "is not the output" in fresh.run("erasures", "--apply", str(ledger), ok=False)
 
 
-def test_scheduled_backups_keep_the_newest(installation: Installation, tmp_path: Path) -> None:
+def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Path) -> None:
     for name in ("convmemory-20250101T000000.zip", "convmemory-20250102T000000.zip", "other.zip"):
         (tmp_path / name).write_bytes(b"")
     assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2")
@@ -263,7 +263,7 @@ def text_file(backup: Path, target: Path) -> Path:
     return target
 
 
-def test_command_says_why_a_backup_is_refused(installation: Installation, backup: Path, tmp_path: Path) -> None:
+def test_command_says_why_backup_is_refused(installation: Installation, backup: Path, tmp_path: Path) -> None:
     path = damaged(backup, tmp_path / "damaged.zip")
     assert "damaged" in installation.run("restore", str(path), "--force", ok=False)
 
@@ -352,7 +352,7 @@ def unchanged(installation: Installation) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_a_backup_with_anything_that_could_run_code_is_refused(here: Installation, tmp_path: Path, name: str) -> None:
+def test_backup_with_anything_that_could_run_code_is_refused(here: Installation, tmp_path: Path, name: str) -> None:
     make, undo, refusal = TAMPERED[name]
     harm, path = tmp_path / "harm", tmp_path / "evil.zip"
     with unchanged(here):
@@ -388,7 +388,7 @@ def test_disguised_dump_entry_runs_without_rights(here: Installation, backup: Pa
     assert not harm.exists()
 
 
-def test_restored_tables_belong_to_the_schema_owner(here: Installation, backup: Path) -> None:
+def test_restored_tables_belong_to_schema_owner(here: Installation, backup: Path) -> None:
     restoring.restore(path=backup, force=True)
     owners = here.query(
         "SELECT DISTINCT relowner::regrole::text FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION "

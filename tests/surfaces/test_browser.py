@@ -68,7 +68,7 @@ def search_for(page: Page, words: str) -> None:
     expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
 
-def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Archive) -> None:
+def test_search_and_click_first_hit(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -91,7 +91,7 @@ def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Arc
     at_every_width(visit, steps)
 
 
-def test_the_passage_that_was_found_is_in_view(visit: Callable[..., None], archive: Archive) -> None:
+def test_passage_that_was_found_is_in_view(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         search_for(page, "keep the starter in the refrigerator")
         page.locator(".hit").first.click()
@@ -214,7 +214,7 @@ def test_search_and_paging_work_without_javascript(visit: Callable[..., None], a
     at_every_width(visit, steps, widths=(WIDTHS[0], WIDTHS[-1]), javascript=False)
 
 
-def test_a_phone_shows_one_pane_at_a_time(visit: Callable[..., None]) -> None:
+def test_phone_shows_one_pane_at_time(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         search_for(page, "sourdough starter")
         expect(page.get_by_role("heading", name="Find the turn")).to_be_hidden()
@@ -230,7 +230,7 @@ def test_a_phone_shows_one_pane_at_a_time(visit: Callable[..., None]) -> None:
     visit(steps, **PHONE)
 
 
-def test_scrolling_loads_more_and_keeps_the_place(visit: Callable[..., None], archive: Archive) -> None:
+def test_scrolling_loads_more_and_keeps_place(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         expect_turn_in_view(page)
         first = page.locator("[data-position]").first
@@ -263,7 +263,7 @@ def test_long_output_is_shown_whole_in_its_place(visit: Callable[..., None], arc
     visit(steps)
 
 
-def test_html_in_a_transcript_is_not_executed(visit: Callable[..., None], archive: Archive) -> None:
+def test_html_in_transcript_is_not_executed(visit: Callable[..., None], archive: Archive) -> None:
     attack = "<img src=x onerror='document.title = 1'><script>document.title = 2</script> [go](javascript:alert(1))"
     conversation = make_conversation(archive.owner, [user_says(attack), assistant_says(attack)], title=attack)
 
@@ -301,7 +301,7 @@ def test_indexing_progress_disappears_when_done(visit: Callable[..., None], arch
     visit(silent)
 
 
-def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> None:
+def test_session_that_ended_leads_to_login(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         page.wait_for_load_state("networkidle")  # no request of the page itself finds out first
         page.context.clear_cookies()
@@ -311,7 +311,7 @@ def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> 
     visit(steps)
 
 
-def test_a_new_key_can_be_copied(visit: Callable[..., None]) -> None:
+def test_new_key_can_be_copied(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         without_haste(page)  # the word stands for two seconds
         page.get_by_label("New key").fill("Laptop")

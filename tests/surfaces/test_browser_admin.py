@@ -34,7 +34,7 @@ def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
     return partial(chromium.visit, live_server.url, visitor=rita, at="/admin/")
 
 
-def test_admin_pages_fit_the_window(visit: Callable[..., None]) -> None:
+def test_admin_pages_fit_window(visit: Callable[..., None]) -> None:
     conversation, embedding = Conversation.objects.get(), ItemEmbedding.objects.order_by("pk")[0]
 
     def steps(page: Page) -> None:
@@ -52,7 +52,7 @@ def test_admin_pages_fit_the_window(visit: Callable[..., None]) -> None:
     visit(steps)
 
 
-def test_no_list_scrolls_sideways_on_a_desk(visit: Callable[..., None]) -> None:
+def test_no_list_scrolls_sideways_on_desk(visit: Callable[..., None]) -> None:
     models = sorted(f"{model._meta.app_label}/{model._meta.model_name}" for model in admin.site._registry)
 
     def steps(page: Page) -> None:
@@ -69,7 +69,7 @@ def test_no_list_scrolls_sideways_on_a_desk(visit: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_dashboard_map_leads_to_a_users_turn(visit: Callable[..., None], *, javascript: bool) -> None:
+def test_dashboard_map_leads_to_users_turn(visit: Callable[..., None], *, javascript: bool) -> None:
     def steps(page: Page) -> None:
         page.get_by_role("link", name="Dashboard").first.click()
         expect(page.get_by_role("heading", name="Coverage per embedding space")).to_be_visible()

@@ -64,7 +64,7 @@ def draw_as_a_worker(document: Document) -> None:
         connection.close()
 
 
-def test_an_upload_of_each_format_opens_at_the_cited_place(visit: Callable[..., None], owner: User) -> None:
+def test_upload_of_each_format_opens_at_cited_place(visit: Callable[..., None], owner: User) -> None:
     for name, make in FORMATS.items():
         document = indexed(upload(owner, make(opening_of(name)), name))
         if name == "lisbon.pdf":
@@ -92,7 +92,7 @@ def test_an_upload_of_each_format_opens_at_the_cited_place(visit: Callable[..., 
     visit(steps)
 
 
-def test_a_markdown_document_is_laid_out_at_every_width(visit: Callable[..., None], owner: User) -> None:
+def test_markdown_document_is_laid_out_at_every_width(visit: Callable[..., None], owner: User) -> None:
     beds = "".join(f"| bed number {number} of all | leeks, with celery | {ANSWER} |\n" for number in range(60))
     code = f"```python\nopens = '{ANSWER * 4}'\n```\n"
     text = f"# Greenhouse\n\n{FILLER}\n\n{code}\n| bed | what | hours |\n|---|---|--:|\n{beds}"
@@ -117,7 +117,7 @@ def test_a_markdown_document_is_laid_out_at_every_width(visit: Callable[..., Non
     at_every_width(visit, steps)
 
 
-def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(visit: Callable[..., None], owner: User) -> None:
+def test_page_takes_place_of_its_text_once_it_is_drawn(visit: Callable[..., None], owner: User) -> None:
     document = indexed(upload(owner, PDF, "hours.pdf"))
 
     def steps(page: Page) -> None:
@@ -137,7 +137,7 @@ def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(visit: Callable[...
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_file_is_added_on_a_phone(visit: Callable[..., None], javascript: bool, tmp_path: Path) -> None:
+def test_file_is_added_on_phone(visit: Callable[..., None], javascript: bool, tmp_path: Path) -> None:
     file = tmp_path / "visits.md"
     file.write_bytes(f"# Visits\n\n{ANSWER}\n".encode())
 

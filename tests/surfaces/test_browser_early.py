@@ -24,9 +24,7 @@ def conversation(owner: User) -> Conversation:
     return made
 
 
-def test_a_query_typed_before_the_scripts_is_searched(
-    visit: Callable[[Steps], None], conversation: Conversation
-) -> None:
+def test_query_typed_before_scripts_is_searched(visit: Callable[[Steps], None], conversation: Conversation) -> None:
     def steps(page: Page) -> None:
         for address in ("/", "/search?q=invoice", f"/conversations/{conversation.pk}", "/import"):
             with held(page, is_deferred_script) as scripts:
@@ -40,7 +38,7 @@ def test_a_query_typed_before_the_scripts_is_searched(
     visit(steps)
 
 
-def test_the_palette_opens_though_its_key_was_pressed_before_the_scripts_were_there(
+def test_palette_opens_though_its_key_was_pressed_before_scripts_were_there(
     visit: Callable[..., None],
 ) -> None:
     def steps(page: Page) -> None:
@@ -58,7 +56,7 @@ def test_the_palette_opens_though_its_key_was_pressed_before_the_scripts_were_th
     visit(steps)
 
 
-def test_enter_before_the_scripts_searches_as_a_plain_form(visit: Callable[[Steps], None]) -> None:
+def test_enter_before_scripts_searches_as_plain_form(visit: Callable[[Steps], None]) -> None:
     def steps(page: Page) -> None:
         with held(page, is_deferred_script):
             page.goto("/", wait_until="commit")
@@ -87,7 +85,7 @@ def test_filters_set_before_scripts_load_are_applied(
     visit(steps)
 
 
-def test_a_list_that_comes_late_does_not_replace_what_was_found(visit: Callable[[Steps], None]) -> None:
+def test_list_that_comes_late_does_not_replace_what_was_found(visit: Callable[[Steps], None]) -> None:
     def steps(page: Page) -> None:
         with held(page, lambda url: "/search" in url and "/static/" not in url and "q=s" not in url) as waiting:
             page.goto("/import")
@@ -100,9 +98,7 @@ def test_a_list_that_comes_late_does_not_replace_what_was_found(visit: Callable[
     visit(steps)
 
 
-def test_opening_the_filters_does_not_abort_a_search(
-    visit: Callable[[Steps], None], conversation: Conversation
-) -> None:
+def test_opening_filters_does_not_abort_search(visit: Callable[[Steps], None], conversation: Conversation) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{conversation.pk}")
         with held(page, lambda url: "/search?" in url) as waiting:
@@ -116,7 +112,7 @@ def test_opening_the_filters_does_not_abort_a_search(
     visit(steps)
 
 
-def test_filters_that_the_browser_fills_in_again_count(visit: Callable[[Steps], None]) -> None:
+def test_filters_that_browser_fills_in_again_count(visit: Callable[[Steps], None]) -> None:
     def steps(page: Page) -> None:
         archived = page.get_by_label("archived conversations")
         page.goto("/import")

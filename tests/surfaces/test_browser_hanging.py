@@ -10,7 +10,7 @@ from tests.surfaces import browser
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_visit_that_hangs_fails_and_the_next_one_gets_a_new_browser(
+def test_visit_that_hangs_fails_and_next_one_gets_new_browser(
     visit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hang(page: Page) -> None:

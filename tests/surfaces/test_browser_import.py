@@ -102,7 +102,7 @@ def card(page: Page, name: str) -> Locator:
     return page.locator(".import").filter(has=page.get_by_role("heading", name=name))
 
 
-def test_from_an_empty_account_to_the_first_found_turn(
+def test_from_empty_account_to_first_found_turn(
     chromium: Chromium, live_server: LiveServer, worker: Worker, record_property: Callable[[str, object], None]
 ) -> None:
     for width in WIDTHS:
@@ -190,7 +190,7 @@ DROP = """files => {
 }"""
 
 
-def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> None:
+def test_files_are_dropped_anywhere_on_page(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         page.evaluate(DROP, [[f"{width}-{name['name']}", name["buffer"].decode()] for name in (BREAD, RYE)])
         for name in (BREAD, RYE):
@@ -219,7 +219,7 @@ def test_refused_upload_shows_no_success_mark(visit: Callable[..., None]) -> Non
     at_every_width(visit, steps, at="/import")
 
 
-def test_upload_refused_entirely_stays_on_the_page_without_success_marks(visit: Callable[..., None]) -> None:
+def test_upload_refused_entirely_stays_on_page_without_success_marks(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
         expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
@@ -231,7 +231,7 @@ def test_upload_refused_entirely_stays_on_the_page_without_success_marks(visit: 
     at_every_width(visit, steps, at="/import")
 
 
-def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:
+def test_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:
     settings.MAX_UPLOAD_MB = 1
 
     def steps(page: Page) -> None:
@@ -245,7 +245,7 @@ def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settin
     visit(steps)
 
 
-def test_a_refused_upload_says_why_and_the_next_goes_on(visit: Callable[..., None], owner: User) -> None:
+def test_refused_upload_says_why_and_next_goes_on(visit: Callable[..., None], owner: User) -> None:
     Import.objects.bulk_create(Import(owner=owner, name="old.zip", size=1, file="x") for _ in range(100))
 
     def steps(page: Page) -> None:
@@ -257,7 +257,7 @@ def test_a_refused_upload_says_why_and_the_next_goes_on(visit: Callable[..., Non
         visit(steps)
 
 
-def test_an_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Callable[..., None]) -> None:
+def test_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         page.route("**/import", lambda route: route.abort(), times=1)
         page.locator("input#file").set_input_files([BREAD])
@@ -274,7 +274,7 @@ def test_an_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Call
     assert Conversation.objects.count() == 1
 
 
-def test_an_import_is_undone_without_javascript(visit: Callable[..., None]) -> None:
+def test_import_is_undone_without_javascript(visit: Callable[..., None]) -> None:
     def look_until(page: Page, selector: str) -> Locator:
         """Reload the page until the selector matches or a minute has passed, and return the locator."""
         found = page.locator(selector)
@@ -293,7 +293,7 @@ def test_an_import_is_undone_without_javascript(visit: Callable[..., None]) -> N
     assert not Conversation.objects.exists()
 
 
-def test_unknown_json_shows_what_a_mapping_finds_before_it_is_imported(visit: Callable[..., None]) -> None:
+def test_unknown_json_shows_what_mapping_finds_before_it_is_imported(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         question = f"How do I prune quince number {width}?"
         entries = [{"who": "me", "say": question}, {"who": "it", "say": "In late winter, to an open cup."}]

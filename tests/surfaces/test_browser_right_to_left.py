@@ -91,7 +91,7 @@ def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..
     hebrew(steps)
 
 
-def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None], owner: User) -> None:
+def test_zones_arrows_and_divider_are_mirrored(hebrew: Callable[..., None], owner: User) -> None:
     lease = make_conversation(owner, exchange(("first", "one"), ("second", "two")), title="The lease")
 
     def steps(page: Page) -> None:
@@ -108,7 +108,7 @@ def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None], 
     hebrew(steps)
 
 
-def test_titles_keep_their_direction_and_align_with_the_page(hebrew: Callable[..., None], owner: User) -> None:
+def test_titles_keep_their_direction_and_align_with_page(hebrew: Callable[..., None], owner: User) -> None:
     said = ("What does the lease say?", "Nothing.")
     lease = make_conversation(owner, exchange(said), title="The lease: what does it say?")
     index_conversation(conversation_id=lease.pk)

@@ -91,7 +91,7 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: A
     visit(steps)
 
 
-def test_head_outline_and_address_follow_the_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
+def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         turns = page.locator(".turns")
         expect(turns).to_contain_text("2 / 12")
@@ -138,7 +138,7 @@ def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archiv
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
-def test_the_title_is_changed_in_its_place(visit: Callable[..., None], archive: Archive) -> None:
+def test_title_is_changed_in_its_place(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         heading = page.get_by_role("heading", level=1)
         before, after = str(heading.text_content()), f"The <new> oven of {width}"
@@ -194,7 +194,7 @@ def test_stars_and_tags_are_set_without_leaving(visit: Callable[..., None], arch
     at_every_width(visit, steps)
 
 
-def test_words_are_found_and_the_outline_leads_to_turns(visit: Callable[..., None], archive: Archive) -> None:
+def test_words_are_found_and_outline_leads_to_turns(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         page.keyboard.press("f")
         panel = page.get_by_role("complementary", name="Outline")
@@ -213,7 +213,7 @@ def test_words_are_found_and_the_outline_leads_to_turns(visit: Callable[..., Non
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
-def test_opening_the_outline_does_not_move_the_text(visit: Callable[..., None], archive: Archive) -> None:
+def test_opening_outline_does_not_move_text(visit: Callable[..., None], archive: Archive) -> None:
     long = " ".join(["words that fill more lines the narrower they stand"] * 30)
     pairs = [(f"question {number}?", long) for number in range(12)]
     read = make_conversation(archive.owner, exchange(*pairs), title="Long")
@@ -264,7 +264,7 @@ def test_words_are_marked_whole(visit: Callable[..., None], archive: Archive) ->
     visit(steps)
 
 
-def test_the_display_switch_is_an_address(visit: Callable[..., None], archive: Archive) -> None:
+def test_display_switch_is_address(visit: Callable[..., None], archive: Archive) -> None:
     answers, runs = ".message.is-assistant", ".run"
 
     def steps(page: Page, _: int) -> None:
@@ -357,7 +357,7 @@ def test_conversations_selected_with_shift_are_changed_together(visit: Callable[
     at_every_width(visit, steps, at="/library")
 
 
-def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], archive: Archive) -> None:
+def test_deleting_can_be_taken_back_for_while(visit: Callable[..., None], archive: Archive) -> None:
     def delete(page: Page, number: int) -> None:
         page.locator(".library-row").nth(number).locator("[data-choose]").click()
         page.locator(".bulk-bar").get_by_role("button", name="Delete").click()
@@ -401,7 +401,7 @@ def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], arch
     assert not Conversation.objects.exists()
 
 
-def test_the_library_works_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
+def test_library_works_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         page.goto("/library")
         page.locator("[data-choose]").first.check()
@@ -444,7 +444,7 @@ def test_library_rows_are_starred_pinned_and_show_children(visit: Callable[..., 
     at_every_width(visit, steps, at="/library")
 
 
-def test_statistics_bars_open_the_filtered_library(visit: Callable[..., None], archive: Archive) -> None:
+def test_statistics_bars_open_filtered_library(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("link", name=re.compile("Bash")).click()
         expect(page.locator(".library-row")).to_have_count(1)
@@ -455,7 +455,7 @@ def test_statistics_bars_open_the_filtered_library(visit: Callable[..., None], a
     at_every_width(visit, steps, at="/statistics")
 
 
-def test_a_new_key_is_filled_in_and_appearance_is_kept(visit: Callable[..., None], archive: Archive) -> None:
+def test_new_key_is_filled_in_and_appearance_is_kept(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         theme = ("Dark", "Light")[WIDTHS.index(width) % 2]
         page.get_by_role("button", name="Make a key and fill it in").click()
@@ -473,7 +473,7 @@ def test_a_new_key_is_filled_in_and_appearance_is_kept(visit: Callable[..., None
     at_every_width(visit, steps, at="/settings/connect")
 
 
-def test_the_buttons_of_a_message_cover_nothing_of_its_head(visit: Callable[..., None], archive: Archive) -> None:
+def test_buttons_of_message_cover_nothing_of_its_head(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         message = page.locator("#turn-2")
         message.hover()
@@ -492,7 +492,7 @@ def test_the_buttons_of_a_message_cover_nothing_of_its_head(visit: Callable[...,
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
-def test_the_library_has_one_list_of_what_to_choose_by(visit: Callable[..., None], archive: Archive) -> None:
+def test_library_has_one_list_of_what_to_choose_by(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         choices = page.locator(".choices-pane:visible")
         if width < ONE_PANE:
@@ -525,7 +525,7 @@ def test_home_has_one_search_and_where_to_go_on(visit: Callable[..., None], arch
     at_every_width(visit, steps)
 
 
-def test_a_language_is_chosen_in_the_settings(visit: Callable[..., None], archive: Archive) -> None:
+def test_language_is_chosen_in_settings(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         for language, button, heading in (("Deutsch", "Save", "Bibliothek"), ("日本語", "Speichern", "ライブラリ")):
             page.goto("/settings/appearance")

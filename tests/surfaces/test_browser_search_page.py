@@ -37,7 +37,7 @@ def preview(page: Page, text: str) -> None:
     expect(page.locator("#main .preview")).to_contain_text(text)
 
 
-def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., None]) -> None:
+def test_preview_follows_selection_and_enter_opens(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("searchbox").press_sequentially("keep a sourdough starter alive")
         expect(page).to_have_url(re.compile(r"/search\?q=keep\+a\+sourdough\+starter\+alive$"))
@@ -59,7 +59,7 @@ def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., 
     at_every_width(visit, steps, widths=WIDE)
 
 
-def test_a_page_that_is_on_its_way_dims_the_pane_and_its_keys_wait(visit: Callable[..., None], owner: User) -> None:
+def test_page_that_is_on_its_way_dims_pane_and_its_keys_wait(visit: Callable[..., None], owner: User) -> None:
     bread = Conversation.objects.get(owner=owner, title="Bread")
 
     def steps(page: Page) -> None:
@@ -85,7 +85,7 @@ def test_a_page_that_is_on_its_way_dims_the_pane_and_its_keys_wait(visit: Callab
     visit(steps)
 
 
-def test_tapped_hit_opens_its_conversation_on_a_phone(visit: Callable[..., None]) -> None:
+def test_tapped_hit_opens_its_conversation_on_phone(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").press_sequentially("sourdough starter")
         expect(page).to_have_url(re.compile(r"\?q=sourdough\+starter$"))
@@ -96,7 +96,7 @@ def test_tapped_hit_opens_its_conversation_on_a_phone(visit: Callable[..., None]
     visit(steps, width=PHONE["width"])
 
 
-def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) -> None:
+def test_address_shows_what_was_selected_again(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         third = page.locator(".hit").nth(2)
         key, question = third.get_attribute("data-key"), str(third.locator(".item-question").text_content())
@@ -183,7 +183,7 @@ def test_tokens_become_chips(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/search")
 
 
-def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[..., None], owner: User) -> None:
+def test_quoted_phrase_is_marked_and_no_part_of_longer_word(visit: Callable[..., None], owner: User) -> None:
     asked = "should we lower deadlock_timeout, or set lock_timeout for the job?"
     told = "Leave deadlock_timeout as it is. Set lock_timeout for the job alone."
     made = make_conversation(owner, exchange((asked, told)), title="Locks")
@@ -201,7 +201,7 @@ def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[
     at_every_width(visit, steps, at="/search?q=%22lock_timeout%22")
 
 
-def test_a_place_shows_three_results_and_the_others_when_asked(visit: Callable[..., None]) -> None:
+def test_place_shows_three_results_and_others_when_asked(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         place = page.locator(".hit-group").first
         expect(place.locator(".hit:visible")).to_have_count(3)
@@ -211,7 +211,7 @@ def test_a_place_shows_three_results_and_the_others_when_asked(visit: Callable[.
     at_every_width(visit, steps, at="/search?q=sourdough+starter&agent=baker")
 
 
-def test_unanswered_query_shows_a_notice_and_offers_the_nearest(visit: Callable[..., None], settings: Settings) -> None:
+def test_unanswered_query_shows_notice_and_offers_nearest(visit: Callable[..., None], settings: Settings) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
 
     def steps(page: Page, _: int) -> None:
@@ -261,7 +261,7 @@ def test_filters_and_palette_work_without_javascript(visit: Callable[..., None])
     at_every_width(visit, steps, at="/search?q=sourdough", widths=(WIDTHS[0], WIDTHS[-1]), javascript=False)
 
 
-def test_why_shows_the_reasons_of_a_hit(visit: Callable[..., None]) -> None:
+def test_why_shows_reasons_of_hit(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_text("Why?").first.click()
         expect(page.locator(".why-body").first).to_contain_text("Words of the query stand in it.")
@@ -322,7 +322,7 @@ def test_palette_choice_is_kept_when_entries_arrive_late(visit: Callable[..., No
     visit(steps)
 
 
-def test_a_question_mark_lists_the_keys(visit: Callable[..., None]) -> None:
+def test_question_mark_lists_keys(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         page.locator("#results").focus()
         page.keyboard.press("?")

@@ -22,7 +22,7 @@ def list_width(page: Page) -> float:
     return float(page.locator("#list").evaluate("list => list.getBoundingClientRect().width"))
 
 
-def test_recall_address_with_a_query_keeps_default_values(visit: Callable[..., None]) -> None:
+def test_recall_address_with_query_keeps_default_values(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         usual = page.locator(".recall-form input:not([name=query])")
         values = usual.evaluate_all("fields => fields.map(field => [field.name, field.value])")
@@ -37,7 +37,7 @@ def test_recall_address_with_a_query_keeps_default_values(visit: Callable[..., N
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_the_settings_can_be_clicked_at_every_width(visit: Callable[..., None], javascript: bool) -> None:
+def test_settings_can_be_clicked_at_every_width(visit: Callable[..., None], javascript: bool) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_label("Settings").click()
         page.get_by_role("link", name="API keys").first.click()
@@ -46,7 +46,7 @@ def test_the_settings_can_be_clicked_at_every_width(visit: Callable[..., None], 
     at_every_width(visit, steps, at="/import", widths=(1440, 1180, 1024, 768, 390), javascript=javascript)
 
 
-def test_the_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., None]) -> None:
+def test_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., None]) -> None:
     rooms = [
         ("Search", "/search"), ("Library", "/library"), ("New chat", "/chat"), ("Documents", "/documents"),
         ("Recall", "/recall"), ("Import", "/import"), ("Statistics", "/statistics"),
@@ -63,7 +63,7 @@ def test_the_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[...
     at_every_width(visit, steps)
 
 
-def test_the_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:
+def test_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         divider = page.get_by_role("separator")
         before = list_width(page)
@@ -86,7 +86,7 @@ def test_the_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:
     visit(steps, width=1440)
 
 
-def test_the_list_is_hidden_and_stays_so(visit: Callable[..., None]) -> None:
+def test_list_is_hidden_and_stays_so(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
         toggle = page.get_by_role("button", name="List")
         expect(toggle).to_have_attribute("aria-expanded", "true")
@@ -101,7 +101,7 @@ def test_the_list_is_hidden_and_stays_so(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, widths=[width for width in WIDTHS if width > ONE_PANE])
 
 
-def test_the_bundled_font_is_used(visit: Callable[..., None]) -> None:
+def test_bundled_font_is_used(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('14px Inter'))")
         assert page.evaluate("[...document.fonts].some(font => font.family === 'Inter' && font.status === 'loaded')")

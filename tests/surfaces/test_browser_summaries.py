@@ -57,7 +57,7 @@ def visit(visit: Callable[..., None], conversation: Conversation) -> Callable[..
     return partial(visit, at=f"/conversations/{conversation.pk}")
 
 
-def test_a_summary_appears_by_itself(
+def test_summary_appears_by_itself(
     visit: Callable[..., None], worker: threading.Event, conversation: Conversation
 ) -> None:
     def steps(page: Page, _: int) -> None:

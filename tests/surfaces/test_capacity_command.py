@@ -21,7 +21,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_table_has_every_table_and_the_sums() -> None:
+def test_table_has_every_table_and_sums() -> None:
     text = run()
     assert "5,000,000 turns" in text
     assert "search_passage                          20,000,000" in text

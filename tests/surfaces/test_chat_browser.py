@@ -35,7 +35,7 @@ def send(page: Page, text: str) -> None:
     page.get_by_role("button", name="Send").click()
 
 
-def test_a_new_chat_streams_calls_a_tool_and_is_found(
+def test_new_chat_streams_calls_tool_and_is_found(
     visit: Callable[..., None], endpoint: ChatServer, owner: User
 ) -> None:
     old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
@@ -77,7 +77,7 @@ def test_a_new_chat_streams_calls_a_tool_and_is_found(
     visit(find)
 
 
-def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
+def test_reply_is_stopped_and_chat_goes_on(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
     release = threading.Event()
     for _ in WIDTHS:
         make_conversation(owner, exchange(("first", "one")), title="Story")
@@ -107,7 +107,7 @@ def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], end
     assert set(Conversation.objects.values_list("turn_count", flat=True)) == {3}
 
 
-def test_typed_text_survives_editing_reload_and_an_ended_session(
+def test_typed_text_survives_editing_reload_and_ended_session(
     visit: Callable[..., None], endpoint: ChatServer, owner: User, settings: Settings
 ) -> None:
     owner.set_password("correct horse")
@@ -159,7 +159,7 @@ def test_typed_text_survives_editing_reload_and_an_ended_session(
     visit(steps, at=address)
 
 
-def test_chat_failure_is_shown_once_below_the_question(
+def test_chat_failure_is_shown_once_below_question(
     visit: Callable[..., None], endpoint: ChatServer, owner: User
 ) -> None:
     conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
@@ -191,7 +191,7 @@ def test_chat_works_without_javascript(visit: Callable[..., None], endpoint: Cha
     visit(steps, javascript=False)
 
 
-def test_a_page_opened_meanwhile_follows_the_reply(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_page_opened_meanwhile_follows_reply(visit: Callable[..., None], endpoint: ChatServer) -> None:
     release = threading.Event()
     endpoint.scripts.append(Script((Say("Once upon"), Hold(release), Say(" a time."))))
 
@@ -208,9 +208,7 @@ def test_a_page_opened_meanwhile_follows_the_reply(visit: Callable[..., None], e
     visit(steps)
 
 
-def test_without_an_endpoint_the_composer_says_how_to_set_one_up(
-    visit: Callable[..., None], settings: Settings
-) -> None:
+def test_without_endpoint_composer_says_how_to_set_one_up(visit: Callable[..., None], settings: Settings) -> None:
     settings.CHAT_MODEL = ""
 
     def steps(page: Page) -> None:
@@ -241,7 +239,7 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
         assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch"]
 
 
-def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
@@ -255,7 +253,7 @@ def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., Non
     at_every_width(visit, steps, at="/agents/new")
 
 
-def test_a_new_chat_stands_in_the_list_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_new_chat_stands_in_list_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
     releases = {width: threading.Event() for width in WIDTHS}
     endpoint.scripts.extend(Script((Say("The first"), Hold(release), Say(" answer."))) for release in releases.values())
 
@@ -274,7 +272,7 @@ def test_a_new_chat_stands_in_the_list_while_it_is_answered(visit: Callable[...,
     at_every_width(visit, steps, at="/chat")
 
 
-def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer) -> None:
     for _ in WIDTHS:
         endpoint.scripts.extend([fails(500, "out of memory"), says("Now it works.")])
 
@@ -290,9 +288,7 @@ def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: 
     at_every_width(visit, steps, at="/chat")
 
 
-def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(
-    visit: Callable[..., None], endpoint: ChatServer
-) -> None:
+def test_retry_takes_answer_s_place_and_edit_question_s(visit: Callable[..., None], endpoint: ChatServer) -> None:
     for _ in WIDTHS:
         endpoint.scripts.extend(says(f"{flour} flour.") for flour in ("Some", "Rye", "Wheat", "Oat"))
     questions, live = (f"[data-messages] > .message.is-{kind}" for kind in ("user", "assistant"))
@@ -326,7 +322,7 @@ def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(
     assert {len(request["messages"]) for request in endpoint.requests} == {1}
 
 
-def test_an_earlier_question_is_edited_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_earlier_question_is_edited_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
     endpoint.scripts.extend([says("One."), says("Two."), says("Three."), says("Four.")])
 
     def steps(page: Page) -> None:
@@ -346,7 +342,7 @@ def test_an_earlier_question_is_edited_without_javascript(visit: Callable[..., N
     assert Conversation.objects.get().turn_count == 1
 
 
-def test_a_chat_gets_a_title_and_the_list_shows_it(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_chat_gets_title_and_list_shows_it(visit: Callable[..., None], endpoint: ChatServer) -> None:
     endpoint.scripts.extend(says("Rye, mostly.") for _ in WIDTHS)
     endpoint.titles.extend("**Flour for “rye” bread.**\nIt is about flour" for _ in WIDTHS)
 
@@ -359,7 +355,7 @@ def test_a_chat_gets_a_title_and_the_list_shows_it(visit: Callable[..., None], e
     at_every_width(visit, steps, at="/chat")
 
 
-def test_a_citation_leads_to_the_turn(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
+def test_citation_leads_to_turn(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
     old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
     index_conversation(conversation_id=old.pk)
     turn = f"/conversations/{old.pk}?turn=0"
@@ -383,7 +379,7 @@ def test_a_citation_leads_to_the_turn(visit: Callable[..., None], endpoint: Chat
     at_every_width(visit, steps, at="/chat")
 
 
-def test_an_agent_s_own_endpoint_is_enough_to_chat(
+def test_agent_s_own_endpoint_is_enough_to_chat(
     visit: Callable[..., None], endpoint: ChatServer, owner: User, settings: Settings
 ) -> None:
     settings.CHAT_MODEL = settings.CHAT_BASE_URL = ""
@@ -431,7 +427,7 @@ def test_markdown_is_laid_out_while_it_comes(visit: Callable[..., None], endpoin
     at_every_width(visit, steps, at="/chat")
 
 
-def test_a_message_sent_before_the_scripts_are_there_is_answered(
+def test_message_sent_before_scripts_are_there_is_answered(
     visit: Callable[..., None], endpoint: ChatServer, owner: User
 ) -> None:
     conversation = make_conversation(owner, exchange(("how often?", "Once a week.")), title="Bread")

@@ -27,7 +27,7 @@ def eventually(condition: Callable[[], object], what: str) -> None:
     pytest.fail(f"never happened: {what}")
 
 
-def test_a_killed_process_leaves_an_idle_conversation_with_what_was_received() -> None:
+def test_killed_process_leaves_idle_conversation_with_what_was_received() -> None:
     owner = make_user()
     release = threading.Event()
     with running_chat_server() as endpoint:

@@ -41,7 +41,7 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
     pytest.fail(f"never happened: {what}")
 
 
-def test_a_reply_streams_is_stored_and_numbered(ada: Talker, endpoint: ChatServer) -> None:
+def test_reply_streams_is_stored_and_numbered(ada: Talker, endpoint: ChatServer) -> None:
     endpoint.scripts.append(Script((Think("Peru, so"), Say("Li"), Say("ma."))))
     number = ada.new_conversation()
     events = ada.ask(number, "What is the capital of Peru?")
@@ -65,7 +65,7 @@ def test_a_reply_streams_is_stored_and_numbered(ada: Talker, endpoint: ChatServe
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_a_tool_runs_as_the_conversations_owner_and_its_result_goes_back(
+def test_tool_runs_as_conversations_owner_and_its_result_goes_back(
     ada: Talker, endpoint: ChatServer, owner: User
 ) -> None:
     mine = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")))
@@ -88,7 +88,7 @@ def test_a_tool_runs_as_the_conversations_owner_and_its_result_goes_back(
     assert "ConversationSearch" in [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]]
 
 
-def test_recall_excludes_messages_sent_to_the_model(ada: Talker, endpoint: ChatServer, owner: User) -> None:
+def test_recall_excludes_messages_sent_to_model(ada: Talker, endpoint: ChatServer, owner: User) -> None:
     bread = ("how do I feed a sourdough starter?", "Once a week, with rye flour.")
     here, elsewhere = (make_conversation(owner, exchange(bread)) for _ in range(2))
     for conversation in (here, elsewhere):
@@ -110,7 +110,7 @@ def test_recall_excludes_messages_sent_to_the_model(ada: Talker, endpoint: ChatS
         (calls("read_conversation", {"conversation_id": 4711}), "4711"),
     ],
 )
-def test_failed_tool_call_becomes_an_error_result(ada: Talker, endpoint: ChatServer, script: Script, told: str) -> None:
+def test_failed_tool_call_becomes_error_result(ada: Talker, endpoint: ChatServer, script: Script, told: str) -> None:
     endpoint.scripts.extend([script, says("I see.")])
     number = ada.new_conversation()
     events = ada.ask(number, "Try it")
@@ -128,7 +128,7 @@ def test_several_calls_of_one_reply_are_all_answered(ada: Talker, endpoint: Chat
     assert [m.get("tool_call_id") for m in endpoint.requests[1]["messages"]] == [None, None, "a", "b"]
 
 
-def test_a_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: ChatServer) -> None:
+def test_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: ChatServer) -> None:
     endpoint.scripts.extend([calls("list_conversations", {})] * 20)
     number = ada.new_conversation()
     events = ada.ask(number, "Go on")
@@ -158,7 +158,7 @@ def test_a_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: Chat
         (Script((Cut(),)), "cannot be reached"),
     ],
 )
-def test_endpoint_failure_is_reported_and_keeps_the_question(
+def test_endpoint_failure_is_reported_and_keeps_question(
     ada: Talker, endpoint: ChatServer, script: Script, told: str
 ) -> None:
     endpoint.scripts.append(script)
@@ -178,7 +178,7 @@ def text_chunk(text: str) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}).encode() + b"\n\n"
 
 
-def test_reply_without_end_is_cut_with_a_note_and_stored(ada: Talker, endpoint: ChatServer) -> None:
+def test_reply_without_end_is_cut_with_note_and_stored(ada: Talker, endpoint: ChatServer) -> None:
     megabyte = text_chunk("x" * 100) * 7_000
     endpoint.scripts.append(Script((Raw(megabyte),) * 100))
     number = ada.new_conversation()
@@ -201,9 +201,7 @@ def test_reply_without_end_is_cut_with_a_note_and_stored(ada: Talker, endpoint: 
     ],
     ids=["line", "event", "nesting", "calls"],
 )
-def test_stream_over_a_limit_names_the_limit(
-    ada: Talker, endpoint: ChatServer, steps: tuple[Any, ...], note: str
-) -> None:
+def test_stream_over_limit_names_limit(ada: Talker, endpoint: ChatServer, steps: tuple[Any, ...], note: str) -> None:
     endpoint.scripts.extend([Script(steps), Script((Say("Hello."), *steps))])
     number = ada.new_conversation()
     events = ada.ask(number, "Go on.")
@@ -233,7 +231,7 @@ def test_unreachable_endpoint_is_reported(ada: Talker, settings: Settings) -> No
     ("last", "told"),
     [(Cut(), "cannot be reached"), (Raw(b"data: {oops\n\n"), "unreadable"), (Pause(30), "no answer in time")],
 )
-def test_partial_text_of_a_broken_reply_is_kept_as_failed(
+def test_partial_text_of_broken_reply_is_kept_as_failed(
     ada: Talker, endpoint: ChatServer, settings: Settings, last: Any, told: str
 ) -> None:
     if isinstance(last, Pause):
@@ -248,7 +246,7 @@ def test_partial_text_of_a_broken_reply_is_kept_as_failed(
     assert ada.last_reply(number)["status"] == "failed"
 
 
-def test_a_stream_without_an_end_counts_as_broken(ada: Talker, endpoint: ChatServer) -> None:
+def test_stream_without_end_counts_as_broken(ada: Talker, endpoint: ChatServer) -> None:
     endpoint.scripts.append(Script((Say("Half"),), has_end=False))
     number = ada.new_conversation()
     assert "before it was complete" in ada.ask(number, "Tell me")[-1][1]["detail"]
@@ -264,7 +262,7 @@ def test_too_long_question_is_reported_and_kept(ada: Talker, endpoint: ChatServe
     assert ada.conversation(number)["message_count"] == 1
 
 
-def test_left_out_messages_are_announced_by_a_context_event(
+def test_left_out_messages_are_announced_by_context_event(
     ada: Talker, endpoint: ChatServer, settings: Settings
 ) -> None:
     settings.CHAT_CONTEXT_WINDOW = 10_000
@@ -293,7 +291,7 @@ def test_refused_chat_message_stores_nothing(ada: Talker, message: str | None, s
     assert (shown["status"], shown["message_count"]) == ("idle", 0)
 
 
-def test_without_an_endpoint_the_answer_says_how_to_set_one_up(ada: Talker, settings: Settings) -> None:
+def test_without_endpoint_answer_says_how_to_set_one_up(ada: Talker, settings: Settings) -> None:
     settings.CHAT_MODEL = ""
     number = ada.new_conversation()
     response = ada.post(f"/conversations/{number}/stream", message="Hi")
@@ -314,7 +312,7 @@ def held(endpoint: ChatServer) -> Iterator[threading.Event]:
     release.set()
 
 
-def test_a_second_message_meanwhile_is_refused(ada: Talker, held: threading.Event) -> None:
+def test_second_message_meanwhile_is_refused(ada: Talker, held: threading.Event) -> None:
     number = ada.new_conversation()
     with ada.streaming(number, "First") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
@@ -328,9 +326,7 @@ def test_a_second_message_meanwhile_is_refused(ada: Talker, held: threading.Even
     assert [message["role"] for message in ada.messages(number)] == ["user", "assistant"]
 
 
-def test_a_stopped_reply_is_kept_and_the_endpoint_is_left(
-    ada: Talker, endpoint: ChatServer, held: threading.Event
-) -> None:
+def test_stopped_reply_is_kept_and_endpoint_is_left(ada: Talker, endpoint: ChatServer, held: threading.Event) -> None:
     gone = endpoint.disconnects
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
@@ -345,7 +341,7 @@ def test_a_stopped_reply_is_kept_and_the_endpoint_is_left(
     assert ada.post(f"/conversations/{number}/stop").status_code == 404
 
 
-def test_stop_requested_by_another_process_ends_the_reply(ada: Talker, held: threading.Event) -> None:
+def test_stop_requested_by_another_process_ends_reply(ada: Talker, held: threading.Event) -> None:
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
@@ -353,7 +349,7 @@ def test_stop_requested_by_another_process_ends_the_reply(ada: Talker, held: thr
         assert names(list(events)) == ["turn", "done"]
 
 
-def test_a_reply_being_written_keeps_no_database_connection(
+def test_reply_being_written_keeps_no_database_connection(
     ada: Talker, endpoint: ChatServer, held: threading.Event, owner: User
 ) -> None:
     """As many streams as the pool has connections would else be all that the server can do."""
@@ -381,7 +377,7 @@ def other_connections() -> int:
     return found
 
 
-def test_a_client_that_goes_away_does_not_lose_the_reply(ada: Talker, held: threading.Event) -> None:
+def test_client_that_goes_away_does_not_lose_reply(ada: Talker, held: threading.Event) -> None:
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
@@ -391,9 +387,7 @@ def test_a_client_that_goes_away_does_not_lose_the_reply(ada: Talker, held: thre
     assert ada.last_reply(number)["status"] == "done"
 
 
-def test_a_conversation_deleted_meanwhile_ends_its_reply(
-    ada: Talker, held: threading.Event, settings: Settings
-) -> None:
+def test_conversation_deleted_meanwhile_ends_its_reply(ada: Talker, held: threading.Event, settings: Settings) -> None:
     settings.CHAT_LEASE_S = 2
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
@@ -403,7 +397,7 @@ def test_a_conversation_deleted_meanwhile_ends_its_reply(
     assert not Reply.objects.exists()
 
 
-def test_a_reply_whose_lease_ran_out_is_taken_over_and_its_writer_stores_nothing(
+def test_reply_whose_lease_ran_out_is_taken_over_and_its_writer_stores_nothing(
     ada: Talker, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = ada.new_conversation()
@@ -424,7 +418,7 @@ def test_a_reply_whose_lease_ran_out_is_taken_over_and_its_writer_stores_nothing
     ]  # fmt: skip
 
 
-def test_a_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held: threading.Event, owner: User) -> None:
+def test_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held: threading.Event, owner: User) -> None:
     with running_site() as address:
         talker = Talker(address, owner)
         number = talker.new_conversation()
@@ -440,7 +434,7 @@ def test_a_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held:
 # --- other users ----------------------------------------------------------------------------------
 
 
-def test_other_users_cannot_chat_stop_or_read_a_conversation(ada: Talker, site: str, held: threading.Event) -> None:
+def test_other_users_cannot_chat_stop_or_read_conversation(ada: Talker, site: str, held: threading.Event) -> None:
     stranger = Talker(site, make_user())
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
@@ -458,9 +452,7 @@ def test_other_users_cannot_chat_stop_or_read_a_conversation(ada: Talker, site: 
     stranger.close()
 
 
-def test_a_question_and_its_answer_are_announced_once_and_after_the_conversation_is_idle(
-    ada: Talker, owner: User
-) -> None:
+def test_question_and_its_answer_are_announced_once_and_after_conversation_is_idle(ada: Talker, owner: User) -> None:
     from convmemory.conversations.signals import turns_changed
 
     heard: list[str] = []
@@ -476,7 +468,7 @@ def test_a_question_and_its_answer_are_announced_once_and_after_the_conversation
     assert heard == ["idle"]
 
 
-def test_an_unanswered_question_stays_in_the_context(ada: Talker, endpoint: ChatServer) -> None:
+def test_unanswered_question_stays_in_context(ada: Talker, endpoint: ChatServer) -> None:
     number = ada.new_conversation()
     ada.post(f"/conversations/{number}/messages", messages=[{"role": "user", "content": "unanswered"}])
     ada.ask(number, "and this")

@@ -28,7 +28,7 @@ def indexed(owner: User) -> int:
     return conversation.pk
 
 
-def test_a_search_prints_title_question_and_link() -> None:
+def test_search_prints_title_question_and_link() -> None:
     number = indexed(make_user("ada"))
     text = run("conversation_search", "--query", "capital of Peru", "--user", "ada")
     assert "% - Geography" in text
@@ -37,7 +37,7 @@ def test_a_search_prints_title_question_and_link() -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
-def test_two_users_with_the_same_texts_see_only_their_own(mode: str) -> None:
+def test_two_users_with_same_texts_see_only_their_own(mode: str) -> None:
     numbers = {name: indexed(make_user(name)) for name in ("ada", "bob")}
     for name, number in numbers.items():
         answer = json.loads(
@@ -75,7 +75,7 @@ def test_search_command_reports_exclusions_and_unindexed_turns() -> None:
     assert "-Lima keeps out" in answer["notes"][0]
 
 
-def test_a_search_goes_on_at_its_cursor() -> None:
+def test_search_goes_on_at_its_cursor() -> None:
     ada = make_user("ada")
     numbers = {indexed(ada) for _ in range(2)}
     asked = ("conversation_search", "--query", "capital of Peru", "--user", "ada", "--limit", "1")
@@ -88,7 +88,7 @@ def test_a_search_goes_on_at_its_cursor() -> None:
         run(*asked, "--cursor", "nonsense")
 
 
-def test_a_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+def test_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("a long passphrase\n"))
     assert "/login" in run("create_user", "ada")
     form = {"username": "ada", "password": "a long passphrase"}
@@ -108,7 +108,7 @@ def test_a_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client)
         ("", "a long passphrase", "blank"),
     ],
 )
-def test_a_user_who_could_not_sign_in_is_not_made(
+def test_user_who_could_not_sign_in_is_not_made(
     monkeypatch: pytest.MonkeyPatch, name: str, password: str, reason: str
 ) -> None:
     make_user("bob")
@@ -118,7 +118,7 @@ def test_a_user_who_could_not_sign_in_is_not_made(
     assert User.objects.count() == 1
 
 
-def test_a_user_made_for_a_key_is_told_how_to_sign_in(client: Client) -> None:
+def test_user_made_for_key_is_told_how_to_sign_in(client: Client) -> None:
     assert "manage.py changepassword ada" in run("create_api_key", "ada", "--create")
     assert "Ask who runs this server" in client.get("/login").content.decode()
     make_user("bob")
@@ -141,7 +141,7 @@ def test_create_api_key_refuses_names_that_no_user_can_have(name: str, reason: s
     assert User.objects.count() == 1
 
 
-def test_create_user_refuses_a_name_that_differs_in_letter_case_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_user_refuses_name_that_differs_in_letter_case_only(monkeypatch: pytest.MonkeyPatch) -> None:
     make_user("bob")
     monkeypatch.setattr("sys.stdin", StringIO("a long passphrase\n"))
     with pytest.raises(CommandError, match="differs in upper and lower case only"):
@@ -149,7 +149,7 @@ def test_create_user_refuses_a_name_that_differs_in_letter_case_only(monkeypatch
 
 
 @pytest.mark.parametrize("path", ["add/", "{bob}/change/"])
-def test_admin_refuses_a_user_name_that_differs_in_letter_case_only(client: Client, path: str) -> None:
+def test_admin_refuses_user_name_that_differs_in_letter_case_only(client: Client, path: str) -> None:
     staff, bob = make_user("ada"), make_user("bob")
     User.objects.filter(pk=staff.pk).update(is_staff=True, is_superuser=True)
     client.force_login(User.objects.get(pk=staff.pk))
@@ -160,13 +160,13 @@ def test_admin_refuses_a_user_name_that_differs_in_letter_case_only(client: Clie
     assert set(User.objects.values_list("username", flat=True)) == {"ada", "bob"}
 
 
-def test_a_new_key_stands_alone_on_the_last_line() -> None:
+def test_new_key_stands_alone_on_last_line() -> None:
     key = run("create_api_key", "ada", "--create").strip().splitlines()[-1]
     owner: Any = user_of_key(key)
     assert owner.username == "ada"
     assert not owner.has_usable_password()
 
 
-def test_a_key_for_a_missing_user_needs_create() -> None:
+def test_key_for_missing_user_needs_create() -> None:
     with pytest.raises(CommandError, match="--create"):
         run("create_api_key", "nobody")

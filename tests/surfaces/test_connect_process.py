@@ -92,7 +92,7 @@ def hook(home: Path, prompt: str, session: str = "s1", *, agent: str = "claude-c
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "copilot-cli"])
-def test_hook_recalls_what_answers_and_nothing_twice_in_a_session(home: Path, bread: Conversation, agent: str) -> None:
+def test_hook_recalls_what_answers_and_nothing_twice_in_session(home: Path, bread: Conversation, agent: str) -> None:
     said = hook(home, BREAD[0], agent=agent)
     assert BREAD[1] in said
     assert said.startswith("<recalled-memory")
@@ -110,7 +110,7 @@ def test_hook_is_silent_about_other_projects_sessions_and_users(home: Path, brea
     assert hook(home, BREAD[0]) == ""
 
 
-def test_hook_is_silent_without_a_server_or_a_valid_key_and_the_check_says_so(
+def test_hook_is_silent_without_server_or_valid_key_and_check_says_so(
     home: Path, owner: User, bread: Conversation, address: str
 ) -> None:
     assert address in run(home, "connect", "--check")
@@ -137,7 +137,7 @@ def test_hook_ends_although_its_input_stays_open(home: Path) -> None:
         assert process.stdout.read() == b""
 
 
-def test_session_start_counts_the_conversations_of_the_folder(home: Path, bread: Conversation) -> None:
+def test_session_start_counts_conversations_of_folder(home: Path, bread: Conversation) -> None:
     printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
     value = json.loads(printed)["hookSpecificOutput"]
     assert value["hookEventName"] == "SessionStart"
@@ -146,7 +146,7 @@ def test_session_start_counts_the_conversations_of_the_folder(home: Path, bread:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_bridge_serves_the_tools_to_the_official_client(home: Path, bread: Conversation, mode: str) -> None:
+def test_bridge_serves_tools_to_official_client(home: Path, bread: Conversation, mode: str) -> None:
     server = StdioServerParameters(
         command=sys.executable, args=[str(PUSH), "mcp"], cwd=home, env={"PATH": "/usr/bin", "HOME": str(home)}
     )
@@ -160,7 +160,7 @@ def test_bridge_serves_the_tools_to_the_official_client(home: Path, bread: Conve
     assert found.structured_content["results"][0]["conversation_id"] == bread.pk
 
 
-def test_bridge_says_what_to_do_when_the_server_is_down(home: Path) -> None:
+def test_bridge_says_what_to_do_when_server_is_down(home: Path) -> None:
     (home / ".config/convmemory/server").write_text("http://127.0.0.1:9\n")
     line = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
     answer = json.loads(run(home, "mcp", given=line))
@@ -168,7 +168,7 @@ def test_bridge_says_what_to_do_when_the_server_is_down(home: Path) -> None:
     assert "convmemory connect --check" in answer["error"]["message"]
 
 
-def test_commands_of_the_shell_search_and_read_for_agents_without_mcp(home: Path, bread: Conversation) -> None:
+def test_commands_of_shell_search_and_read_for_agents_without_mcp(home: Path, bread: Conversation) -> None:
     (line,) = run(home, "search", *BREAD[0].split()).splitlines()
     assert f"/conversations/{bread.pk}?turn=0" in line
     assert f"conversation_id {bread.pk}, turn 0" in line
@@ -206,5 +206,5 @@ def test_manage_connect_makes_one_key_that_reads_and_imports(
         ("what a long text " * 60, ("what a long text " * 60)[:475].rstrip()),
     ],
 )
-def test_query_of_a_prompt_leaves_out_commands_logs_and_recalled_text(prompt: str, query: str) -> None:
+def test_query_of_prompt_leaves_out_commands_logs_and_recalled_text(prompt: str, query: str) -> None:
     assert query_of(prompt) == query

@@ -49,7 +49,7 @@ def summarise(conversation: Conversation) -> None:
     )
 
 
-def test_the_route_tells_what_would_be_sent(owner: User, conversation: Conversation) -> None:
+def test_route_tells_what_would_be_sent(owner: User, conversation: Conversation) -> None:
     agent = make_agent(owner, context_strategies=["summary_boundary", "token_budget"])
     summarise(conversation)
     answer = Api(owner).get(f"/conversations/{conversation.pk}/context", agent_id=agent.pk)
@@ -66,7 +66,7 @@ def test_the_route_tells_what_would_be_sent(owner: User, conversation: Conversat
     assert run["tokens_after"] <= 4_096 * 0.8 < run["tokens_before"]
 
 
-def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversation) -> None:
+def test_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversation) -> None:
     make_agent(owner, context_strategies=["summary_boundary", "token_budget"])
     summarise(conversation)
     client = Client()
@@ -83,9 +83,7 @@ def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conv
     assert client.get(path, {"agent": "nonsense"}).status_code == 422
 
 
-def test_without_an_endpoint_the_page_says_how_to_set_one_up(
-    owner: User, conversation: Conversation, settings: Any
-) -> None:
+def test_without_endpoint_page_says_how_to_set_one_up(owner: User, conversation: Conversation, settings: Any) -> None:
     settings.CHAT_BASE_URL = settings.CHAT_MODEL = ""
     client = Client()
     client.force_login(owner)
@@ -93,7 +91,7 @@ def test_without_an_endpoint_the_page_says_how_to_set_one_up(
     assert "CHAT_BASE_URL" in text
 
 
-def test_dry_run_reports_a_context_that_does_not_fit(owner: User) -> None:
+def test_dry_run_reports_context_that_does_not_fit(owner: User) -> None:
     huge = make_conversation(owner, exchange(("word " * 9_000, "no")))
     make_agent(owner)
     run = Api(owner).get(f"/conversations/{huge.pk}/context").json()

@@ -29,7 +29,7 @@ def owner(settings: Settings, tmp_path: Path) -> User:
     return make_user("ada")
 
 
-def test_worker_reads_an_uploaded_pdf(owner: User) -> None:
+def test_worker_reads_uploaded_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
     assert list(document.sections.values_list("page", flat=True)) == [1, 2]
@@ -57,7 +57,7 @@ def test_drawing_without_progress_is_ended(owner: User, settings: Settings, monk
     assert endings == [child_process.Ending.STALLED]
 
 
-def test_reading_without_progress_names_the_setting(
+def test_reading_without_progress_names_setting(
     owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DOCUMENT_STALL_S = 1
@@ -107,7 +107,7 @@ def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Sett
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
 
 
-def test_full_disk_while_a_document_is_read_is_said_and_can_be_tried_again(owner: User) -> None:
+def test_full_disk_while_document_is_read_is_said_and_can_be_tried_again(owner: User) -> None:
     document = upload(owner, GUIDE * 1_000, "long.md")
     with files_end_at(10_000):
         assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
@@ -117,7 +117,7 @@ def test_full_disk_while_a_document_is_read_is_said_and_can_be_tried_again(owner
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
 
 
-def test_pages_that_met_a_full_disk_are_drawn_later(owner: User) -> None:
+def test_pages_that_met_full_disk_are_drawn_later(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
     tasks.process(document.pk, owner_id=document.owner_id)
     document.refresh_from_db()
@@ -142,7 +142,7 @@ def test_child_process_gets_no_secrets_in_its_environment(owner: User, monkeypat
     assert "hush" not in given.values()
 
 
-def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
+def test_worker_draws_pages_of_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, f"page {number}")] for number in range(1, 11)]), "ten.pdf")
     tasks.process(document.pk, owner_id=owner.pk)
     document.refresh_from_db()

@@ -54,9 +54,7 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 @pytest.mark.django_db
-def test_the_commands_of_the_first_minutes_do_what_the_readme_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_of_first_minutes_do_what_readme_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     (tmp_path / ".claude").mkdir()
@@ -82,14 +80,14 @@ def test_the_commands_of_the_first_minutes_do_what_the_readme_says(
     assert "mcp" in (tmp_path / ".claude.json").read_text(encoding="utf-8")
 
 
-def test_capacity_command_of_the_docs_runs() -> None:
+def test_capacity_command_of_docs_runs() -> None:
     out = StringIO()
     call_command("capacity", "--users", "10", "--turns-per-user", "1000", stdout=out)
     assert "search_passage" in out.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_to_a_file(page: Path) -> None:
+def test_every_link_leads_to_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing

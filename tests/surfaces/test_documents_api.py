@@ -62,7 +62,7 @@ def find(
     return answer.json()
 
 
-def test_an_upload_is_read_found_and_deleted(client: Client) -> None:
+def test_upload_is_read_found_and_deleted(client: Client) -> None:
     answer = send(client, GUIDE)
     assert (answer.status_code, answer.json()["status"]) == (202, "uploaded"), answer.content
     place = answer.headers["Location"]
@@ -84,7 +84,7 @@ def test_an_upload_is_read_found_and_deleted(client: Client) -> None:
     assert find(client)["results"] == []
 
 
-def test_refused_upload_names_the_reason(client: Client, settings: Settings) -> None:
+def test_refused_upload_names_reason(client: Client, settings: Settings) -> None:
     assert client.post("/api/v1/documents", {}).status_code == 422
     settings.MAX_DOCUMENT_MB = 0
     refused = send(client, GUIDE)
@@ -94,7 +94,7 @@ def test_refused_upload_names_the_reason(client: Client, settings: Settings) -> 
     assert send(client, GUIDE, replaces="9").status_code == 404
 
 
-def test_a_new_version_keeps_the_number(client: Client, owner: User) -> None:
+def test_new_version_keeps_number(client: Client, owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     answer = send(client, GUIDE.replace("six hours", "eight hours"), replaces=document.pk)
     assert (answer.status_code, answer.json()["id"], answer.json()["status"]) == (202, document.pk, "uploaded")
@@ -126,7 +126,7 @@ def test_documents_do_not_change_conversation_search(client: Client, owner: User
     assert before == after
 
 
-def test_a_long_page_ends_with_further_passages_of_its_best_sections(client: Client, owner: User) -> None:
+def test_long_page_ends_with_further_passages_of_its_best_sections(client: Client, owner: User) -> None:
     parts = [
         f"## Bed {number}\n\n"
         + "".join(f"Bed {number} has row {row} of beans in the sun, as was planned. " for row in range(12))
@@ -147,7 +147,7 @@ def test_a_long_page_ends_with_further_passages_of_its_best_sections(client: Cli
     assert not {section for section, _, _ in first} & {hit["section"] for hit in following["results"]}
 
 
-def test_a_long_page_is_full_where_sections_have_one_passage_each(client: Client, owner: User) -> None:
+def test_long_page_is_full_where_sections_have_one_passage_each(client: Client, owner: User) -> None:
     for number in range(30):
         indexed(upload(owner, f"Bean number {number} grows in the sun.", f"{number}.txt"))
     page = find(client, query="which beans grow in the sun?", limit=20)
@@ -205,7 +205,7 @@ GLOSSARY = [
 ]
 
 
-def test_hits_name_the_heading_above_their_passage(client: Client, owner: User) -> None:
+def test_hits_name_heading_above_their_passage(client: Client, owner: User) -> None:
     parts = {"Ferns": FAQ, "Releases": CHANGES, "Words of sailors": GLOSSARY}
     for title, rows in parts.items():
         text = f"# {title}\n\n" + "\n\n".join(f"## {heading}\n\n{said}" for heading, said, _ in rows)
@@ -218,7 +218,7 @@ def test_hits_name_the_heading_above_their_passage(client: Client, owner: User) 
     assert named == asked
 
 
-def test_only_attached_documents_are_searched_for_a_conversation(client: Client, owner: User) -> None:
+def test_only_attached_documents_are_searched_for_conversation(client: Client, owner: User) -> None:
     guide, other = indexed(upload(owner, GUIDE)), indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
     chat = make_conversation(owner, exchange(("hello", "Hi.")))
     assert find(client, conversation_id=chat.pk)["results"] == []

@@ -37,7 +37,7 @@ SAMPLE: dict[str, Any] = {
 }
 
 
-def test_a_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
+def test_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps([SAMPLE]), encoding="utf-8")
     out = StringIO()
@@ -47,7 +47,7 @@ def test_a_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     assert not User.objects.exists()
 
 
-def test_silence_is_measured_and_a_calibration_fitted(tmp_path: Path) -> None:
+def test_silence_is_measured_and_calibration_fitted(tmp_path: Path) -> None:
     other = json.loads(
         json.dumps(SAMPLE).replace("parrot", "dog").replace("D1", "D2").replace("session_1", "session_2")
     )
@@ -88,12 +88,12 @@ def test_evaluate_measures_recall_of_messages_and_contexts(tmp_path: Path) -> No
     assert not User.objects.exists()
 
 
-def test_a_folder_without_questions_is_refused(tmp_path: Path) -> None:
+def test_folder_without_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no"):
         call_command("evaluate", "samples", "--data", str(tmp_path), stdout=StringIO(), stderr=StringIO())
 
 
-def test_a_library_is_loaded_measured_and_deleted(
+def test_library_is_loaded_measured_and_deleted(
     tmp_path: Path,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -152,7 +152,7 @@ def two_parrots() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("judge", "is_good"), [(is_meant, True), (lambda text: not is_meant(text), False)], ids=["knows", "is wrong"]
 )
-def test_a_reranker_gets_the_weight_that_questions_ask_for(
+def test_reranker_gets_weight_that_questions_ask_for(
     tmp_path: Path, settings: Settings, judge: Any, is_good: bool
 ) -> None:
     file = tmp_path / "locomo.json"

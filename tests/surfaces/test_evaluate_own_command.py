@@ -38,7 +38,7 @@ def rows() -> dict[str, int]:
     return {each._meta.db_table: each._default_manager.count() for each in apps.get_models()}
 
 
-def test_models_are_compared_on_the_owners_turns_alone(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ada, bob = make_user("ada"), make_user("bob")
     for letter in "abcdefghijkl":
         pairs = (

@@ -69,7 +69,7 @@ def rows_of(user: User) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.django_db
-def test_exported_json_imports_the_same_turns(stored: Conversation, owner: User, tmp_path: Path) -> None:
+def test_exported_json_imports_same_turns(stored: Conversation, owner: User, tmp_path: Path) -> None:
     path = tmp_path / "trip.json"
     path.write_text(fetched(owner, f"{stored.pk}/export", format="json"), encoding="utf-8")
     other = make_user("bob")
@@ -81,7 +81,7 @@ def test_exported_json_imports_the_same_turns(stored: Conversation, owner: User,
 
 
 @pytest.mark.django_db
-def test_a_long_conversation_comes_back_from_several_entries(
+def test_long_conversation_comes_back_from_several_entries(
     owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_file, "ENTRY_CHARS", 1_000)
@@ -100,7 +100,7 @@ def test_a_long_conversation_comes_back_from_several_entries(
 
 
 @pytest.mark.django_db
-def test_markdown_holds_what_was_said_and_no_text_closes_a_fence(stored: Conversation, owner: User) -> None:
+def test_markdown_holds_what_was_said_and_no_text_closes_fence(stored: Conversation, owner: User) -> None:
     text = fetched(owner, f"{stored.pk}/export")
     assert text.startswith("# A trip\n\n2")
     for piece in (
@@ -159,13 +159,13 @@ def test_export_of_foreign_conversations_gets_404(stored: Conversation) -> None:
 
 
 @pytest.mark.django_db
-def test_an_unknown_format_is_refused_by_name(stored: Conversation, owner: User) -> None:
+def test_unknown_format_is_refused_by_name(stored: Conversation, owner: User) -> None:
     answer = client_of(owner).get(f"/api/v1/conversations/{stored.pk}/export", {"format": "pdf"})
     assert (answer.status_code, "give one of markdown, json, html" in answer.json()["detail"]) == (422, True)
 
 
 @pytest.mark.django_db
-def test_the_menu_of_a_conversation_offers_the_three_files(stored: Conversation, owner: User) -> None:
+def test_menu_of_conversation_offers_three_files(stored: Conversation, owner: User) -> None:
     browser = Client()
     browser.force_login(owner)
     page = browser.get(f"/conversations/{stored.pk}").content.decode()
@@ -177,9 +177,7 @@ def test_the_menu_of_a_conversation_offers_the_three_files(stored: Conversation,
 
 
 @pytest.mark.django_db
-def test_the_command_writes_a_private_file_and_overwrites_none(
-    stored: Conversation, owner: User, tmp_path: Path
-) -> None:
+def test_command_writes_private_file_and_overwrites_none(stored: Conversation, owner: User, tmp_path: Path) -> None:
     path = tmp_path / "all.md"
     output = StringIO()
     call_command("export_conversations", path, "--user", owner.username, "--project", "/p", stdout=output)

@@ -110,7 +110,7 @@ UPLOADS = {
 }
 
 
-def test_every_kind_of_upload_is_read_and_kept_by_the_confined_process(owner: User) -> None:
+def test_every_kind_of_upload_is_read_and_kept_by_confined_process(owner: User) -> None:
     for name, content in UPLOADS.items():
         before = Message.objects.count()
         row = queue_import(owner=owner, file=SimpleUploadedFile(name, content))
@@ -126,7 +126,7 @@ def test_every_kind_of_upload_is_read_and_kept_by_the_confined_process(owner: Us
     assert uploads() == []
 
 
-def test_kept_upload_is_read_again_by_a_mapping_in_the_confined_process(owner: User) -> None:
+def test_kept_upload_is_read_again_by_mapping_in_confined_process(owner: User) -> None:
     chats = [{"said": [{"who": "me", "say": "what is it?"}, {"who": "it", "say": "that one"}]}]
     asked = queue_import(owner=owner, file=SimpleUploadedFile("own.json", json.dumps(chats).encode()))
     assert tasks.run(asked.pk, owner_id=owner.pk) == {"state": "failed"}
@@ -138,7 +138,7 @@ def test_kept_upload_is_read_again_by_a_mapping_in_the_confined_process(owner: U
     assert Message.objects.filter(owner=owner).count() == 2
 
 
-def test_hostile_code_in_an_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
+def test_hostile_code_in_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
     queued = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", LINES))
     row = queue.claim(owner_id=owner.pk, import_id=queued.pk)
     assert row

@@ -53,7 +53,7 @@ def queued(owner: User, content: bytes) -> Import:
     return queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", content))
 
 
-def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
+def test_upload_is_imported_by_process_that_ends(owner: User) -> None:
     row = queued(owner, LINES)
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
     row.refresh_from_db()
@@ -64,7 +64,7 @@ def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
     assert not children()
 
 
-def test_the_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:
+def test_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:
     for number in range(3):
         assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk, owner_id=owner.pk) == {
             "state": "done"
@@ -74,7 +74,7 @@ def test_the_program_is_loaded_once_for_imports_that_follow_each_other(owner: Us
     assert Conversation.objects.count() == 3
 
 
-def test_a_server_that_has_ended_or_was_started_otherwise_is_replaced(
+def test_server_that_has_ended_or_was_started_otherwise_is_replaced(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
@@ -93,7 +93,7 @@ def test_a_server_that_has_ended_or_was_started_otherwise_is_replaced(
     assert fourth.pid != third.pid, "one that may be about to end is not asked"
 
 
-def test_an_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
     with monkeypatch.context() as patch:
         patch.setenv("IMPORT_MEMORY_MB", "not a number")
@@ -101,7 +101,7 @@ def test_an_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
 
 
-def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
     watch = child_process._watch
 
@@ -114,7 +114,7 @@ def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pyte
     assert held == [False]
 
 
-def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
+def test_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_TIMEOUT_S = 0
     row = queued(owner, many_messages(200_000))  # a small one may be done before the first check
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
@@ -125,7 +125,7 @@ def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> N
     assert uploads() == []
 
 
-def test_the_kernel_ends_a_process_whose_worker_forgot_it(
+def test_kernel_ends_process_whose_worker_forgot_it(
     owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("convmemory.core.processes.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
@@ -136,7 +136,7 @@ def test_the_kernel_ends_a_process_whose_worker_forgot_it(
     assert row.failure == "time"
 
 
-def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: Any) -> None:
+def test_import_that_needs_too_much_memory_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_MEMORY_MB = 256  # the least that can be set: an ordinary import has enough
     assert tasks.run(queued(owner, many_messages(2_000)).pk, owner_id=owner.pk) == {"state": "done"}
     Conversation.objects.all().delete()
@@ -149,7 +149,7 @@ def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: An
     assert uploads() == []
 
 
-def test_upload_is_deleted_when_its_process_ends_between_the_result_and_the_file(
+def test_upload_is_deleted_when_its_process_ends_between_result_and_file(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end_before_the_file(row: Import, folder: str) -> Ending:
@@ -162,7 +162,7 @@ def test_upload_is_deleted_when_its_process_ends_between_the_result_and_the_file
     assert uploads() == []
 
 
-def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
     monkeypatch.setattr("convmemory.core.processes.child_process._watch", killing(monkeypatch))
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
@@ -217,7 +217,7 @@ def site(owner: User) -> Iterator[httpx2.Client]:
             yield http
 
 
-def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: User, tmp_path: Path) -> None:
+def test_upload_over_http_waits_for_worker(site: httpx2.Client, owner: User, tmp_path: Path) -> None:
     waiting = site.post("/api/v1/imports", files={"file": ("chat.jsonl", LINES)}, data={"wait": "0"})
     assert (waiting.status_code, waiting.json()["state"]) == (202, "queued")
     with running_worker({}, tmp_path / "worker.log"):
@@ -228,7 +228,7 @@ def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: Us
     assert Message.objects.count() == 2  # two files of one conversation, whatever their names
 
 
-def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User, tmp_path: Path) -> None:
+def test_process_of_killed_worker_ends_and_import_is_found(owner: User, tmp_path: Path) -> None:
     row = queued(owner, many_messages(20_000))
     tasks.enqueue_import(owner_id=owner.pk, import_id=row.pk)
     with inserts_held(), running_worker({}, tmp_path / "worker.log"):

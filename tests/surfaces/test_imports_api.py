@@ -46,7 +46,7 @@ def send(client: Client, content: bytes, name: str = "chat.jsonl", **form: Any) 
     return client.post("/api/v1/imports", {"file": SimpleUploadedFile(name, content), **form})
 
 
-def test_an_import_that_ends_in_time_is_answered_with_its_report(client: Client) -> None:
+def test_import_that_ends_in_time_is_answered_with_its_report(client: Client) -> None:
     answer = send(client, LINES)
     assert answer.status_code == 200, answer.content
     body = answer.json()
@@ -60,7 +60,7 @@ def test_an_import_that_ends_in_time_is_answered_with_its_report(client: Client)
 
 
 @pytest.mark.parametrize("address", ["/api/v1/imports?wait=0", "/api/v1/imports"])
-def test_unfinished_import_gets_202_and_a_location(client: Client, no_worker: None, address: str) -> None:
+def test_unfinished_import_gets_202_and_location(client: Client, no_worker: None, address: str) -> None:
     answer = client.post(
         address, {"file": SimpleUploadedFile("chat.jsonl", LINES), "wait": "" if "?" in address else "0"}
     )
@@ -73,7 +73,7 @@ def test_unfinished_import_gets_202_and_a_location(client: Client, no_worker: No
     assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)
 
 
-def test_unreadable_upload_gets_422_with_the_report(client: Client) -> None:
+def test_unreadable_upload_gets_422_with_report(client: Client) -> None:
     answer = send(client, b"\x89PNG\r\n", "picture.png")
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
     body = answer.json()
@@ -82,7 +82,7 @@ def test_unreadable_upload_gets_422_with_the_report(client: Client) -> None:
     assert client.get(f"/api/v1/imports/{body['id']}").json()["error"] == body["detail"]
 
 
-def test_an_archive_that_expands_without_end_is_too_large(client: Client) -> None:
+def test_archive_that_expands_without_end_is_too_large(client: Client) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.json", b"[" + b"{}," * 20_000_000)
@@ -98,7 +98,7 @@ def test_an_archive_that_expands_without_end_is_too_large(client: Client) -> Non
     ("failure", "status"),
     [("time", 413), ("memory", 413), ("interrupted", 503), ("internal", 503)],
 )
-def test_import_failure_determines_the_status(
+def test_import_failure_determines_status(
     client: Client, owner: User, monkeypatch: pytest.MonkeyPatch, failure: str, status: int
 ) -> None:
     def fail(*_: Any, **__: Any) -> bool:
@@ -125,7 +125,7 @@ def test_bad_uploads_are_explained(client: Client, form: dict[str, Any], status:
     assert not Import.objects.exists()
 
 
-def test_a_body_that_is_no_form_is_explained(client: Client) -> None:
+def test_body_that_is_no_form_is_explained(client: Client) -> None:
     answer = client.post("/api/v1/imports", b"x", content_type="multipart/form-data; boundary=")
     assert answer.status_code == 422, answer.content
 
@@ -137,7 +137,7 @@ def test_too_many_unfinished_imports_get_429(client: Client, no_worker: None, mo
     assert (answer.status_code, "wait until some have" in answer.json()["detail"]) == (429, True)
 
 
-def test_foreign_import_answers_like_an_unknown_one(client: Client) -> None:
+def test_foreign_import_answers_like_unknown_one(client: Client) -> None:
     number = send(program_of(make_user()), LINES, "secret.jsonl").json()["id"]
     foreign, none = (client.get(f"/api/v1/imports/{n}") for n in (number, number + 1_000))
     assert (foreign.status_code, none.status_code) == (404, 404)
@@ -145,7 +145,7 @@ def test_foreign_import_answers_like_an_unknown_one(client: Client) -> None:
     assert client.get("/api/v1/imports").json() == {"results": []}
 
 
-def test_the_session_uploads_with_a_csrf_token_only(owner: User) -> None:
+def test_session_uploads_with_csrf_token_only(owner: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     assert send(browser, LINES).status_code == 401
     browser.force_login(owner)

@@ -35,14 +35,14 @@ def sign_in(browser: httpx2.Client) -> None:
     assert browser.post("/login", data=CREDENTIALS | token_on(browser, "/login")).status_code == 302
 
 
-def test_a_form_needs_its_token_and_the_session_stays(browser: httpx2.Client) -> None:
+def test_form_needs_its_token_and_session_stays(browser: httpx2.Client) -> None:
     assert browser.post("/login", data=CREDENTIALS).status_code == 403
     assert browser.get("/settings/keys").status_code == 302
     sign_in(browser)
     assert browser.get("/settings/keys").status_code == 200
 
 
-def test_messages_that_the_cookie_cannot_hold_are_kept_in_the_session(browser: httpx2.Client) -> None:
+def test_messages_that_cookie_cannot_hold_are_kept_in_session(browser: httpx2.Client) -> None:
     sign_in(browser)
     token = token_on(browser, "/agents/new")
     for number in range(MORE_THAN_A_COOKIE_HOLDS):
@@ -52,7 +52,7 @@ def test_messages_that_the_cookie_cannot_hold_are_kept_in_the_session(browser: h
     assert "is saved." not in browser.get("/agents").text
 
 
-def test_every_answer_carries_the_headers(browser: httpx2.Client) -> None:
+def test_every_answer_carries_headers(browser: httpx2.Client) -> None:
     for path, status in (("/static/css/tokens.css", 200), ("/login", 200), ("/nothing", 404)):
         answer = browser.get(path)
         assert answer.status_code == status, path

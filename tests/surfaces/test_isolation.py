@@ -125,7 +125,7 @@ def test_no_surface_shows_or_removes_another_users_row(town: Town) -> None:
     ask_everything(town, CASES)
 
 
-def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
+def test_database_alone_keeps_owners_apart(town: Town) -> None:
     with filters_switched_off() as switched_off:
         ask_everything(town, CASES_OF_ROW_SECURITY)
     assert switched_off.total() > CASES_OF_ROW_SECURITY

@@ -88,7 +88,7 @@ def test_read_only_key_gets_403_on_every_writing_route(reader: Client) -> None:
         assert "only reads" in response.json()["detail"]
 
 
-def test_a_read_only_key_reads_searches_recalls_and_calls_tools(reader: Client, conversation: Conversation) -> None:
+def test_read_only_key_reads_searches_recalls_and_calls_tools(reader: Client, conversation: Conversation) -> None:
     assert reader.get(f"/api/v1/conversations/{conversation.pk}").json()["title"] == "Plan"
     assert reader.get("/api/v1/conversations/search", {"query": "bread"}).status_code == 200
     assert send(reader, "POST", "/api/v1/memory/recall", {"query": "bread"}).status_code == 200
@@ -97,13 +97,13 @@ def test_a_read_only_key_reads_searches_recalls_and_calls_tools(reader: Client, 
     assert Conversation.objects.filter(pk=conversation.pk).exists()
 
 
-def test_mcp_takes_a_read_only_key(owner: User) -> None:
+def test_mcp_takes_read_only_key(owner: User) -> None:
     key = create_key(owner=owner, read_only=True)
     assert admit("POST", {"host": "localhost", "authorization": f"Bearer {key}"}, "http://localhost") == owner
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_proxy_records_and_so_refuses_a_read_only_key(owner: User, settings: Any) -> None:
+def test_proxy_records_and_so_refuses_read_only_key(owner: User, settings: Any) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
     client = Client(headers={"Authorization": f"Bearer {create_key(owner=owner, read_only=True)}"})
     refused = send(client, "POST", "/v1/chat/completions", {"messages": []})
@@ -131,7 +131,7 @@ def test_expired_key_gets_401(owner: User, conversation: Conversation) -> None:
     assert "expired" in response.json()["detail"]
 
 
-def test_the_page_makes_and_shows_keys_with_limits(owner: User) -> None:
+def test_page_makes_and_shows_keys_with_limits(owner: User) -> None:
     browser = Client()
     browser.force_login(owner)
     browser.post("/settings/keys", {"name": "laptop", "expires": "90", "read_only": "on"})
@@ -156,7 +156,7 @@ def run(*arguments: str) -> str:
     return out.getvalue().strip().splitlines()[-1]
 
 
-def test_the_command_makes_keys_with_limits(owner: User) -> None:
+def test_command_makes_keys_with_limits(owner: User) -> None:
     key = run("ada", "--days", "7", "--read-only")
     row = ApiKey.objects.get()
     assert row.expires_at is not None
@@ -179,7 +179,7 @@ def wrong_headers(owner: User) -> Iterator[str]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("checks_csrf", [False, True])
-def test_a_wrong_key_never_falls_back_to_the_session(owner: User, checks_csrf: bool) -> None:
+def test_wrong_key_never_falls_back_to_session(owner: User, checks_csrf: bool) -> None:
     browser = Client(enforce_csrf_checks=checks_csrf, raise_request_exception=False)
     browser.force_login(owner)
     for header in wrong_headers(owner):
@@ -190,7 +190,7 @@ def test_a_wrong_key_never_falls_back_to_the_session(owner: User, checks_csrf: b
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/v1/models")])
-def test_the_proxy_knows_keys_only(owner: User, settings: Any, method: str, path: str) -> None:
+def test_proxy_knows_keys_only(owner: User, settings: Any, method: str, path: str) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
     browser = Client()
     browser.force_login(owner)
@@ -214,7 +214,7 @@ PASSWORD = {"old_password": "correct horse", "new_password1": "battery staple", 
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_new_password_ends_the_keys_if_asked(owner: User, asked: bool) -> None:
+def test_new_password_ends_keys_if_asked(owner: User, asked: bool) -> None:
     key, other = create_key(owner=owner), create_key(owner=make_user())
     browser = Client()
     browser.force_login(owner)

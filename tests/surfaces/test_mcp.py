@@ -94,15 +94,15 @@ async def use_every_tool(client: Client, conversation_id: int) -> str | None:
     return client.session.protocol_version
 
 
-def test_a_client_of_today_lists_and_calls_every_tool(session: Session, bread: Conversation) -> None:
+def test_client_of_today_lists_and_calls_every_tool(session: Session, bread: Conversation) -> None:
     assert session(lambda client: use_every_tool(client, bread.pk)) == TODAY
 
 
-def test_a_client_of_2025_lists_and_calls_every_tool(session: Session, bread: Conversation, older_client: None) -> None:
+def test_client_of_2025_lists_and_calls_every_tool(session: Session, bread: Conversation, older_client: None) -> None:
     assert session(lambda client: use_every_tool(client, bread.pk), mode="legacy") == YEAR_BEFORE
 
 
-def test_mcp_errors_name_the_wrong_argument(session: Session, bread: Conversation) -> None:
+def test_mcp_errors_name_wrong_argument(session: Session, bread: Conversation) -> None:
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
 
     calls: list[tuple[str, dict[str, Any], str]] = [
@@ -132,7 +132,7 @@ def client_of(owner: User, address: str) -> Any:
     return partial(over_http, address, create_key(owner=owner))
 
 
-def test_links_of_answers_begin_with_the_requested_host(client_of: Any, address: str, bread: Conversation) -> None:
+def test_links_of_answers_begin_with_requested_host(client_of: Any, address: str, bread: Conversation) -> None:
     link = f"{address}/conversations/{bread.pk}?turn=0"
 
     async def steps(client: Client) -> list[str]:
@@ -144,7 +144,7 @@ def test_links_of_answers_begin_with_the_requested_host(client_of: Any, address:
     assert all(link in answer for answer in client_of(steps))
 
 
-def test_links_over_stdio_begin_with_the_public_url(
+def test_links_over_stdio_begin_with_public_url(
     owner: User, bread: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUBLIC_URL", "https://memory.example/")
@@ -155,7 +155,7 @@ def test_links_over_stdio_begin_with_the_public_url(
     assert f'"https://memory.example/conversations/{bread.pk}"' in over_stdio("ada", steps)
 
 
-def test_recall_prompt_and_turn_resource_read_the_callers_archive(client_of: Any, bread: Conversation) -> None:
+def test_recall_prompt_and_turn_resource_read_callers_archive(client_of: Any, bread: Conversation) -> None:
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
     question = {"question": "how do I keep a sourdough starter alive?"}
 
@@ -202,7 +202,7 @@ def post(address: str, body: Any, **headers: str) -> httpx2.Response:
     "headers", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}, {"Authorization": "Bearer"}]
 )
 @pytest.mark.parametrize("version", [None, YEAR_BEFORE, TODAY, "1999-01-01"])
-def test_mcp_without_a_valid_key_gets_401(address: str, headers: dict[str, str], version: str | None) -> None:
+def test_mcp_without_valid_key_gets_401(address: str, headers: dict[str, str], version: str | None) -> None:
     chosen = {"Mcp-Protocol-Version": version} if version else {}
     response = post(address, LIST, **headers, **chosen)
     assert response.status_code == 401
@@ -212,7 +212,7 @@ def test_mcp_without_a_valid_key_gets_401(address: str, headers: dict[str, str],
     assert not any(name in response.text for name in NAMES)
 
 
-def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> None:
+def test_official_client_gets_no_session_with_wrong_key(address: str) -> None:
     async def steps(client: Client) -> None:
         await client.list_tools()
 
@@ -220,7 +220,7 @@ def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> N
         over_http(address, "cvm_wrong", steps)
 
 
-def test_mcp_while_the_database_is_down_gets_503(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_while_database_is_down_gets_503(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(authorization: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
@@ -230,7 +230,7 @@ def test_mcp_while_the_database_is_down_gets_503(address: str, monkeypatch: pyte
     assert "try again" in response.json()["detail"]
 
 
-def test_mcp_does_not_accept_the_session_cookie(address: str, owner: User) -> None:
+def test_mcp_does_not_accept_session_cookie(address: str, owner: User) -> None:
     from django.test import Client as Browser
 
     browser = Browser()
@@ -284,7 +284,7 @@ def test_mcp_accepts_post_only(address: str, owner: User, method: str) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [YEAR_BEFORE, TODAY])
-def test_malformed_requests_get_a_json_rpc_error(
+def test_malformed_requests_get_json_rpc_error(
     address: str, owner: User, body: Any, code: int | None, version: str
 ) -> None:
     key = f"Bearer {create_key(owner=owner)}"
@@ -316,7 +316,7 @@ def run_stdio(user: str, *lines: str, answers: int = 0) -> "subprocess.Completed
     return subprocess.CompletedProcess(process.args, process.returncode, heard + rest, errors)
 
 
-def test_malformed_lines_are_answered_and_nothing_but_the_protocol_is_written(owner: User) -> None:
+def test_malformed_lines_are_answered_and_nothing_but_protocol_is_written(owner: User) -> None:
     hello = {"protocolVersion": YEAR_BEFORE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     done = run_stdio(
         "ada",
@@ -335,7 +335,7 @@ def test_malformed_lines_are_answered_and_nothing_but_the_protocol_is_written(ow
     assert [tool["name"] for tool in answers[3]["result"]["tools"]] == NAMES
 
 
-def test_mcp_command_reports_an_unknown_user_on_stderr() -> None:
+def test_mcp_command_reports_unknown_user_on_stderr() -> None:
     done = run_stdio("nobody")
     assert (done.returncode, done.stdout) == (1, "")
     assert "create_api_key nobody --create" in done.stderr

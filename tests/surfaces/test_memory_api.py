@@ -34,7 +34,7 @@ def stored(owner: User) -> Conversation:
     return conversation
 
 
-def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owner: User) -> None:
+def test_embed_answers_pending_worker_completes_and_stats_count(api: Api, owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = list(conversation.messages.order_by("position").values_list("pk", flat=True))
     path = f"/conversations/{conversation.pk}/memory"
@@ -55,7 +55,7 @@ def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owne
     assert {row["status"] for row in again} == {"completed"}
 
 
-def test_a_question_without_an_answer_is_embedded_and_a_system_message_is_not(api: Api) -> None:
+def test_question_without_answer_is_embedded_and_system_message_is_not(api: Api) -> None:
     body = {"messages": [{"role": "user", "content": "Are you there?"}, {"role": "system", "content": "quiet"}]}
     number = api.send("POST", "/conversations", body).json()["id"]
     ids = list(Message.objects.order_by("position").values_list("pk", flat=True))
@@ -94,7 +94,7 @@ def test_recall_omits_messages_in_context_and_filtered_ones(api: Api, owner: Use
     assert api.send("POST", "/memory/recall", body).json()["results"] == []
 
 
-def test_recall_leaves_out_the_callers_own_session_and_its_subagents(api: Api, owner: User) -> None:
+def test_recall_leaves_out_callers_own_session_and_its_subagents(api: Api, owner: User) -> None:
     session, subagent, other = stored(owner), stored(owner), stored(owner)
     Conversation.objects.filter(pk=session.pk).update(source="claude-code", source_id="s-1")
     Conversation.objects.filter(pk=subagent.pk).update(source="claude-code", source_id="s-2", parent_source_id="s-1")
@@ -109,7 +109,7 @@ def test_recall_leaves_out_the_callers_own_session_and_its_subagents(api: Api, o
     assert found("") == found("s-foreign") == found("s-unknown\x00") == {session.pk, subagent.pk, other.pk}
 
 
-def test_recall_renders_a_context_within_the_budget(api: Api, owner: User) -> None:
+def test_recall_renders_context_within_budget(api: Api, owner: User) -> None:
     conversation = stored(owner)
     body = {"query": "boil a soft egg", "threshold": 0, "top_k": 4}
     whole = api.send("POST", "/memory/recall", body).json()
@@ -139,7 +139,7 @@ def test_foreign_and_unknown_conversations_answer_alike(api: Api, method: str, p
     assert foreign.messages.count() == 4
 
 
-def test_foreign_messages_cannot_be_embedded_through_an_own_conversation(api: Api, owner: User) -> None:
+def test_foreign_messages_cannot_be_embedded_through_own_conversation(api: Api, owner: User) -> None:
     own, foreign = make_conversation(owner, exchange(*PAIRS)), make_conversation(make_user(), exchange(*PAIRS))
     message = foreign.messages.order_by("pk")[0].pk
     path = f"/conversations/{own.pk}/memory/embed"
@@ -151,7 +151,7 @@ def test_foreign_messages_cannot_be_embedded_through_an_own_conversation(api: Ap
     assert not MessageEmbedding.objects.exists()
 
 
-def test_recall_brings_only_the_callers_messages(api: Api, owner: User) -> None:
+def test_recall_brings_only_callers_messages(api: Api, owner: User) -> None:
     own = stored(owner)
     stored(make_user())
     rows = api.send("POST", "/memory/recall", {"query": "boil an egg", "threshold": 0, "top_k": 50}).json()["results"]
@@ -206,7 +206,7 @@ def test_same_turn_is_stored_once_and_changed_turn_replaced(api: Api, owner: Use
     assert (hit.turn_number, hit.passage) == (0, "Cork floats well on water.")
 
 
-def test_turn_with_a_gap_or_over_other_messages_is_refused(api: Api, owner: User) -> None:
+def test_turn_with_gap_or_over_other_messages_is_refused(api: Api, owner: User) -> None:
     number = make_conversation(owner, exchange(("What floats?", "Wood floats."))).pk
     assert "next turn of conversation" in problem_of(put(api, number, 3, "a", "b"), 422)
     assert "came in another way" in problem_of(put(api, number, 0, "What floats?", "Iron floats."), 422)

@@ -40,7 +40,7 @@ def listed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_models_are_listed_with_what_a_switch_costs(shelf: Path) -> None:
+def test_models_are_listed_with_what_switch_costs(shelf: Path) -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, exchange(("the cat?", "on the mat."))).pk)
     found = {choice["place"]: choice for choice in json.loads(listed(str(shelf), "--json"))}
@@ -95,7 +95,7 @@ def test_download_with_another_digest_is_deleted(tmp_path: Path) -> None:
             get(hub, tmp_path / "models")
 
 
-def test_models_command_prints_the_next_step(shelf: Path) -> None:
+def test_models_command_prints_next_step(shelf: Path) -> None:
     text = listed(str(shelf / "prompted"))
     assert "(in use)" in text
     assert "prompts: 'the cat: ' before questions" in text
@@ -103,7 +103,7 @@ def test_models_command_prints_the_next_step(shelf: Path) -> None:
     assert "cannot be used" in listed(str(shelf / "broken"))
 
 
-def test_the_default_model_is_written_at_eight_bits_and_listed(tmp_path: Path) -> None:
+def test_default_model_is_written_at_eight_bits_and_listed(tmp_path: Path) -> None:
     text = listed("--write-quantized", str(tmp_path / "small"))
     assert f"manage.py reembed --model {tmp_path / 'small'}" in text
     with pytest.raises(CommandError, match="exists already"):

@@ -54,7 +54,7 @@ def page_of(user: User, **query: str) -> str:
     return str(response.content.decode())
 
 
-def test_the_page_says_that_nothing_answers_and_shows_the_nearest_when_asked(archive: User) -> None:
+def test_page_says_that_nothing_answers_and_shows_nearest_when_asked(archive: User) -> None:
     text = page_of(archive, q=NONSENSE)
     assert f"Nothing here seems to answer “{NONSENSE}”" in text
     assert 'class="item hit"' not in text
@@ -73,7 +73,7 @@ def test_answered_query_shows_hits_with_bands(archive: User) -> None:
     assert "of 100 such results answer" in text
 
 
-def test_hit_of_an_uncalibrated_model_shows_no_band(owner: User, settings: Any, tmp_path: Path) -> None:
+def test_hit_of_uncalibrated_model_shows_no_band(owner: User, settings: Any, tmp_path: Path) -> None:
     settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
     index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk)
     text = page_of(owner, q=QUESTION)
@@ -83,7 +83,7 @@ def test_hit_of_an_uncalibrated_model_shows_no_band(owner: User, settings: Any, 
 
 
 @pytest.mark.parametrize("path", ["/conversations/search", "/search"])
-def test_the_api_brings_the_nearest_and_says_that_they_do_not_answer(archive: User, path: str) -> None:
+def test_api_brings_nearest_and_says_that_they_do_not_answer(archive: User, path: str) -> None:
     api = Api(archive)
     found = api.get(path, query=QUESTION).json()
     assert found["answered"] is True
@@ -113,12 +113,12 @@ def test_matching_quoted_phrase_is_never_silenced(archive: User, settings: Any) 
     assert Api(archive).get("/search", query="platform four zebra").json()["answered"] is False
 
 
-def test_a_hit_that_holds_every_word_is_never_silenced(archive: User, settings: Any) -> None:
+def test_hit_that_holds_every_word_is_never_silenced(archive: User, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = 1.0
     assert Api(archive).get("/search", query="the rusty gate").json()["answered"] is True
 
 
-def test_a_model_without_a_calibration_silences_nothing(archive: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_without_calibration_silences_nothing(archive: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("search.ranking.relevance.calibration_of", lambda model, mode: None)
     found = Api(archive).get("/search", query=NONSENSE).json()
     assert found["answered"] is None
@@ -128,7 +128,7 @@ def test_a_model_without_a_calibration_silences_nothing(archive: User, monkeypat
     assert recall(owner=archive, query=NONSENSE, threshold=0).messages
 
 
-def test_a_search_of_documents_alone_silences_nothing(archive: User) -> None:
+def test_search_of_documents_alone_silences_nothing(archive: User) -> None:
     indexed(upload(archive, "The greenhouse opens at seven in the morning.", "garden.txt"))
     found = Api(archive).get("/documents/search", query=NONSENSE).json()
     assert found["answered"] is None
@@ -156,19 +156,19 @@ def test_search_tools_note_unanswered_results(archive: User, tool: str) -> None:
     assert "note" not in run_tool(tool, {"query": QUESTION}, archive)
 
 
-def test_a_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
+def test_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
     first = run_tool("ConversationSearch", {"query": QUESTION}, archive)["results"][0]
     assert first["user_question"] == QUESTION
     assert first["relevance"] > 0.5
 
 
-def test_unanswered_recall_is_empty_with_a_note(archive: User) -> None:
+def test_unanswered_recall_is_empty_with_note(archive: User) -> None:
     answer = run_tool("conversation_recall", {"query": NONSENSE}, archive)
     assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_BROUGHT.for_tools)
     assert run_tool("conversation_recall", {"query": QUESTION}, archive)["results"]
 
 
-def test_the_bar_of_a_recall_can_be_moved(archive: User) -> None:
+def test_bar_of_recall_can_be_moved(archive: User) -> None:
     api = Api(archive)
     silent = api.send("POST", "/memory/recall", {"query": NONSENSE, "threshold": 0}).json()
     assert (silent["answered"], silent["results"], silent["notes"]) == (False, [], [NOTHING_BROUGHT.for_tools])
@@ -178,7 +178,7 @@ def test_the_bar_of_a_recall_can_be_moved(archive: User) -> None:
     assert "from 0 to 1" in problem_of(refused, 422)
 
 
-def test_the_page_of_recall_offers_the_nearest(archive: User) -> None:
+def test_page_of_recall_offers_nearest(archive: User) -> None:
     client = Client()
     client.force_login(archive)
     text = client.get("/recall", {"query": NONSENSE, "threshold": "0"}).content.decode()
@@ -188,7 +188,7 @@ def test_the_page_of_recall_offers_the_nearest(archive: User) -> None:
     assert 'class="group"' in nearest
 
 
-def test_the_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
+def test_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
     said = ("which knife for bread crust?", "**Take a serrated knife** with `teeth`, it tears the crust less.")
     index_conversation(conversation_id=make_conversation(archive, exchange(said)).pk)
     client = Client()
@@ -216,7 +216,7 @@ HOUSEHOLD = [
 ]
 
 
-def test_in_an_archive_of_eight_turns_only_the_turn_that_answers_is_strong(owner: User) -> None:
+def test_in_archive_of_eight_turns_only_turn_that_answers_is_strong(owner: User) -> None:
     index_conversation(conversation_id=make_conversation(owner, exchange(*HOUSEHOLD)).pk)
     answered = [*(question for question, _ in HOUSEHOLD), "spare key", "radiator valve"]
     for text in [*answered, "Which bird sings at night?", "How are tides predicted?", "Why did the build fail?"]:

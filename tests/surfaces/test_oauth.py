@@ -233,7 +233,7 @@ def test_program_can_end_its_own_connection_alone(program: Program, owner: User,
     other.http.close()
 
 
-def test_refresh_token_works_once_and_its_reuse_ends_the_connection(program: Program, owner: User) -> None:
+def test_refresh_token_works_once_and_its_reuse_ends_connection(program: Program, owner: User) -> None:
     tokens = program.tokens_of(owner)
     renewed = program.refresh(tokens["refresh_token"]).json()
     assert program.listed(tokens["access_token"]).status_code == 401, "the key before is replaced"
@@ -242,7 +242,7 @@ def test_refresh_token_works_once_and_its_reuse_ends_the_connection(program: Pro
     assert program.listed(renewed["access_token"]).status_code == 401
 
 
-def test_code_works_once_and_its_reuse_ends_the_connection(program: Program, owner: User) -> None:
+def test_code_works_once_and_its_reuse_ends_connection(program: Program, owner: User) -> None:
     code = program.led_back(owner)["code"]
     tokens = program.token(code=code).json()
     assert program.token(code=code).json()["error"] == "invalid_grant"
@@ -283,7 +283,7 @@ def test_inactive_owner_gets_no_token(program: Program, owner: User) -> None:
 # --- consent --------------------------------------------------------------------------------------
 
 
-def test_consent_page_names_the_program_and_asks_before_it_leads_back(program: Program, owner: User) -> None:
+def test_consent_page_names_program_and_asks_before_it_leads_back(program: Program, owner: User) -> None:
     page = consent(program.address, owner, program.query())
     text = page.content.decode()
     assert page.status_code == 200
@@ -333,7 +333,7 @@ def test_unknown_program_or_address_is_not_led_to(program: Program, owner: User,
     assert "Location" not in answer.headers
 
 
-def test_port_of_the_programs_own_machine_is_its_choice(program: Program, owner: User) -> None:
+def test_port_of_programs_own_machine_is_its_choice(program: Program, owner: User) -> None:
     other = "http://localhost:12345/callback"
     answer = program.led_back(owner, redirect_uri=other)
     assert program.token(code=answer["code"], redirect_uri=other).status_code == 200
@@ -355,7 +355,7 @@ def test_unsafe_redirect_is_not_registered(address: str, uri: str) -> None:
     program.http.close()
 
 
-def test_program_with_a_secret_has_to_prove_it(address: str, owner: User) -> None:
+def test_program_with_secret_has_to_prove_it(address: str, owner: User) -> None:
     program = Program(
         address, token_endpoint_auth_method="client_secret_post", redirect_uris=[CALLBACK, "cursor://x/cb"]
     )
@@ -368,7 +368,7 @@ def test_program_with_a_secret_has_to_prove_it(address: str, owner: User) -> Non
     program.http.close()
 
 
-def test_program_is_described_by_the_document_at_its_id(
+def test_program_is_described_by_document_at_its_id(
     program: Program, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program.client_id = "https://gardener.example/client.json"
@@ -390,7 +390,7 @@ def test_program_is_described_by_the_document_at_its_id(
 # --- documents ------------------------------------------------------------------------------------
 
 
-def test_metadata_lead_from_the_resource_to_the_endpoints(address: str) -> None:
+def test_metadata_lead_from_resource_to_endpoints(address: str) -> None:
     with httpx2.Client(base_url=address, timeout=ANSWER_S, trust_env=False) as http:
         found = http.post("/mcp", json=LIST).headers["WWW-Authenticate"]
         resource = http.get(re.search('resource_metadata="(.*?)"', found)[1]).json()  # type: ignore[index]
@@ -408,9 +408,7 @@ def test_metadata_lead_from_the_resource_to_the_endpoints(address: str) -> None:
         assert http.get("/.well-known/oauth-authorization-server", headers={"Host": "evil.example"}).status_code == 421
 
 
-def test_without_oauth_its_paths_answer_with_json_that_names_the_key(
-    address: str, owner: User, settings: Settings
-) -> None:
+def test_without_oauth_its_paths_answer_with_json_that_names_key(address: str, owner: User, settings: Settings) -> None:
     settings.MCP_OAUTH = False
     with httpx2.Client(base_url=address, timeout=ANSWER_S, trust_env=False) as http:
         for method, path in (

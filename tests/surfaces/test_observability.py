@@ -86,7 +86,7 @@ def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
         assert private not in text
 
 
-def test_a_fit_request_id_is_answered_back_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_fit_request_id_is_answered_back_and_stands_in_log(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
     class Listener(logging.Handler):
@@ -109,7 +109,7 @@ def test_a_fit_request_id_is_answered_back_and_stands_in_the_log(caplog: pytest.
     assert logs.request_id.get() == ""
 
 
-def test_a_task_is_counted_and_its_id_stands_in_the_log_while_it_runs() -> None:
+def test_task_is_counted_and_its_id_stands_in_log_while_it_runs() -> None:
     task: dict[str, Any] = {"id": "0123abcd", "func": "search.tasks.index", "args": (1,)}
     pre_execute.send(sender="django_q", func=None, task=task)
     assert logs.current() == {"task_id": "0123abcd"}

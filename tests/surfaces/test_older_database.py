@@ -104,7 +104,7 @@ def rows(installation: Installation) -> dict[str, int]:
     return {name: installation.query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
 
 
-def test_a_folder_of_an_older_version_gets_its_roles_and_keeps_its_rows(installation: Installation) -> None:
+def test_folder_of_older_version_gets_its_roles_and_keeps_its_rows(installation: Installation) -> None:
     access = installation.folder / "postgres" / "pg_hba.conf"
     with older_version(installation) as key:
         installation.query(TAKE_DOWN)

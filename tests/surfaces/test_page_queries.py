@@ -73,7 +73,7 @@ def queries_of(client: Client, address: str) -> int:
     return len(queries)
 
 
-def test_a_page_costs_the_same_for_one_and_for_many(owner: User) -> None:
+def test_page_costs_same_for_one_and_for_many(owner: User) -> None:
     client = Client()
     client.force_login(owner)
     main = make_conversation(owner, title="Ovens", source="codex", source_id="main")

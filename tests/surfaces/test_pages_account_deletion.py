@@ -28,7 +28,7 @@ def client(ada: User) -> Client:
     return client
 
 
-def test_the_page_says_what_goes_and_the_password_confirms(client: Client) -> None:
+def test_page_says_what_goes_and_password_confirms(client: Client) -> None:
     bob = make_user("bob")
     page = client.get(PAGE).content.decode()
     assert "<li>Conversations: 1</li>" in page
@@ -41,7 +41,7 @@ def test_the_page_says_what_goes_and_the_password_confirms(client: Client) -> No
     assert client.get(PAGE).headers["Location"].startswith("/login")
 
 
-def test_a_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
+def test_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
     answer = client.post(PAGE, {"confirmation": "wrong"})
     assert answer.status_code == 422
     assert "That is not your password. Nothing was deleted." in answer.content.decode()
@@ -50,7 +50,7 @@ def test_a_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
     assert ada.conversations.count() == 1
 
 
-def test_user_without_a_password_confirms_with_the_name(client: Client, ada: User) -> None:
+def test_user_without_password_confirms_with_name(client: Client, ada: User) -> None:
     ada.set_unusable_password()
     ada.save()
     client.force_login(ada)
@@ -59,7 +59,7 @@ def test_user_without_a_password_confirms_with_the_name(client: Client, ada: Use
     assert not User.objects.exists()
 
 
-def test_a_large_account_is_finished_in_the_background(
+def test_large_account_is_finished_in_background(
     client: Client, ada: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setattr(views, "PATIENCE_S", -1.0)
@@ -74,7 +74,7 @@ def test_a_large_account_is_finished_in_the_background(
     assert erase(ada.pk) == {"deleted": 0}
 
 
-def test_an_erasure_whose_worker_died_is_taken_up_again(ada: User) -> None:
+def test_erasure_whose_worker_died_is_taken_up_again(ada: User) -> None:
     Erasure.objects.create(user=ada)
     assert finish_erasures() == {"enqueued": 0}
     Erasure.objects.update(requested_at=ada.date_joined.replace(year=2020))

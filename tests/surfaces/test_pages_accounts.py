@@ -31,7 +31,7 @@ def client_of_owner(owner: User) -> Client:
     return client
 
 
-def test_signing_in_leads_to_the_page_that_was_asked_for(owner: User) -> None:
+def test_signing_in_leads_to_page_that_was_asked_for(owner: User) -> None:
     client = Client()
     page = client.get("/login?next=/settings/keys").content.decode()
     assert 'name="next" value="/settings/keys"' in page
@@ -44,7 +44,7 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(owner: User) -> None:
     assert client.post("/logout").headers["Location"] == "/login"
 
 
-def test_a_key_is_shown_once(owner: User, client_of_owner: Client) -> None:
+def test_key_is_shown_once(owner: User, client_of_owner: Client) -> None:
     answer = client_of_owner.post("/settings/keys", {"name": "Laptop <b>"}, follow=True)
     text = answer.content.decode()
     (key,) = set(KEY.findall(text))
@@ -57,13 +57,13 @@ def test_a_key_is_shown_once(owner: User, client_of_owner: Client) -> None:
     assert "Laptop &lt;b&gt;" in later
 
 
-def test_a_name_that_is_too_long_makes_no_key(client_of_owner: Client) -> None:
+def test_name_that_is_too_long_makes_no_key(client_of_owner: Client) -> None:
     text = client_of_owner.post("/settings/keys", {"name": "x" * 101}).content.decode()
     assert "at most 100 characters" in text
     assert not ApiKey.objects.exists()
 
 
-def test_revoking_a_key(owner: User, client_of_owner: Client) -> None:
+def test_revoking_key(owner: User, client_of_owner: Client) -> None:
     key = create_key(owner=owner, name="old")
     row = ApiKey.objects.get()
     text = client_of_owner.post(f"/settings/keys/{row.pk}/revoke", follow=True).content.decode()
@@ -74,7 +74,7 @@ def test_revoking_a_key(owner: User, client_of_owner: Client) -> None:
     assert client_of_owner.get(f"/settings/keys/{row.pk}/revoke").status_code == 404
 
 
-def test_revoking_a_key_asks_first(owner: User, client_of_owner: Client) -> None:
+def test_revoking_key_asks_first(owner: User, client_of_owner: Client) -> None:
     key = create_key(owner=owner, name="Laptop")
     address = f"/settings/keys/{ApiKey.objects.get().pk}/revoke"
     assert f'href="{address}"' in client_of_owner.get("/settings/keys").content.decode()
@@ -85,7 +85,7 @@ def test_revoking_a_key_asks_first(owner: User, client_of_owner: Client) -> None
 
 
 @pytest.mark.parametrize("page", ["/settings/keys", "/settings/connect"])
-def test_loading_the_page_of_a_new_key_again_makes_no_other(owner: User, client_of_owner: Client, page: str) -> None:
+def test_loading_page_of_new_key_again_makes_no_other(owner: User, client_of_owner: Client, page: str) -> None:
     answer = client_of_owner.post(page, {"name": "Laptop"})
     assert (answer.status_code, answer.headers["Location"]) == (302, page)
     cookie = answer.cookies[NEW_KEY_COOKIE]
@@ -96,13 +96,13 @@ def test_loading_the_page_of_a_new_key_again_makes_no_other(owner: User, client_
     assert ApiKey.objects.count() == 1
 
 
-def test_new_key_is_not_shown_to_another_user_of_the_browser(client_of_owner: Client) -> None:
+def test_new_key_is_not_shown_to_another_user_of_browser(client_of_owner: Client) -> None:
     client_of_owner.post("/settings/keys", {"name": "Laptop"})
     client_of_owner.force_login(make_user("bob"))
     assert not KEY.search(client_of_owner.get("/settings/keys").content.decode())
 
 
-def test_new_key_is_stored_as_a_hash_only(client_of_owner: Client) -> None:
+def test_new_key_is_stored_as_hash_only(client_of_owner: Client) -> None:
     client_of_owner.post("/settings/keys", {"name": "Laptop"})
     sessions = [session.get_decoded() for session in Session.objects.all()]
     assert sessions
@@ -116,7 +116,7 @@ def test_keys_of_others_are_neither_seen_nor_revoked(client_of_owner: Client) ->
     assert user_of_key(key) is not None
 
 
-def test_the_keys_page_costs_three_queries(
+def test_keys_page_costs_three_queries(
     owner: User, client_of_owner: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
@@ -125,7 +125,7 @@ def test_the_keys_page_costs_three_queries(
         client_of_owner.get("/settings/keys")
 
 
-def test_changing_the_password(owner: User, client_of_owner: Client) -> None:
+def test_changing_password(owner: User, client_of_owner: Client) -> None:
     form = {"old_password": "correct horse", "new_password1": "battery staple", "new_password2": "battery staple"}
     refused = client_of_owner.post("/settings/password", {**form, "old_password": "wrong"})
     assert "entered incorrectly" in refused.content.decode()
@@ -135,7 +135,7 @@ def test_changing_the_password(owner: User, client_of_owner: Client) -> None:
     assert owner.check_password("battery staple")
 
 
-def test_page_while_the_database_is_down_gets_503(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_while_database_is_down_gets_503(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OperationalError("connection refused")
 
@@ -145,14 +145,14 @@ def test_page_while_the_database_is_down_gets_503(client_of_owner: Client, monke
     assert "The database does not answer" in answer.content.decode()
 
 
-def test_an_unknown_address_is_a_page_without_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_unknown_address_is_page_without_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0):
         answer = Client().get("/no/such/page")
     assert answer.status_code == 404
     assert "Nothing here" in answer.content.decode()
 
 
-def test_an_error_of_the_server_is_a_page(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_server_is_page(client_of_owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 

@@ -41,7 +41,7 @@ def page(client: Client, *, status: int = 200, **query: Any) -> str:
     return unescape(response.content.decode())
 
 
-def test_the_page_opens_with_the_tools_defaults(browser: Client) -> None:
+def test_page_opens_with_tools_defaults(browser: Client) -> None:
     text = page(browser)
     assert 'name="max_tokens" value="2000"' in text
     assert 'name="top_k" value="5"' in text
@@ -87,14 +87,14 @@ def test_recall_page_shows_input_errors(browser: Client, query: dict[str, str], 
     assert said in page(browser, status=422, **query)
 
 
-def test_an_empty_question_leaves_the_other_fields_as_they_are(browser: Client) -> None:
+def test_empty_question_leaves_other_fields_as_they_are(browser: Client) -> None:
     text = page(browser, status=422, query="", top_k="7", threshold="")
     assert "This field is required" in text
     for field in ('name="max_tokens" value="2000"', 'name="top_k" value="7"', 'name="min_relevance" value="0'):
         assert field in text
 
 
-def test_a_server_without_memory_says_so(browser: Client, settings: Any) -> None:
+def test_server_without_memory_says_so(browser: Client, settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     assert "switched off on this server.<" in page(browser, status=403, query="sourdough")
 
@@ -111,7 +111,7 @@ def test_recall_page_shows_no_text_of_other_users(archive: None) -> None:
     assert Client().get("/recall").status_code == 302
 
 
-def test_the_number_of_queries_does_not_grow_with_what_is_found(
+def test_number_of_queries_does_not_grow_with_what_is_found(
     browser: Client, archive: None, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_max_num_queries(18):  # two for the page, the others as recall itself
@@ -146,13 +146,13 @@ def test_client_config_snippets_parse() -> None:
     assert lines["other"].startswith("'/opt/my venv/python' /opt/manage.py mcp --user")
 
 
-def test_connect_page_shows_the_command_for_all_agents_first(browser: Client) -> None:
+def test_connect_page_shows_command_for_all_agents_first(browser: Client) -> None:
     text = unescape(browser.get("/settings/connect").content.decode())
     assert text.index("manage.py connect --user ada") < text.index("convmemory connect --server http://testserver")
     assert text.index("convmemory connect --server http://testserver") < text.index("~/.claude.json")
 
 
 @pytest.mark.parametrize("imports", [True, False])
-def test_key_of_the_connect_page_imports_only_if_chosen(browser: Client, owner: User, imports: bool) -> None:
+def test_key_of_connect_page_imports_only_if_chosen(browser: Client, owner: User, imports: bool) -> None:
     browser.post("/settings/connect", {"imports": "on"} if imports else {})
     assert ApiKey.objects.get(owner=owner).read_only is not imports

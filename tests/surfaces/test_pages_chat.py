@@ -24,7 +24,7 @@ def signed_in(user: User) -> Client:
     return client
 
 
-def test_chat_pages_of_a_foreign_conversation_get_404(owner: User) -> None:
+def test_chat_pages_of_foreign_conversation_get_404(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("their question", "their answer")))
     reply = Reply.objects.create(owner=owner, conversation=conversation, context={"left_out": 3}, status="running")
     stranger = signed_in(make_user())
@@ -60,7 +60,7 @@ def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) ->
     assert client.get(f"/conversations/{other.pk}/replies/{reply.pk}").status_code == 404
 
 
-def test_chat_without_a_session_leads_to_the_login(owner: User) -> None:
+def test_chat_without_session_leads_to_login(owner: User) -> None:
     conversation = make_conversation(owner)
     sent = Client().post(f"/conversations/{conversation.pk}/send", {"message": "Hi"})
     assert sent.headers["Location"] == f"/login?next=/conversations/{conversation.pk}&ended=1"
@@ -68,7 +68,7 @@ def test_chat_without_a_session_leads_to_the_login(owner: User) -> None:
     assert asked.status_code == 401
 
 
-def test_a_message_that_was_refused_is_shown_again_with_the_reason(owner: User) -> None:
+def test_message_that_was_refused_is_shown_again_with_reason(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("q", "a")))
     Conversation.objects.update(status="processing", processing_until="2999-01-01T00:00Z")
     answer = signed_in(owner).post(f"/conversations/{conversation.pk}/send", {"message": "My <b>long</b> text"})
@@ -78,7 +78,7 @@ def test_a_message_that_was_refused_is_shown_again_with_the_reason(owner: User) 
     assert "My &lt;b&gt;long&lt;/b&gt; text" in text
 
 
-def test_without_an_endpoint_everything_else_works_and_the_composer_says_how(owner: User, settings: Settings) -> None:
+def test_without_endpoint_everything_else_works_and_composer_says_how(owner: User, settings: Settings) -> None:
     settings.CHAT_MODEL = ""
     conversation = make_conversation(owner, exchange(("q", "a")))
     client = signed_in(owner)
@@ -93,7 +93,7 @@ def test_without_an_endpoint_everything_else_works_and_the_composer_says_how(own
     assert "CHAT_BASE_URL" in client.get("/agents").content.decode()
 
 
-def test_a_form_without_its_token_is_refused(owner: User) -> None:
+def test_form_without_its_token_is_refused(owner: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
     assert client.post("/chat/send", {"message": "Hi"}).status_code == 403

@@ -34,7 +34,7 @@ def long_conversation(owner: User, turns: int, **values: Any) -> Conversation:
     return make_conversation(owner, exchange(*pairs), title="Long", **values)
 
 
-def test_the_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> None:
+def test_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> None:
     conversation = make_conversation(
         owner, exchange(("what?", "**that**")), title="Title", agent="claude-code", project="/home/ada/src/billing"
     )
@@ -48,7 +48,7 @@ def test_the_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> 
     assert text.count("<html") == 1
 
 
-def test_a_turn_is_marked_and_reachable_by_fragment(owner: User, page: Callable[..., str]) -> None:
+def test_turn_is_marked_and_reachable_by_fragment(owner: User, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 5)
     text = page(f"/conversations/{conversation.pk}?turn=3")
     assert text.count('data-turn="3"') == 2
@@ -61,7 +61,7 @@ def test_a_turn_is_marked_and_reachable_by_fragment(owner: User, page: Callable[
     assert f"/conversations/{conversation.pk}?turn=4#turn-4" in text  # the next one
 
 
-def test_a_long_conversation_is_shown_in_parts_around_the_turn(owner: User, page: Callable[..., str]) -> None:
+def test_long_conversation_is_shown_in_parts_around_turn(owner: User, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 200)
     path = f"/conversations/{conversation.pk}"
     text = page(f"{path}?turn=100")
@@ -80,7 +80,7 @@ def test_a_long_conversation_is_shown_in_parts_around_the_turn(owner: User, page
     assert seen == list(range(start + WINDOW_MESSAGES, 400))
 
 
-def test_earlier_messages_continue_without_a_gap_and_without_doubling_an_anchor(
+def test_earlier_messages_continue_without_gap_and_without_doubling_anchor(
     owner: User, page: Callable[..., str]
 ) -> None:
     pieces = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
@@ -98,7 +98,7 @@ def test_earlier_messages_continue_without_a_gap_and_without_doubling_an_anchor(
     assert "?after=60" in whole_page
 
 
-def test_a_window_of_giants_is_shortened(owner: User) -> None:
+def test_window_of_giants_is_shortened(owner: User) -> None:
     giants = exchange(*[(f"q{number}", "x " * 10_000) for number in range(40)])
     conversation = make_conversation(owner, giants)
     window = window_around(conversation, 20)
@@ -109,7 +109,7 @@ def test_a_window_of_giants_is_shortened(owner: User) -> None:
     assert window.later == window.messages[-1].position + 1
 
 
-def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
+def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     owner: User, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     conversation = make_conversation(owner)
@@ -140,7 +140,7 @@ def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
 
 
-def test_htmx_gets_the_main_area_alone(owner: User, page: Callable[..., str]) -> None:
+def test_htmx_gets_main_area_alone(owner: User, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 3)
     text = page(f"/conversations/{conversation.pk}?turn=1", **IN_MAIN)
     assert "<html" not in text
@@ -159,7 +159,7 @@ def test_conversation_page_varies_by_hx_request_and_is_private(owner: User) -> N
     assert "unsafe-inline" not in response.headers["Content-Security-Policy"].partition("style-src")[0]
 
 
-def test_no_page_holds_an_inline_script(owner: User, page: Callable[..., str]) -> None:
+def test_no_page_holds_inline_script(owner: User, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 2)
     for path in ("/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/import"):
         text = page(path)
@@ -168,7 +168,7 @@ def test_no_page_holds_an_inline_script(owner: User, page: Callable[..., str]) -
         assert "https://" not in text.replace("https://evil.example", "")
 
 
-def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Callable[..., str]) -> None:
+def test_query_in_address_leads_back_to_its_results(owner: User, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 2)
     text = page(f"/conversations/{conversation.pk}?turn=1&q=what+%22now%22&scope=tool")
     assert 'value="what &quot;now&quot;"' in text
@@ -176,7 +176,7 @@ def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Cal
 
 
 @pytest.mark.parametrize("turn", ["99", "5000000"])
-def test_conversation_page_reports_a_missing_turn(owner: User, page: Callable[..., str], turn: str) -> None:
+def test_conversation_page_reports_missing_turn(owner: User, page: Callable[..., str], turn: str) -> None:
     conversation = long_conversation(owner, 2)
     text = page(f"/conversations/{conversation.pk}?turn={turn}")
     assert f"has no turn {turn}: its turns are 0 to 1" in text
@@ -191,7 +191,7 @@ def test_conversation_page_refuses_invalid_numbers(owner: User, page: Callable[.
     assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=422)
 
 
-def test_a_conversation_without_messages_opens(owner: User, page: Callable[..., str]) -> None:
+def test_conversation_without_messages_opens(owner: User, page: Callable[..., str]) -> None:
     conversation = make_conversation(owner)
     assert "no messages" in page(f"/conversations/{conversation.pk}")
     assert "Untitled conversation" in page(f"/conversations/{conversation.pk}")
@@ -218,7 +218,7 @@ def test_thinking_and_tools_are_folded(owner: User, page: Callable[..., str]) ->
     page(f"{path}/messages/77777777777777777777/parts/0", status=404)
 
 
-def test_recalled_text_is_folded_under_the_text_it_was_added_to(owner: User, page: Callable[..., str]) -> None:
+def test_recalled_text_is_folded_under_text_it_was_added_to(owner: User, page: Callable[..., str]) -> None:
     text = 'What now?\n<recalled-memory mark="ab12">\nUser: <b>old words</b>\n</recalled-memory mark="ab12">'
     conversation = make_conversation(owner, [user_says(text), assistant_says("This.")])
     shown = page(f"/conversations/{conversation.pk}")
@@ -289,7 +289,7 @@ def test_foreign_parents_and_children_are_not_shown(owner: User, page: Callable[
 # --- other users ----------------------------------------------------------------------------------
 
 
-def test_foreign_and_unknown_conversations_are_the_same_page(owner: User, page: Callable[..., str]) -> None:
+def test_foreign_and_unknown_conversations_are_same_page(owner: User, page: Callable[..., str]) -> None:
     foreign = make_conversation(make_user(), exchange(("secret?", "secret!")), title="secret")
     answers = {
         page(f"/conversations/{number}{rest}", status=404)
@@ -313,7 +313,7 @@ def test_foreign_conversations_cannot_be_changed(owner: User) -> None:
     assert (foreign.title, foreign.archived_at) == ("theirs", None)
 
 
-def test_pages_without_a_session_redirect_to_the_login(owner: User) -> None:
+def test_pages_without_session_redirect_to_login(owner: User) -> None:
     conversation = long_conversation(owner, 1)
     paths = ["/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/settings/password",
              "/import", "/index/progress", "/search/filters", "/search/hits-in?q=question&conversation=1"]  # fmt: skip
@@ -375,7 +375,7 @@ def test_dates_are_shown_and_missing_ones_left_out(owner: User, page: Callable[.
     assert "2 Mar 2026, 09:14" in text
 
 
-def test_later_loaded_messages_of_the_turn_are_marked(owner: User, page: Callable[..., str]) -> None:
+def test_later_loaded_messages_of_turn_are_marked(owner: User, page: Callable[..., str]) -> None:
     work = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
     conversation = make_conversation(owner, work)
     text = page(f"/conversations/{conversation.pk}?turn=0")
@@ -395,7 +395,7 @@ def passage_address(conversation: Conversation, position: int, start: int, end: 
     return f"/conversations/{conversation.pk}?turn={message.turn_number}&q=what&{place}"
 
 
-def test_the_passage_in_the_address_is_marked(owner: User, page: Callable[..., str]) -> None:
+def test_passage_in_address_is_marked(owner: User, page: Callable[..., str]) -> None:
     conversation = make_conversation(owner, exchange(("what?", "One. **Two** words. Three."), ("what?", "One. Two.")))
     text = page(passage_address(conversation, 1, 5, 19))
     assert '<strong><mark class="passage" id="passage" tabindex="-1">Two</mark></strong>' in text
@@ -407,7 +407,7 @@ def test_the_passage_in_the_address_is_marked(owner: User, page: Callable[..., s
     assert "hits-in" not in page(f"/conversations/{conversation.pk}?turn=0")
 
 
-def test_parts_that_hold_the_passage_are_open(owner: User, page: Callable[..., str]) -> None:
+def test_parts_that_hold_passage_are_open(owner: User, page: Callable[..., str]) -> None:
     work = MessageDraft("assistant", (ThinkingPart("let me think"), ToolCallPart("t1", "Bash", {"command": "ls -l"})))
     output = MessageDraft("user", (ToolResultPart("t1", "total 0\n" * 900 + "found\n" + "total 0\n" * 900),))
     conversation = make_conversation(owner, [user_says("go"), work, output, assistant_says("so")])
@@ -427,7 +427,7 @@ def test_parts_that_hold_the_passage_are_open(owner: User, page: Callable[..., s
 
 
 @pytest.mark.parametrize("place", ["m=1&from=0&to=4", "from=0&to=4", "m=9223372036854775807&from=0&to=4"])
-def test_a_passage_of_another_message_is_not_shown(owner: User, page: Callable[..., str], place: str) -> None:
+def test_passage_of_another_message_is_not_shown(owner: User, page: Callable[..., str], place: str) -> None:
     make_conversation(make_user(), exchange(("secret?", "secret!")))
     conversation = long_conversation(owner, 3)
     text = page(f"/conversations/{conversation.pk}?turn=1&{place}")
@@ -436,7 +436,7 @@ def test_a_passage_of_another_message_is_not_shown(owner: User, page: Callable[.
     assert "secret" not in text
 
 
-def test_a_passage_far_below_its_turn_s_beginning_is_on_the_page(owner: User, page: Callable[..., str]) -> None:
+def test_passage_far_below_its_turn_s_beginning_is_on_page(owner: User, page: Callable[..., str]) -> None:
     work = [user_says("q"), *(assistant_says(f"step {number}") for number in range(300))]
     conversation = make_conversation(owner, [*exchange(("first", "one")), *work])
     near = page(passage_address(conversation, 30, 0, 4))
@@ -447,7 +447,7 @@ def test_a_passage_far_below_its_turn_s_beginning_is_on_the_page(owner: User, pa
     assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES
 
 
-def test_the_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., str]) -> None:
+def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., str]) -> None:
     messages = [
         "cannot open /srv/a/orders.db after 3 retries",
         "cannot open /home/ada/tmp/orders.db after 12 retries",
@@ -472,7 +472,7 @@ def test_the_same_error_is_found_in_other_sessions(owner: User, page: Callable[.
         run_tool("search_events", {"similar_to": event_id}, make_user())
 
 
-def test_the_event_log_is_searched_and_goes_on_by_a_link(owner: User, page: Callable[..., str]) -> None:
+def test_event_log_is_searched_and_goes_on_by_link(owner: User, page: Callable[..., str]) -> None:
     day = datetime(2026, 3, 1, 9, tzinfo=UTC)
     events = [
         EventDraft(

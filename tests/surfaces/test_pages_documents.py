@@ -51,20 +51,20 @@ def test_files_are_added_and_shown_with_their_state(browser: Client) -> None:
     assert failed.status == "uploaded"
 
 
-def test_refused_upload_shows_its_reason_on_the_page(browser: Client, settings: Settings) -> None:
+def test_refused_upload_shows_its_reason_on_page(browser: Client, settings: Settings) -> None:
     settings.MAX_DOCUMENT_MB = 0
     answer = browser.post("/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())})
     assert (answer.status_code, b"The file is larger than 0 MB: split it" in answer.content) == (422, True)
     assert browser.post("/documents").status_code == 422
 
 
-def test_new_version_of_an_unknown_document_stores_no_file(browser: Client, settings: Settings) -> None:
+def test_new_version_of_unknown_document_stores_no_file(browser: Client, settings: Settings) -> None:
     file = SimpleUploadedFile("guide.md", GUIDE.encode())
     assert browser.post("/documents", {"file": file, "replaces": "999999"}).status_code == 404
     assert [path for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()] == []
 
 
-def test_new_version_of_a_document_deleted_meanwhile_leaves_no_file(
+def test_new_version_of_document_deleted_meanwhile_leaves_no_file(
     browser: Client, owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = upload(owner, GUIDE)
@@ -81,7 +81,7 @@ def test_new_version_of_a_document_deleted_meanwhile_leaves_no_file(
     assert left in ([], [document.digest])  # the deleted document's own file goes when its transaction ends
 
 
-def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner: User) -> None:
+def test_viewer_marks_passage_and_has_outline(browser: Client, owner: User) -> None:
     document = indexed(upload(owner, GUIDE * 9))
     start = GUIDE.index("Tomatoes need")
     shown = page(browser, f"/documents/{document.pk}", section=0, **{"from": start, "to": start + 13})
@@ -93,7 +93,7 @@ def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner:
     assert browser.get(f"/documents/{document.pk}", {"section": 999}).status_code == 200
 
 
-def test_words_are_found_in_a_document_and_lead_to_their_place(browser: Client, owner: User) -> None:
+def test_words_are_found_in_document_and_lead_to_their_place(browser: Client, owner: User) -> None:
     text = "# Bees\n\nA hive needs water.\n\n# Trees\n\nPrune pears in winter, and water <young> ones.\n"
     document = read(upload(owner, text))
     shown = page(browser, document.get_absolute_url(), find="WATER young")
@@ -104,7 +104,7 @@ def test_words_are_found_in_a_document_and_lead_to_their_place(browser: Client, 
     assert "0 sections with “&lt;b&gt;”" in page(browser, document.get_absolute_url(), find="<b>")
 
 
-def test_markdown_is_laid_out_in_the_viewer_and_in_the_preview(browser: Client, owner: User) -> None:
+def test_markdown_is_laid_out_in_viewer_and_in_preview(browser: Client, owner: User) -> None:
     beds = "".join(f"| bed {number} | leeks |\n" for number in range(200))
     document = indexed(upload(owner, f"# Beds\n\n- **one**\n\n| bed | what |\n|---|---|\n{beds}", "beds.md"))
     whole = Section.objects.get(document=document, text__contains="bed 150")
@@ -123,13 +123,13 @@ def test_other_formats_than_markdown_are_shown_as_text(browser: Client, owner: U
         assert f"# **{name}**</div>" in page(browser, f"/documents/{document.pk}")
 
 
-def test_pages_of_a_pdf_are_named(browser: Client, owner: User) -> None:
+def test_pages_of_pdf_are_named(browser: Client, owner: User) -> None:
     document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf"))
     shown = page(browser, f"/documents/{document.pk}", section=1)
     assert "page 2" in shown
 
 
-def test_a_pdf_is_text_until_a_worker_has_drawn_it(browser: Client, owner: User) -> None:
+def test_pdf_is_text_until_worker_has_drawn_it(browser: Client, owner: User) -> None:
     document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two & three")]]), "two.pdf"))
     place = {"section": 1, "from": 11, "to": 16}
     waiting = page(browser, f"/documents/{document.pk}", **place)
@@ -151,14 +151,14 @@ def test_a_pdf_is_text_until_a_worker_has_drawn_it(browser: Client, owner: User)
         assert browser.get(f"/documents/{document.pk}{missing}").status_code == 404
 
 
-def test_markup_in_a_document_is_text(browser: Client, owner: User) -> None:
+def test_markup_in_document_is_text(browser: Client, owner: User) -> None:
     document = read(upload(owner, "# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>"))
     shown = page(browser, f"/documents/{document.pk}")
     assert "<script>alert" not in shown
     assert "<img src=x" not in shown
 
 
-def test_a_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
+def test_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
     document = upload(owner, "<script>alert(1)</script>", "page.html")
     answer = browser.get(f"/documents/{document.pk}/file")
     assert answer.headers["Content-Disposition"].startswith("attachment")
@@ -166,7 +166,7 @@ def test_a_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
     assert b"".join(answer.streaming_content) == b"<script>alert(1)</script>"  # type: ignore[attr-defined]
 
 
-def test_deleting_a_document_asks_for_confirmation(browser: Client, owner: User) -> None:
+def test_deleting_document_asks_for_confirmation(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
     assert "Delete this document?" in page(browser, f"/documents/{document.pk}/delete")
     assert Document.objects.exists()
@@ -174,7 +174,7 @@ def test_deleting_a_document_asks_for_confirmation(browser: Client, owner: User)
     assert not Document.objects.exists()
 
 
-def test_documents_are_attached_to_a_conversation(browser: Client, owner: User) -> None:
+def test_documents_are_attached_to_conversation(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
     chat = make_conversation(owner, exchange(("hello", "Hi.")))
     place = f"/conversations/{chat.pk}/documents"
@@ -185,7 +185,7 @@ def test_documents_are_attached_to_a_conversation(browser: Client, owner: User) 
     assert "No document is attached" in page(browser, place)
 
 
-def test_documents_are_attached_to_an_agent(browser: Client, owner: User) -> None:
+def test_documents_are_attached_to_agent(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
     agent = create_agent(owner=owner, values={"name": "Gardener"})
     place = f"/agents/{agent.pk}/documents"
@@ -201,7 +201,7 @@ def test_documents_are_attached_to_an_agent(browser: Client, owner: User) -> Non
     assert stranger.post(place, {"document": [document.pk]}).status_code == 404
 
 
-def test_keys_in_a_document_are_hidden_from_all_but_its_file(browser: Client, owner: User) -> None:
+def test_keys_in_document_are_hidden_from_all_but_its_file(browser: Client, owner: User) -> None:
     key = planted_keys()["github-token"]
     document = indexed(upload(owner, f"# Deploying\n\nThe deploy step needs the token {key} in its environment.\n"))
     for path in (f"/documents/{document.pk}", "/documents", "/search"):
@@ -215,7 +215,7 @@ def test_keys_in_a_document_are_hidden_from_all_but_its_file(browser: Client, ow
     assert key.encode() in b"".join(answer.streaming_content)  # type: ignore[attr-defined]
 
 
-def test_the_search_box_finds_both(browser: Client, owner: User) -> None:
+def test_search_box_finds_both(browser: Client, owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     chat = make_conversation(owner, exchange(("how much sun do tomatoes need?", "Tomatoes need a lot of sun.")))
     index_conversation(conversation_id=chat.pk)

@@ -27,7 +27,7 @@ def client(owner: User) -> Client:
     return client
 
 
-def test_new_user_sees_a_drop_zone_and_sources_of_files(owner: User, client: Client) -> None:
+def test_new_user_sees_drop_zone_and_sources_of_files(owner: User, client: Client) -> None:
     make_conversation(make_user(), exchange(("q", "a")), title="secret")
     page = client.get("/").content.decode()
     assert "data-drop-form" in page
@@ -53,7 +53,7 @@ def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client:
     assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
 
 
-def test_days_of_the_year_lead_to_what_was_said(owner: User, client: Client) -> None:
+def test_days_of_year_lead_to_what_was_said(owner: User, client: Client) -> None:
     one = make_conversation(owner, exchange(("first", "1")))
     index_conversation(conversation_id=one.pk)
     today = timezone.localdate()
@@ -65,7 +65,7 @@ def test_days_of_the_year_lead_to_what_was_said(owner: User, client: Client) -> 
     assert "All 1 turns are indexed." in page
 
 
-def test_the_heatmap_says_each_day_once_and_in_the_page_s_language() -> None:
+def test_heatmap_says_each_day_once_and_in_page_s_language() -> None:
     quiet, one, many = Day(date(2026, 5, 4), 0), Day(date(2026, 5, 5), 1, 1), Day(date(2026, 5, 6), 1200, 4)
     with override("de"):
         (first, second) = heatmap_of([[quiet, one, many], [Day(date(2026, 5, 11), 0)]])

@@ -39,14 +39,14 @@ def upload(client: Client, *files: SimpleUploadedFile, status: int = 200) -> str
     return str(response.content.decode())
 
 
-def test_the_page_says_what_can_be_imported_and_how_else(client: Client, owner: User) -> None:
+def test_page_says_what_can_be_imported_and_how_else(client: Client, owner: User) -> None:
     text = client.get("/import").content.decode()
     assert f"import_conversations ~/.claude/projects --user {owner.username}" in text
     assert "http://testserver/api/v1/imports" in text
     assert "512 MB" in text
 
 
-def test_an_upload_is_stored_and_reported(client: Client, owner: User) -> None:
+def test_upload_is_stored_and_reported(client: Client, owner: User) -> None:
     text = upload(client, SimpleUploadedFile("session.jsonl", LINES))
     assert "session.jsonl" in text
     assert "1 conversation, 1 turn; messages: 2 new, 0 updated, 0 unchanged" in text
@@ -73,7 +73,7 @@ def test_several_files_and_archives_are_each_reported(client: Client) -> None:
     assert Conversation.objects.count() == 3
 
 
-def test_unreadable_files_are_reported_and_the_others_imported(client: Client) -> None:
+def test_unreadable_files_are_reported_and_others_imported(client: Client) -> None:
     text = upload(
         client, SimpleUploadedFile("broken.zip", b"PK\x03\x04 not a zip"), SimpleUploadedFile("good.jsonl", LINES),
         SimpleUploadedFile("picture.png", b"\x89PNG\r\n\x1a\n"), SimpleUploadedFile("empty.jsonl", b""),
@@ -84,7 +84,7 @@ def test_unreadable_files_are_reported_and_the_others_imported(client: Client) -
     assert Conversation.objects.count() == 1
 
 
-def test_refused_file_of_an_archive_has_no_success_mark(client: Client) -> None:
+def test_refused_file_of_archive_has_no_success_mark(client: Client) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("good.jsonl", LINES)
@@ -107,15 +107,13 @@ def test_missing_and_oversized_files_are_refused(client: Client, settings: Any) 
     assert "The file is larger than 0 MB" in upload(client, SimpleUploadedFile("a.jsonl", LINES), status=422)
 
 
-def test_an_upload_needs_the_form_s_token(owner: User) -> None:
+def test_upload_needs_form_s_token(owner: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
     upload(client, SimpleUploadedFile("a.jsonl", LINES), status=403)
 
 
-def test_an_import_that_waits_says_so_and_asks_again(
-    client: Client, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_that_waits_says_so_and_asks_again(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "enqueue_for", lambda *_, **__: True)
     text = upload(client, SimpleUploadedFile("<b>one.jsonl", LINES))
     row = Import.objects.get()
@@ -147,7 +145,7 @@ def test_foreign_import_gets_404(client: Client) -> None:
     assert "secret.jsonl" not in client.get("/import").content.decode()
 
 
-def test_a_folder_is_one_import(client: Client, owner: User) -> None:
+def test_folder_is_one_import(client: Client, owner: User) -> None:
     files = [SimpleUploadedFile(name, LINES.replace(b"what", name.encode())) for name in ("one.jsonl", "two.jsonl")]
     paths = json.dumps(["chats/2026/one.jsonl", "chats/two.jsonl"])
     page = client.post("/import", {"folder": files, "paths": paths}, follow=True).content.decode()
@@ -158,7 +156,7 @@ def test_a_folder_is_one_import(client: Client, owner: User) -> None:
 
 
 @pytest.mark.parametrize("paths", ["", "[1, 2]", '["a"]', "{", '["../../x.jsonl", "/etc/y.jsonl"]'])
-def test_a_folder_whose_paths_are_missing_or_hostile(client: Client, paths: str) -> None:
+def test_folder_whose_paths_are_missing_or_hostile(client: Client, paths: str) -> None:
     files = [SimpleUploadedFile(name, LINES) for name in ("one.jsonl", "two.jsonl")]
     client.post("/import", {"folder": files, "paths": paths}, follow=True)
     row = Import.objects.get()
@@ -179,7 +177,7 @@ UNKNOWN = {
 }
 
 
-def test_unknown_json_is_imported_by_a_mapping_only_after_a_yes(client: Client, owner: User) -> None:
+def test_unknown_json_is_imported_by_mapping_only_after_yes(client: Client, owner: User) -> None:
     upload(client, SimpleUploadedFile("notepal.json", json.dumps(UNKNOWN).encode()), status=200)
     row = Import.objects.get()
     text = client.get(f"/import/{row.pk}").content.decode()

@@ -32,7 +32,7 @@ def text_of(client: Client, address: str, **headers: str) -> str:
     return client.get(address, **headers).content.decode()  # type: ignore[arg-type]
 
 
-def test_the_browser_names_the_language(client: Client) -> None:
+def test_browser_names_language(client: Client) -> None:
     assert '<html lang="en" dir="ltr"' in text_of(client, "/library")
     german = text_of(client, "/library", **GERMAN)
     assert '<html lang="de" dir="ltr"' in german
@@ -47,7 +47,7 @@ def test_unknown_language_falls_back_to_english(client: Client) -> None:
     assert "<h1>Library</h1>" in text_of(client, "/library")
 
 
-def test_a_chosen_language_stays_until_it_is_given_up(client: Client) -> None:
+def test_chosen_language_stays_until_it_is_given_up(client: Client) -> None:
     values = {"theme": "", "density": "", "language": "ja"}
     saved = client.post("/settings/appearance", values, follow=True, **GERMAN)  # type: ignore[arg-type]
     page = saved.content.decode()
@@ -58,7 +58,7 @@ def test_a_chosen_language_stays_until_it_is_given_up(client: Client) -> None:
     assert client.post("/settings/appearance", values | {"language": "tlh"}).status_code == 422
 
 
-def test_dates_and_counts_follow_the_language(client: Client, owner: User) -> None:
+def test_dates_and_counts_follow_language(client: Client, owner: User) -> None:
     conversation = make_conversation(owner, exchange(("does zebrawood warp?", "It does.")), title="Wood")
     day = conversation.created_at
     german = text_of(client, f"/conversations/{conversation.pk}", **GERMAN)
@@ -74,7 +74,7 @@ def test_pages_contain_translated_words_for_scripts(client: Client) -> None:
     assert 'id="words"' not in text_of(client, "/library")
 
 
-def test_search_notes_follow_the_language_of_the_page(client: Client, owner: User) -> None:
+def test_search_notes_follow_language_of_page(client: Client, owner: User) -> None:
     bread = make_conversation(owner, exchange(("does zebrawood warp?", "It does.")), title="Wood")
     index_conversation(conversation_id=bread.pk)
     address = '/search?q="warp zebrawood"'
@@ -89,7 +89,7 @@ def test_shares_of_bars_are_numbers_in_every_language(client: Client, owner: Use
     assert "--share: 100%" in text_of(client, "/statistics", **GERMAN)
 
 
-def test_programs_and_the_administration_get_english(client: Client, owner: User) -> None:
+def test_programs_and_administration_get_english(client: Client, owner: User) -> None:
     owner.is_staff = owner.is_superuser = True
     owner.save()
     assert "Site administration" in text_of(client, "/admin/", **GERMAN)

@@ -28,7 +28,7 @@ def text(client: Client, path: str, **values: Any) -> str:
     return str(response.content.decode())
 
 
-def test_the_library_lists_by_time_and_offers_what_to_choose_by(owner: User, client: Client) -> None:
+def test_library_lists_by_time_and_offers_what_to_choose_by(owner: User, client: Client) -> None:
     one = make_conversation(owner, exchange(("q", "a")), title="Bread", agent="codex", project="/src/mill")
     curating.add_tag(owner=owner, conversation_ids=[one.pk], name="a&b")
     curating.set_pin(owner=owner, conversation_id=one.pk, pinned=True)
@@ -44,7 +44,7 @@ def test_the_library_lists_by_time_and_offers_what_to_choose_by(owner: User, cli
     assert "Nothing is archived" in text(client, "/library", data={"archived": "1"})
 
 
-def test_the_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, client: Client) -> None:
+def test_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, client: Client) -> None:
     for number in range(browsing.PAGE_ROWS + 2):
         make_conversation(owner, title=f"row {number}")
     page = text(client, "/library")
@@ -56,9 +56,7 @@ def test_the_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, 
     assert client.get("/library?cursor=nonsense").status_code == 422
 
 
-def test_the_library_is_sorted_narrowed_by_title_and_opened_again_as_long_as_it_was(
-    owner: User, client: Client
-) -> None:
+def test_library_is_sorted_narrowed_by_title_and_opened_again_as_long_as_it_was(owner: User, client: Client) -> None:
     for number in range(browsing.PAGE_ROWS + 2):
         make_conversation(owner, title=f"row {number:02}")
     make_conversation(owner, exchange(("q", "a"), ("r", "b")), title="Zebra")
@@ -75,9 +73,7 @@ def test_the_library_is_sorted_narrowed_by_title_and_opened_again_as_long_as_it_
     assert "No title contains “&lt;q&gt;”" in text(client, "/library", data={"title": "<q>"})
 
 
-def test_all_that_match_are_changed_some_at_a_time(
-    owner: User, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_match_are_changed_some_at_time(owner: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curating, "MAX_CHOSEN", 2)
     for number in range(3):
         make_conversation(owner, title=f"mill {number}")
@@ -163,7 +159,7 @@ def test_library_neither_lists_nor_changes_foreign_conversations(owner: User, cl
     assert list(Tag.objects.values_list("name", flat=True)) == ["secret tag"]
 
 
-def test_starring_answers_a_partial_or_redirects_back(owner: User, client: Client) -> None:
+def test_starring_answers_partial_or_redirects_back(owner: User, client: Client) -> None:
     number = make_conversation(owner).pk
     part = client.post(f"/conversations/{number}/star", {"starred": "1"}, headers=HTMX).content.decode()
     assert 'aria-pressed="true"' in part
@@ -174,7 +170,7 @@ def test_starring_answers_a_partial_or_redirects_back(owner: User, client: Clien
     assert away.headers["Location"] == f"/conversations/{number}"
 
 
-def test_tags_of_a_conversation_are_changed_on_its_page(owner: User, client: Client) -> None:
+def test_tags_of_conversation_are_changed_on_its_page(owner: User, client: Client) -> None:
     number = make_conversation(owner).pk
     path = f"/conversations/{number}/tags"
     part = client.post(path, {"add": "<b>bread</b>"}, headers=HTMX).content.decode()

@@ -51,7 +51,7 @@ def test_steps_are_folded_with_results_diffs_and_colours(owner: User, page: Page
     assert 'data-position="5"' in text
 
 
-def test_the_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
+def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
     path = f"/conversations/{working_conversation(owner).pk}"
     spoken = page(f"{path}?show=no-tools")
     assert "I look." in spoken
@@ -65,7 +65,7 @@ def test_the_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Pag
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
 
 
-def test_a_turn_has_the_number_of_its_address(owner: User, page: Page) -> None:
+def test_turn_has_number_of_its_address(owner: User, page: Page) -> None:
     conversation = make_conversation(owner, exchange(*[(f"q{number}", f"a{number}") for number in range(13)]))
     text = page(f"/conversations/{conversation.pk}?turn=2")
     assert "<b data-turn-now>2</b> <small>/ 12</small>" in text
@@ -76,7 +76,7 @@ def test_a_turn_has_the_number_of_its_address(owner: User, page: Page) -> None:
 # --- the outline ------------------------------------------------------------------------------------
 
 
-def test_the_outline_lists_questions_and_marks_those_that_were_found(owner: User, page: Page) -> None:
+def test_outline_lists_questions_and_marks_those_that_were_found(owner: User, page: Page) -> None:
     pairs = [("how is <rye> bread made?", "With rye."), ("and the oven?", "Hot."), ("the lock_timeout?", "Five.")]
     conversation = make_conversation(owner, exchange(*pairs))
     index_conversation(conversation_id=conversation.pk)
@@ -91,7 +91,7 @@ def test_the_outline_lists_questions_and_marks_those_that_were_found(owner: User
     assert 'aria-current="true"' in panel
 
 
-def test_words_are_found_in_the_conversation_alone_before_it_is_indexed(owner: User, page: Page) -> None:
+def test_words_are_found_in_conversation_alone_before_it_is_indexed(owner: User, page: Page) -> None:
     call = MessageDraft("assistant", (ToolCallPart("c", "Bash", {"command": "grep -r 50%_vermilion ."}),))
     result = MessageDraft("tool", (ToolResultPart("c", "./palette.py: Ochre, then UMBER"),))
     conversation = make_conversation(
@@ -114,7 +114,7 @@ def test_words_are_found_in_the_conversation_alone_before_it_is_indexed(owner: U
     page(f"/conversations/{make_conversation(make_user()).pk}/outline", status=404)
 
 
-def test_the_outline_of_a_long_conversation_goes_on_by_a_link(owner: User, page: Page) -> None:
+def test_outline_of_long_conversation_goes_on_by_link(owner: User, page: Page) -> None:
     conversation = make_conversation(owner, exchange(*[(f"question {number}", "a") for number in range(310)]))
     path = f"/conversations/{conversation.pk}/outline"
     first = page(path)
@@ -135,7 +135,7 @@ def with_picture(owner: User, data: bytes = PNG, media_type: str = "image/png") 
     return make_conversation(owner, [MessageDraft("user", parts, raw=raw), assistant_says("A dot.")])
 
 
-def test_a_picture_is_shown_from_the_raw_source(owner: User, page: Page) -> None:
+def test_picture_is_shown_from_raw_source(owner: User, page: Page) -> None:
     conversation = with_picture(owner)
     address = f"/conversations/{conversation.pk}/messages/0/parts/1/picture"
     assert f'<img src="{address}" alt="photo"' in page(f"/conversations/{conversation.pk}")
@@ -159,7 +159,7 @@ def test_only_real_images_are_served_as_pictures(owner: User, page: Page) -> Non
     page(f"/conversations/{conversation.pk}/messages/9/parts/0/picture", status=404)
 
 
-def test_a_message_is_given_out_as_it_was_written(owner: User, page: Page) -> None:
+def test_message_is_given_out_as_it_was_written(owner: User, page: Page) -> None:
     conversation = make_conversation(owner, exchange(("q", "**bold** <b>")))
     assert page(f"/conversations/{conversation.pk}/messages/1/text") == "**bold** <b>"
     page(f"/conversations/{conversation.pk}/messages/7/text", status=404)

@@ -66,7 +66,7 @@ PERU = ("what is the capital of Peru?", "The capital is **Lima**, on the coast."
 BREAD = ("why is my sourdough flat?", "The starter was too young.")
 
 
-def test_a_result_shows_title_band_question_passage_date_and_agent(owner: User, pages: Pages) -> None:
+def test_result_shows_title_band_question_passage_date_and_agent(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, BREAD, PERU, title="Geography", agent="tutor")
     text = pages.get("/search", {"q": "capital of Peru"})
     first = text.split('class="item hit"')[1]
@@ -98,7 +98,7 @@ def test_hits_are_grouped_by_conversation_three_at_most(owner: User, pages: Page
     assert "+2 more here" in more
 
 
-def test_typing_gets_the_list_alone_and_the_address_that_goes_with_it(owner: User, pages: Pages) -> None:
+def test_typing_gets_list_alone_and_address_that_goes_with_it(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "Peru"}, headers={**TYPING, "HX-Current-URL": "http://testserver/"})
     assert "<html" not in text
@@ -120,7 +120,7 @@ def test_typing_gets_the_list_alone_and_the_address_that_goes_with_it(owner: Use
         assert "HX-Replace-Url" not in pages.response.headers
 
 
-def test_the_number_of_results_is_announced(owner: User, pages: Pages) -> None:
+def test_number_of_results_is_announced(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "Peru"}, headers=TYPING)
     assert '<p id="search-status" hx-swap-oob="innerHTML">1 result</p>' in text
@@ -140,7 +140,7 @@ def test_more_results_come_by_cursor(owner: User, pages: Pages) -> None:
     assert len(seen) == len(set(seen)) == 50
 
 
-def test_without_a_query_the_newest_conversations_are_listed_in_pages(owner: User, pages: Pages) -> None:
+def test_without_query_newest_conversations_are_listed_in_pages(owner: User, pages: Pages) -> None:
     for number in range(35):
         make_conversation(owner, title=f"number {number:02}", project="C:\\work\\billing")
     text = pages.get("/")
@@ -157,7 +157,7 @@ def test_without_a_query_the_newest_conversations_are_listed_in_pages(owner: Use
 # --- nothing to show ------------------------------------------------------------------------------
 
 
-def test_before_anything_is_imported_the_page_says_how(pages: Pages) -> None:
+def test_before_anything_is_imported_page_says_how(pages: Pages) -> None:
     for text in (pages.get("/"), pages.get("/search", {"q": "anything at all"})):
         assert "Nothing here yet" in text
         assert "manage.py import_conversations" in text
@@ -194,7 +194,7 @@ def test_query_of_one_character_asks_for_two(pages: Pages) -> None:
         ({"after": "0001-01-01", "before": "x"}, "is not a date"),
     ],
 )
-def test_invalid_search_parameters_are_explained_on_the_page(
+def test_invalid_search_parameters_are_explained_on_page(
     owner: User, pages: Pages, query: dict[str, str], message: str
 ) -> None:
     indexed(owner, PERU)
@@ -208,7 +208,7 @@ def test_hostile_query_is_escaped(owner: User, pages: Pages, text: str) -> None:
     assert "<script>alert" not in pages.get("/search", {"q": text})
 
 
-def test_search_page_without_an_embedder_uses_words_and_says_so(
+def test_search_page_without_embedder_uses_words_and_says_so(
     owner: User, pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexed(owner, PERU)
@@ -225,7 +225,7 @@ def test_search_page_without_an_embedder_uses_words_and_says_so(
 # --- filters --------------------------------------------------------------------------------------
 
 
-def test_filters_are_in_the_form_and_in_every_link(owner: User, pages: Pages) -> None:
+def test_filters_are_in_form_and_in_every_link(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, PERU, agent="tutor", project="/src/geo")
     indexed(owner, PERU, agent="other", project="/src/else")
     query = {"q": "Peru", "mode": "full_text", "scope": ["user", "tool"], "agent": "tutor", "before": "2026-12-31"}
@@ -260,7 +260,7 @@ def test_several_agents_and_projects_are_chosen_and_told_apart(owner: User, page
     assert rows.count('<a class="item"') == 2
 
 
-def test_words_of_a_time_are_not_marked(owner: User, pages: Pages) -> None:
+def test_words_of_time_are_not_marked(owner: User, pages: Pages) -> None:
     indexed(owner, ("what did we bake in march 2024?", "In march 2024 rye bread."))
     html = pages.get("/search", {"q": "bread in march 2024"})
     assert "<mark>bread</mark>" in html
@@ -283,7 +283,7 @@ def test_filters_are_typed_as_tokens(owner: User, pages: Pages) -> None:
     assert unfinished.count('class="item hit"') == 2, "a token that is still being typed filters nothing yet"
 
 
-def test_newest_first_is_an_order_of_the_best(owner: User, pages: Pages) -> None:
+def test_newest_first_is_order_of_best(owner: User, pages: Pages) -> None:
     for year, title in ((2024, "old"), (2026, "new"), (2025, "middle")):
         said = exchange(PERU)
         dated = [replace(message, created_at=datetime(year, 5, 5, tzinfo=UTC)) for message in said]
@@ -297,7 +297,7 @@ def test_newest_first_is_an_order_of_the_best(owner: User, pages: Pages) -> None
 # --- searches to come back to ----------------------------------------------------------------------
 
 
-def test_a_search_is_remembered_once_and_typing_is_not(owner: User, pages: Pages) -> None:
+def test_search_is_remembered_once_and_typing_is_not(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     pages.get("/search", {"q": "Per"}, headers=TYPING)
     for _ in range(2):
@@ -307,7 +307,7 @@ def test_a_search_is_remembered_once_and_typing_is_not(owner: User, pages: Pages
     assert "q=Peru" not in Pages(make_user()).get("/search")
 
 
-def test_a_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) -> None:
+def test_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     assert pages.client.post("/search/keep?q=Peru&after=2025-01-01").status_code == 302
     pages.get("/search", {"q": "Peru", "after": "2025-01-01"})
@@ -332,7 +332,7 @@ def test_recent_searches_are_bounded(owner: User) -> None:
 # --- preview and palette ------------------------------------------------------------------------------
 
 
-def test_the_preview_shows_the_turn_with_its_passage_and_the_way_to_it(owner: User, pages: Pages) -> None:
+def test_preview_shows_turn_with_its_passage_and_way_to_it(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, BREAD, PERU, title="Geography")
     text = pages.get("/search", {"q": "capital of Peru"})
     address = unescape(text.split('data-preview="')[1].split('"')[0])
@@ -346,7 +346,7 @@ def test_the_preview_shows_the_turn_with_its_passage_and_the_way_to_it(owner: Us
     Pages(make_user()).get(address, status=404)
 
 
-def test_the_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
+def test_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
     call = MessageDraft("assistant", (ToolCallPart("t1", "Bash", {"command": "ls the-attic"}),))
     result = MessageDraft("tool", (ToolResultPart("t1", "a trunk and a lamp"),))
     said = [user_says("what is up there?"), call, result, assistant_says("A trunk.")]
@@ -356,7 +356,7 @@ def test_the_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
         assert piece in preview
 
 
-def test_the_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
+def test_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
     make_conversation(owner, title="Deadlocks in billing", project="/src/payments")
     make_conversation(make_user(), title="Deadlocks of somebody else")
     remember_search(owner=owner, box=SearchBox(q="deadlock timeout"))
@@ -370,7 +370,7 @@ def test_the_palette_finds_titles_projects_commands_and_searches(owner: User, pa
     assert 'href="/import"' in part
 
 
-def test_the_palette_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> None:
+def test_palette_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
     counts = []
     for _ in range(2):
         for number in range(10):
@@ -384,13 +384,13 @@ def test_the_palette_costs_the_same_for_few_and_many(owner: User, pages: Pages) 
 # --- the rest of the filters ---------------------------------------------------------------------------
 
 
-def test_dates_take_in_the_whole_last_day(owner: User, pages: Pages) -> None:
+def test_dates_take_in_whole_last_day(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)  # of 2026-01-01, noon
     assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "after": "2026-01-01", "before": "2026-01-01"})
     assert 'class="item hit"' not in pages.get("/search", {"q": "Peru", "before": "2025-12-31"})
 
 
-def test_choices_are_loaded_alone_when_the_filters_are_opened(owner: User, pages: Pages) -> None:
+def test_choices_are_loaded_alone_when_filters_are_opened(owner: User, pages: Pages) -> None:
     make_conversation(owner, agent="tutor", project="/src/geo")
     make_conversation(make_user(), agent="foreign-agent", project="/foreign")
     assert "/search/filters" in pages.get("/settings/keys")
@@ -412,7 +412,7 @@ def steps(text: str) -> dict[str, str]:
 STEP = re.compile(r'href="(?P<to>[^"]+)" data-hit="(?P<name>\w+)"')
 
 
-def test_hits_in_a_conversation_are_counted_and_linked_in_reading_order(owner: User, pages: Pages) -> None:
+def test_hits_in_conversation_are_counted_and_linked_in_reading_order(owner: User, pages: Pages) -> None:
     other = ("and how do I bake rye?", "Slowly.")
     conversation = indexed(owner, PERU, other, PERU, other, PERU)
     indexed(owner, PERU)
@@ -465,7 +465,7 @@ def test_search_page_shows_no_foreign_conversations(owner: User, pages: Pages) -
     assert ">mine<" not in Pages(stranger).get("/search", {"q": "Peru"})
 
 
-def test_the_pages_add_few_queries_to_the_search(owner: User, pages: Pages) -> None:
+def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
     indexed(owner, *[PERU] * 30)
     query = SearchQuery(text="capital of Peru")
     search(caller=owner, query=query)
@@ -482,7 +482,7 @@ def test_the_pages_add_few_queries_to_the_search(owner: User, pages: Pages) -> N
     assert len(of_list) == 3  # session, user, list
 
 
-def test_the_list_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> None:
+def test_list_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
     pages.get("/")  # the first one makes the embedding space
     counts = []
     for _ in range(2):
@@ -509,7 +509,7 @@ def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages:
     assert 'id="progress" hidden' in silent
 
 
-def test_htmx_request_for_main_gets_only_the_welcome(owner: User, pages: Pages) -> None:
+def test_htmx_request_for_main_gets_only_welcome(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "Peru"}, headers={"HX-Request": "true", "HX-Target": "main"})
     assert "<title>convmemory</title>" in text
@@ -528,7 +528,7 @@ def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages
 # --- what the query says about when ---------------------------------------------------------------
 
 
-def test_search_page_shows_the_time_filter_and_can_remove_it(pages: Pages, owner: User) -> None:
+def test_search_page_shows_time_filter_and_can_remove_it(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "bread in march 2024"})
     assert "“march 2024”: March 2024 first" in strip_tags(html)
@@ -543,7 +543,7 @@ def test_search_page_shows_the_time_filter_and_can_remove_it(pages: Pages, owner
     assert "Take “march 2024” as plain words" in pages.get(unescape(again[1]))
 
 
-def test_time_chip_replaces_the_note(pages: Pages, owner: User) -> None:
+def test_time_chip_replaces_note(pages: Pages, owner: User) -> None:
     indexed(owner, ("which bread did I bake", "rye bread"))
     html = pages.get("/search", {"q": "the latest bread"}, headers=TYPING)
     assert "“latest”: the latest first" in strip_tags(html)
@@ -556,6 +556,6 @@ def test_query_without_time_expression_shows_no_time_notice(pages: Pages, owner:
     assert "read-time" not in pages.get("/search", {"q": "bread", "when": "any"})
 
 
-def test_a_word_of_time_is_shown_as_text(pages: Pages, owner: User) -> None:
+def test_word_of_time_is_shown_as_text(pages: Pages, owner: User) -> None:
     indexed(owner, ("<b>launch</b>", "rye bread"))
     assert "<b>launch" not in pages.get("/search", {"q": "bread before the <b>launch</b> of it"})

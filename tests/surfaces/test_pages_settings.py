@@ -45,7 +45,7 @@ def text(client: Client, path: str, **values: object) -> str:
     return str(response.content.decode())
 
 
-def test_settings_pages_share_a_navigation(client: Client) -> None:
+def test_settings_pages_share_navigation(client: Client) -> None:
     for path in ("account", "appearance", "connect", "keys", "data"):
         page = text(client, f"/settings/{path}")
         assert page.count('class="settings-nav"') == 1
@@ -75,7 +75,7 @@ def test_unknown_appearance_is_refused(client: Client) -> None:
 # --- keys and connections -------------------------------------------------------------------------------
 
 
-def test_a_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Client) -> None:
+def test_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Client) -> None:
     assert "PASTE-YOUR-KEY" in text(client, "/settings/connect")
     answer = client.post("/settings/connect", {"name": "Laptop"}, follow=True)
     page = answer.content.decode()
@@ -92,7 +92,7 @@ def test_a_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: 
     assert key not in text(client, "/settings/connect")
 
 
-def test_the_use_of_foreign_keys_is_not_shown(client: Client) -> None:
+def test_use_of_foreign_keys_is_not_shown(client: Client) -> None:
     other = make_user()
     row = row_of_key(owner=other, key=create_key(owner=other, name="secret"))
     assert client.get(f"/settings/keys/{row.pk}/use").status_code == 404
@@ -105,7 +105,7 @@ def archive_of(owner: User) -> OwnArchive:
     return OwnArchive.objects.get(owner=owner)
 
 
-def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client: Client) -> None:
+def test_archive_is_written_in_background_and_fetched(owner: User, client: Client) -> None:
     make_conversation(owner, exchange(("what?", "that")), title="Mine")
     client.post("/settings/data/archives")
     row = archive_of(owner)
@@ -142,7 +142,7 @@ def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, clie
     assert not document_storage().exists(places[2])
 
 
-def test_number_of_archives_of_a_person_is_limited(owner: User, client: Client) -> None:
+def test_number_of_archives_of_person_is_limited(owner: User, client: Client) -> None:
     for _ in range(exporting.MAX_KEPT):
         row = exporting.request_archive(owner=owner)
         write_own_archive(row.pk, owner_id=row.owner_id)
@@ -167,7 +167,7 @@ def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> N
     assert OwnArchive.objects.filter(pk=row.pk).exists()
 
 
-def test_an_archive_that_fails_says_why(owner: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_that_fails_says_why(owner: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**values: object) -> None:
         raise InvalidInput("The disk is full.")
 

@@ -40,7 +40,7 @@ def text_of(response: Any, status: int = 200) -> str:
     return str(response.content.decode())
 
 
-def test_a_range_of_turns_is_summarised_and_watched(client: Client, conversation: Conversation) -> None:
+def test_range_of_turns_is_summarised_and_watched(client: Client, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     assert f'href="{path}"' in text_of(client.get(f"/conversations/{conversation.pk}"))
     assert "No summary yet" in text_of(client.get(path))
@@ -78,7 +78,7 @@ def test_without_turns_everything_is_summarised(client: Client, conversation: Co
         ({"method": "model"}, "set CHAT_MODEL"),
     ],
 )
-def test_invalid_summary_range_is_explained_on_the_page(
+def test_invalid_summary_range_is_explained_on_page(
     client: Client, conversation: Conversation, given: dict[str, str], said: str
 ) -> None:
     text = text_of(client.post(f"/conversations/{conversation.pk}/summaries", given), 422)
@@ -87,7 +87,7 @@ def test_invalid_summary_range_is_explained_on_the_page(
     assert not ConversationSummary.objects.exists()
 
 
-def test_an_endpoint_can_be_chosen_or_not(client: Client, conversation: Conversation, settings: Any) -> None:
+def test_endpoint_can_be_chosen_or_not(client: Client, conversation: Conversation, settings: Any) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     assert "No language model is set up" in text_of(client.get(path))
     settings.CHAT_MODEL, settings.CHAT_BASE_URL = "some-model", "http://127.0.0.1:9/v1"
@@ -112,7 +112,7 @@ def test_failed_summary_is_shown_and_regenerated_in_place(client: Client, conver
     assert not ConversationSummary.objects.exists()
 
 
-def test_summary_by_a_model_is_sanitised(client: Client, conversation: Conversation) -> None:
+def test_summary_by_model_is_sanitised(client: Client, conversation: Conversation) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     client.post(path)
     ConversationSummary.objects.update(
@@ -141,7 +141,7 @@ def test_foreign_summaries_get_404(client: Client, conversation: Conversation) -
     assert ConversationSummary.objects.get().status == "pending"
 
 
-def test_the_page_takes_few_queries(client: Client, conversation: Conversation, django_assert_num_queries: Any) -> None:
+def test_page_takes_few_queries(client: Client, conversation: Conversation, django_assert_num_queries: Any) -> None:
     path = f"/conversations/{conversation.pk}/summaries"
     for _ in range(4):
         client.post(path)

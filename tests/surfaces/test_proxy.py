@@ -70,7 +70,7 @@ def texts(conversation: Conversation) -> list[str]:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_conversation_is_recorded_and_continued(client: openai.OpenAI, endpoint: ChatServer, streams: bool) -> None:
+def test_conversation_is_recorded_and_continued(client: openai.OpenAI, endpoint: ChatServer, streams: bool) -> None:
     def answer(*messages: dict[str, Any]) -> str:
         return stream(client, *messages) if streams else ask(client, *messages).choices[0].message.content
 
@@ -121,7 +121,7 @@ def test_tool_calls_are_recorded_with_their_results(client: openai.OpenAI, endpo
     assert Conversation.objects.count() == 1
 
 
-def test_an_edited_history_is_another_conversation(client: openai.OpenAI, endpoint: ChatServer) -> None:
+def test_edited_history_is_another_conversation(client: openai.OpenAI, endpoint: ChatServer) -> None:
     endpoint.scripts.extend([says("Lima."), says("Quito."), says("Lima!")])
     stream(client, HELLO)
     recorded()
@@ -132,7 +132,7 @@ def test_an_edited_history_is_another_conversation(client: openai.OpenAI, endpoi
     assert texts(recorded(3)) == [HELLO["content"], "Lima!"]
 
 
-def test_same_history_of_another_user_starts_a_new_conversation(
+def test_same_history_of_another_user_starts_new_conversation(
     client: openai.OpenAI, site: str, endpoint: ChatServer
 ) -> None:
     endpoint.scripts.extend([says("Lima."), says("Santiago.")])
@@ -146,7 +146,7 @@ def test_same_history_of_another_user_starts_a_new_conversation(
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_errors_of_the_endpoint_are_passed_on_and_nothing_is_recorded(
+def test_errors_of_endpoint_are_passed_on_and_nothing_is_recorded(
     client: openai.OpenAI, endpoint: ChatServer, streams: bool
 ) -> None:
     endpoint.scripts.append(fails(429, "slow down", retry_after="7"))
@@ -160,7 +160,7 @@ def test_errors_of_the_endpoint_are_passed_on_and_nothing_is_recorded(
 
 
 @pytest.mark.parametrize(("status", "answered"), [(401, 502), (403, 502), (301, 502), (404, 404)])
-def test_failure_of_the_servers_own_settings_is_told_without_the_endpoints_words(
+def test_failure_of_servers_own_settings_is_told_without_endpoints_words(
     site: str, owner: User, endpoint: ChatServer, status: int, answered: int
 ) -> None:
     endpoint.scripts.append(fails(status, "Incorrect API key provided: sk-of-the-operator"))
@@ -172,13 +172,13 @@ def test_failure_of_the_servers_own_settings_is_told_without_the_endpoints_words
     assert "sk-of" not in message
 
 
-def test_error_that_quotes_the_servers_key_is_passed_on_without_it(client: openai.OpenAI, endpoint: ChatServer) -> None:
+def test_error_that_quotes_servers_key_is_passed_on_without_it(client: openai.OpenAI, endpoint: ChatServer) -> None:
     endpoint.scripts.append(fails(400, f"bad key: {endpoint.key}"))
     with pytest.raises(openai.BadRequestError, match=r"bad key: \*\*\*"):
         ask(client, HELLO)
 
 
-def test_streamed_reply_over_the_limit_is_cut_with_a_note_for_client_and_reader(
+def test_streamed_reply_over_limit_is_cut_with_note_for_client_and_reader(
     client: openai.OpenAI, endpoint: ChatServer, owner: User
 ) -> None:
     chunk = b'data: {"choices":[{"delta":{"content":"' + b"x" * 100 + b'"}}]}\n\n'
@@ -190,7 +190,7 @@ def test_streamed_reply_over_the_limit_is_cut_with_a_note_for_client_and_reader(
     assert "cut after 1,000,000 characters" in interrupted().error
 
 
-def test_whole_reply_over_the_limit_is_refused_or_recorded_in_part(client: openai.OpenAI, endpoint: ChatServer) -> None:
+def test_whole_reply_over_limit_is_refused_or_recorded_in_part(client: openai.OpenAI, endpoint: ChatServer) -> None:
     endpoint.scripts.append(says("x" * (17 * 1024**2)))
     with pytest.raises(openai.InternalServerError, match="more than 16 MB"):
         ask(client, HELLO)
@@ -206,7 +206,7 @@ def test_whole_reply_over_the_limit_is_refused_or_recorded_in_part(client: opena
     assert len(recorded(2).messages.get(role="assistant").parts) == 100
 
 
-def test_a_reply_that_breaks_off_breaks_off_here_too_and_its_beginning_is_recorded(
+def test_reply_that_breaks_off_breaks_off_here_too_and_its_beginning_is_recorded(
     client: openai.OpenAI, endpoint: ChatServer
 ) -> None:
     endpoint.scripts.append(Script((Say("Li"), Cut())))
@@ -247,7 +247,7 @@ def read_until(response: httpx2.Response, text: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("has_spoken", [True, False])
-def test_a_reply_that_the_endpoint_cuts_is_marked_as_interrupted(
+def test_reply_that_endpoint_cuts_is_marked_as_interrupted(
     client: openai.OpenAI, endpoint: ChatServer, owner: User, has_spoken: bool
 ) -> None:
     endpoint.scripts.append(Script((Say("Li") if has_spoken else Think("Hm"), Cut())))
@@ -264,14 +264,14 @@ def test_a_reply_that_the_endpoint_cuts_is_marked_as_interrupted(
     assert f"The reply was interrupted. {reply.error}" in page_of(owner, conversation)
 
 
-def test_a_stream_without_an_end_is_marked_as_interrupted(client: openai.OpenAI, endpoint: ChatServer) -> None:
+def test_stream_without_end_is_marked_as_interrupted(client: openai.OpenAI, endpoint: ChatServer) -> None:
     endpoint.scripts.append(Script((Say("Li"),), has_end=False))
     assert stream(client, HELLO) == "Li"
     assert texts(recorded()) == [HELLO["content"], "Li"]
     assert interrupted().error.endswith("ended the reply before it was complete.")
 
 
-def test_a_reply_that_goes_silent_is_marked_as_interrupted(
+def test_reply_that_goes_silent_is_marked_as_interrupted(
     site: str, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
     settings.CHAT_TIMEOUT_S = 10  # time enough for what comes before the silence
@@ -284,7 +284,7 @@ def test_a_reply_that_goes_silent_is_marked_as_interrupted(
     release.set()
 
 
-def test_a_reply_whose_client_leaves_is_marked_as_interrupted(site: str, owner: User, endpoint: ChatServer) -> None:
+def test_reply_whose_client_leaves_is_marked_as_interrupted(site: str, owner: User, endpoint: ChatServer) -> None:
     release = threading.Event()
     left = endpoint.disconnects
     endpoint.scripts.append(Script((Say("Li"), Hold(release), Say("ma."))))
@@ -331,7 +331,7 @@ def test_interrupted_mark_is_shown_at_its_turn(
     ],
     ids=["whole", "without [DONE]", "without a reason", "cut after its end"],
 )
-def test_a_reply_with_an_end_is_not_marked(site: str, owner: User, endpoint: ChatServer, script: Script) -> None:
+def test_reply_with_end_is_not_marked(site: str, owner: User, endpoint: ChatServer, script: Script) -> None:
     endpoint.scripts.append(script)
     with suppress(httpx2.TransportError), start_streaming(site, owner, HELLO) as response:
         response.read()
@@ -341,9 +341,7 @@ def test_a_reply_with_an_end_is_not_marked(site: str, owner: User, endpoint: Cha
     assert "interrupted" not in page_of(owner, conversation)
 
 
-def test_a_client_that_leaves_once_it_has_the_whole_reply_marks_nothing(
-    site: str, owner: User, endpoint: ChatServer
-) -> None:
+def test_client_that_leaves_once_it_has_whole_reply_marks_nothing(site: str, owner: User, endpoint: ChatServer) -> None:
     release = threading.Event()
     end = Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
     endpoint.scripts.append(Script((Say("Lima."), end, Hold(release))))
@@ -527,7 +525,7 @@ def test_parts_of_reasoning_models_are_thinking() -> None:
     assert draft.spoken_parts == (ThinkingPart("Hm."), TextPart("Lima."))
 
 
-def test_unreadable_event_is_skipped_and_the_exchange_marked_as_broken(
+def test_unreadable_event_is_skipped_and_exchange_marked_as_broken(
     site: str, owner: User, endpoint: ChatServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint.scripts.append(Script((Say("Li"), Raw(b"data: {not json\n\n"), Say("ma."))))
@@ -537,7 +535,7 @@ def test_unreadable_event_is_skipped_and_the_exchange_marked_as_broken(
     assert interrupted().error == "1 events of the reply could not be read."
 
 
-def test_question_without_a_readable_reply_is_stored_and_a_retry_continues_it(
+def test_question_without_readable_reply_is_stored_and_retry_continues_it(
     client: openai.OpenAI, site: str, owner: User, endpoint: ChatServer
 ) -> None:
     endpoint.scripts.append(Script((Raw(b"data: {not json\n\n"),), has_end=False))
@@ -550,7 +548,7 @@ def test_question_without_a_readable_reply_is_stored_and_a_retry_continues_it(
     eventually(lambda: Conversation.objects.get().message_count == 2)
 
 
-def test_other_routes_are_passed_through_or_refused_in_the_form_of_their_api(
+def test_other_routes_are_passed_through_or_refused_in_form_of_their_api(
     client: openai.OpenAI, site: str, owner: User, endpoint: ChatServer
 ) -> None:
     key = create_key(owner=owner)

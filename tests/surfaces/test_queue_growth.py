@@ -36,7 +36,7 @@ def test_messages_to_one_conversation_leave_as_many_tickets_as_tasks(owner: User
     assert OwnerTask.objects.count() < 5
 
 
-def test_opening_an_undrawn_page_leaves_one_ticket(owner: User) -> None:
+def test_opening_undrawn_page_leaves_one_ticket(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
     read(document)
     OwnerTask.objects.all().delete()

@@ -61,13 +61,13 @@ def settled(owner: User, tokens: range, requests: int) -> bool:
     return pytest.fail(f"used: {used(owner)}")
 
 
-def test_a_chat_counts_what_the_endpoint_says(ada: Talker, owner: User, endpoint: ChatServer) -> None:
+def test_chat_counts_what_endpoint_says(ada: Talker, owner: User, endpoint: ChatServer) -> None:
     endpoint.scripts.append(Script((Say("Lima."), Raw(USAGE))))
     ada.ask(ada.new_conversation(), "What is the capital of Peru?")
     assert used(owner) == (1_234, 1)
 
 
-def test_a_chat_is_estimated_where_the_endpoint_says_nothing(ada: Talker, owner: User, endpoint: ChatServer) -> None:
+def test_chat_is_estimated_where_endpoint_says_nothing(ada: Talker, owner: User, endpoint: ChatServer) -> None:
     endpoint.scripts.extend([calls("list_conversations"), says("None. " * 400)])
     ada.ask(ada.new_conversation(), "What have I stored?")
     tokens, requests = used(owner)
@@ -81,7 +81,7 @@ def test_failed_chat_request_costs_no_tokens(ada: Talker, owner: User, endpoint:
     assert used(owner) == (0, 1)
 
 
-def test_over_the_quota_a_chat_is_refused_with_when_it_ends(
+def test_over_quota_chat_is_refused_with_when_it_ends(
     ada: Talker, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
     use_up(owner, settings)
@@ -97,7 +97,7 @@ def test_over_the_quota_a_chat_is_refused_with_when_it_ends(
     stranger.close()
 
 
-def test_a_quota_that_ends_during_a_reply_ends_the_reply(
+def test_quota_that_ends_during_reply_ends_reply(
     ada: Talker, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
     settings.CHAT_DAILY_TOKENS = 1_000
@@ -110,7 +110,7 @@ def test_a_quota_that_ends_during_a_reply_ends_the_reply(
     assert len(endpoint.requests) == 1
 
 
-def test_agent_with_an_own_endpoint_is_not_limited_by_the_quota(
+def test_agent_with_own_endpoint_is_not_limited_by_quota(
     ada: Talker, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
     settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1"]
@@ -124,7 +124,7 @@ def test_agent_with_an_own_endpoint_is_not_limited_by_the_quota(
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_the_proxy_counts_and_refuses(
+def test_proxy_counts_and_refuses(
     client: openai.OpenAI, owner: User, endpoint: ChatServer, settings: Settings, streams: bool
 ) -> None:
     create: Any = client.chat.completions.create
@@ -140,7 +140,7 @@ def test_the_proxy_counts_and_refuses(
     assert len(endpoint.requests) == 1
 
 
-def test_the_proxy_estimates_and_refunds(client: openai.OpenAI, owner: User, endpoint: ChatServer) -> None:
+def test_proxy_estimates_and_refunds(client: openai.OpenAI, owner: User, endpoint: ChatServer) -> None:
     create: Any = client.chat.completions.create
     endpoint.scripts.extend([says("Lima. " * 200), fails(500)])
     list(create(model="m", messages=[HELLO], stream=True))

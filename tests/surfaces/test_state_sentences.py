@@ -90,7 +90,7 @@ STATES: list[tuple[Callable[[User], object], set[str], bool]] = [
 
 
 @pytest.mark.parametrize(("arrange", "sentences", "by_words"), STATES)
-def test_sentences_on_the_index_are_so(
+def test_sentences_on_index_are_so(
     owner: User, arrange: Callable[[User], object], sentences: set[str], by_words: bool
 ) -> None:
     arrange(owner)
@@ -122,7 +122,7 @@ def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
     assert why_waiting([Import.objects.get(pk=first.pk)]) == {}
 
 
-def test_document_waits_for_a_worker_until_it_is_read(owner: User) -> None:
+def test_document_waits_for_worker_until_it_is_read(owner: User) -> None:
     document = upload(owner, GUIDE)
     said = "It is read as soon as the documents before it have been."
     assert said in page(owner, f"/documents/{document.pk}/card")
@@ -147,7 +147,7 @@ _STATE = re.compile(
 )
 
 
-def test_every_sentence_about_a_state_is_tested() -> None:
+def test_every_sentence_about_state_is_tested() -> None:
     found = {}
     for folder in ("templates", "search", "convmemory/conversations", "convmemory/documents", "convmemory/tools"):
         for path in sorted((Path(config.base_dir) / folder).rglob("*")):

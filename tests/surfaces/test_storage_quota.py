@@ -83,7 +83,7 @@ def test_full_storage_is_refused_with_413_by_every_route(full: User, api: Api) -
     assert [rows.objects.count() for rows in (Message, Import, Document)] == [0, 0, 0]
 
 
-def test_pages_name_the_limit_and_keep_nothing(full: User, client: Client) -> None:
+def test_pages_name_limit_and_keep_nothing(full: User, client: Client) -> None:
     client.force_login(full)
     for path, file in (("/documents", ("guide.md", GUIDE.encode())), ("/import", ("chat.jsonl", CHAT))):
         answer = client.post(path, {"file": SimpleUploadedFile(*file)})
@@ -105,7 +105,7 @@ def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Set
     assert "2.0 MB used; this server sets no limit." in page
 
 
-def test_question_is_refused_before_the_model_is_asked(full: User, settings: Settings) -> None:
+def test_question_is_refused_before_model_is_asked(full: User, settings: Settings) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9", "m"
     made = Conversation.objects.create(owner=full, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z")
     with pytest.raises(StorageFull):
@@ -125,7 +125,7 @@ def test_document_counts_its_file_and_its_text(owner: User, django_capture_on_co
     assert stored(owner) == 0
 
 
-def test_document_whose_text_does_not_fit_fails_with_the_limit(owner: User, settings: Settings) -> None:
+def test_document_whose_text_does_not_fit_fails_with_limit(owner: User, settings: Settings) -> None:
     document = upload(owner, GUIDE)
     StoredUse.objects.update(stored_bytes=MB - 5)
     read(document)
@@ -153,7 +153,7 @@ def test_upload_is_not_kept_where_there_is_no_room(owner: User, monkeypatch: pyt
     assert (row.state, row.kept, KeptUpload.objects.count()) == ("done", None, 0)
 
 
-def test_sweep_counts_rows_of_an_older_version_and_mends_sums(owner: User) -> None:
+def test_sweep_counts_rows_of_older_version_and_mends_sums(owner: User) -> None:
     make_conversation(owner, exchange(("one", "two")))
     read(upload(owner, GUIDE))
     right = stored(owner)

@@ -42,7 +42,7 @@ def titles_of(answer: dict[str, Any]) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("query", [TITLE, "the dues of the harbours", "Zeebrugge"])
 @pytest.mark.parametrize("path", ["/conversations/search", "/search"])
-def test_title_stands_above_the_results_of_the_api(owner: User, harbour: Conversation, query: str, path: str) -> None:
+def test_title_stands_above_results_of_api(owner: User, harbour: Conversation, query: str, path: str) -> None:
     found = Api(owner).get(path, query=query).json()
     assert titles_of(found) == [("conversation", harbour.pk)]
     assert found["titles"][0]["url"] == f"/conversations/{harbour.pk}"
@@ -51,11 +51,11 @@ def test_title_stands_above_the_results_of_the_api(owner: User, harbour: Convers
 
 
 @pytest.mark.parametrize("query", ["harbour dues of Ghent", "what does a berth cost?", "of the", "bread harbour"])
-def test_title_that_lacks_a_word_is_not_named(owner: User, harbour: Conversation, query: str) -> None:
+def test_title_that_lacks_word_is_not_named(owner: User, harbour: Conversation, query: str) -> None:
     assert titles_of(Api(owner).get("/search", query=query).json()) == []
 
 
-def test_titles_pass_the_filters_and_stand_on_the_first_page_alone(owner: User, harbour: Conversation) -> None:
+def test_titles_pass_filters_and_stand_on_first_page_alone(owner: User, harbour: Conversation) -> None:
     api = Api(owner)
     assert titles_of(api.get("/search", query=TITLE, project="boats").json()) == [("conversation", harbour.pk)]
     assert titles_of(api.get("/search", query=TITLE, project="other").json()) == []
@@ -83,7 +83,7 @@ def test_documents_are_found_by_title_and_by_file_name(owner: User, harbour: Con
     assert titles_of(api.get("/conversations/search", query="tide tables").json()) == []
 
 
-def test_page_shows_the_title_above_the_hits(owner: User, harbour: Conversation) -> None:
+def test_page_shows_title_above_hits(owner: User, harbour: Conversation) -> None:
     client = Client()
     client.force_login(owner)
     text = client.get("/search", {"q": TITLE}).content.decode()
@@ -96,7 +96,7 @@ def test_page_shows_the_title_above_the_hits(owner: User, harbour: Conversation)
     assert "Nothing found for" not in alone
 
 
-def test_command_tool_and_palette_name_the_title(owner: User, harbour: Conversation) -> None:
+def test_command_tool_and_palette_name_title(owner: User, harbour: Conversation) -> None:
     out = StringIO()
     call_command("conversation_search", "--query", TITLE, "--user", owner.username, stdout=out)
     assert out.getvalue().startswith(f"conversation {TITLE}\n")

@@ -31,7 +31,7 @@ def call(client: Client, name: str, body: Any = "") -> Any:
     return client.post(f"/api/v1/tools/{name}", data, content_type="application/json")
 
 
-def test_the_list_holds_every_tool_with_its_schemas(client: Client) -> None:
+def test_list_holds_every_tool_with_its_schemas(client: Client) -> None:
     tools = client.get("/api/v1/tools").json()["tools"]
     assert [tool["name"] for tool in tools] == [tool.name for tool in tool_definitions()]
     assert all(tool["input_schema"]["type"] == tool["output_schema"]["type"] == "object" for tool in tools)
@@ -51,7 +51,7 @@ def test_every_tool_answers_as_its_schema_says(client: Client, owner: User) -> N
         assert "sourdough" in answer.content.decode(), tool["name"]
 
 
-def test_a_call_without_a_body_has_no_arguments(client: Client) -> None:
+def test_call_without_body_has_no_arguments(client: Client) -> None:
     assert call(client, "list_conversations").json()["results"] == []
 
 
@@ -88,7 +88,7 @@ def test_without_memory_its_tool_is_not_offered(client: Client, settings: Any) -
     assert call(client, "conversation_recall", {"query": "egg"}).status_code == 404
 
 
-def test_foreign_conversation_answers_like_an_unknown_one(client: Client) -> None:
+def test_foreign_conversation_answers_like_unknown_one(client: Client) -> None:
     foreign = make_conversation(make_user(), exchange(BREAD)).pk
     answers = [call(client, "read_conversation", {"conversation_id": number}) for number in (foreign, foreign + 1000)]
     assert [answer.status_code for answer in answers] == [404, 404]
@@ -96,6 +96,6 @@ def test_foreign_conversation_answers_like_an_unknown_one(client: Client) -> Non
     assert details[0].replace(str(foreign), "N") == details[1].replace(str(foreign + 1000), "N")
 
 
-def test_tools_without_a_key_get_401(db: None) -> None:
+def test_tools_without_key_get_401(db: None) -> None:
     assert Client().get("/api/v1/tools").status_code == 401
     assert call(Client(), "list_conversations", {}).status_code == 401

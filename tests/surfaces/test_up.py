@@ -136,7 +136,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 class TestOneLife:
-    def test_a_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
+    def test_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", house.port))
             other.listen()
@@ -147,7 +147,7 @@ class TestOneLife:
         assert f"PORT={house.port + 1} make run" in result.stderr
         assert not (house.folder / "postgres").exists()
 
-    def test_the_first_start_answers_and_shows_the_password_once(self, house: House) -> None:
+    def test_first_start_answers_and_shows_password_once(self, house: House) -> None:
         house.start()
 
         output = house.output()
@@ -156,7 +156,7 @@ class TestOneLife:
             rf"convmemory: http://127\.0\.0\.1:{house.port}\nuser:       admin\npassword:   \S{{16}} ", output
         )
 
-    def test_a_second_up_on_the_same_data_says_so_and_ends(self, house: House) -> None:
+    def test_second_up_on_same_data_says_so_and_ends(self, house: House) -> None:
         assert house.process
         result = house.second_up("--port", str(free_port()))
 
@@ -165,7 +165,7 @@ class TestOneLife:
         assert f"http://127.0.0.1:{house.port}" in result.stderr
         house.wait_until(house.answers, START_TIMEOUT_S)
 
-    def test_a_killed_web_server_starts_again(self, house: House) -> None:
+    def test_killed_web_server_starts_again(self, house: House) -> None:
         web = house.child("uvicorn")
         assert web
         web.kill()
@@ -173,7 +173,7 @@ class TestOneLife:
         house.wait_until(lambda: "web ended (killed by SIGKILL)" in house.output(), START_TIMEOUT_S)
         house.wait_until(house.answers, START_TIMEOUT_S)
 
-    def test_a_killed_worker_starts_again_and_leaves_no_orphans(self, house: House) -> None:
+    def test_killed_worker_starts_again_and_leaves_no_orphans(self, house: House) -> None:
         house.wait_until(lambda: "sample conversations are loaded" in house.output(), START_TIMEOUT_S)
         house.wait_until(lambda: house.child("qcluster"), START_TIMEOUT_S)
         worker = house.child("qcluster")
@@ -185,7 +185,7 @@ class TestOneLife:
         house.wait_until(lambda: (again := house.child("qcluster")) and again.pid != worker.pid, START_TIMEOUT_S)
         assert not [process for process in family if process.is_running() and process.status() != "zombie"]
 
-    def test_sigint_to_the_group_ends_everything_in_time(self, house: House) -> None:
+    def test_sigint_to_group_ends_everything_in_time(self, house: House) -> None:
         took_s = house.stop(signal.SIGINT, group=True)
 
         assert took_s < STOP_TIMEOUT_S
@@ -195,13 +195,13 @@ class TestOneLife:
         assert "\nTraceback" not in house.output()  # of the supervisor; its children's lines have a prefix
 
 
-def test_a_stop_waits_for_no_more_than_ten_seconds() -> None:
+def test_stop_waits_for_no_more_than_ten_seconds() -> None:
     """Of the product's own limits, as the clock of a busy machine says little about them."""
     grace_s = inspect.signature(Supervisor).parameters["grace_s"].default
     assert grace_s + KILL_TIMEOUT_S + DATABASE_STOP_TIMEOUT_S <= STOP_S
 
 
-def test_after_a_kill_9_the_next_up_works_and_a_term_ends_it(house: House) -> None:
+def test_after_kill_9_next_up_works_and_term_ends_it(house: House) -> None:
     house.start()
     house.kill()
     house.port = free_port()
@@ -212,7 +212,7 @@ def test_after_a_kill_9_the_next_up_works_and_a_term_ends_it(house: House) -> No
     house.wait_for_the_end()
 
 
-def test_a_stop_during_the_start_leaves_nothing(house: House) -> None:
+def test_stop_during_start_leaves_nothing(house: House) -> None:
     for _ in range(STOPS_DURING_THE_START):
         with house.log.open("wb") as log:
             environment, root = house.environment(), settings.BASE_DIR

@@ -45,7 +45,7 @@ def watching(owner: User, home: Path) -> Iterator[None]:
         process.wait()
 
 
-def test_a_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
+def test_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / SESSION, [user_line("u1", "How long does rye rise?"), assistant_line("a1", "Overnight.")]
     )

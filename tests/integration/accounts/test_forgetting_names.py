@@ -16,7 +16,7 @@ NAME = "key_limits_and_model_use"
 
 
 @pytest.mark.django_db
-def test_migration_removes_names_of_keys_from_the_admin_log_only() -> None:
+def test_migration_removes_names_of_keys_from_admin_log_only() -> None:
     owner = make_user()
     create_key(owner=owner, name="zebrawood")
     ContentAccess.objects.create(reader=owner, owner=owner, what="zebrawood")

@@ -50,7 +50,7 @@ def test_reserved_tokens_count_until_settled(owner: User, settings: Settings) ->
     reserve(owner_id=owner.pk, tokens=1)
 
 
-def test_quota_error_says_when_the_quota_ends(owner: User, settings: Settings) -> None:
+def test_quota_error_says_when_quota_ends(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 1_000
     reserve(owner_id=owner.pk, tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
@@ -69,7 +69,7 @@ def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> 
         reserve(owner_id=owner.pk, tokens=1)
 
 
-def test_use_is_counted_without_a_limit(owner: User, settings: Settings) -> None:
+def test_use_is_counted_without_limit(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 0
     for _ in range(3):
         reserve(owner_id=owner.pk, tokens=10**9)
@@ -93,7 +93,7 @@ def test_tokens_are_estimated_from_bytes() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_processes_at_once_exceed_the_limit_by_one_request_at_most(owner: User, settings: Settings) -> None:
+def test_many_processes_at_once_exceed_limit_by_one_request_at_most(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 100
 
     def ask(_: int) -> bool:
@@ -119,7 +119,7 @@ def summary_of(owner: User, **values: Any) -> ConversationSummary:
     return request_summary(owner=owner, conversation_id=conversation.pk, **values)
 
 
-def test_a_summary_by_the_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
+def test_summary_by_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
     outcome = make_summary(owner_id=owner.pk, summary_id=summary_of(owner).pk)
     assert outcome is not None
     assert outcome.status == "completed"
@@ -131,9 +131,7 @@ def test_a_summary_by_the_model_counts(owner: User, endpoint: FakeEndpoint) -> N
     assert used(owner) == (tokens, 1)
 
 
-def test_a_summary_is_not_begun_where_the_quota_is_used_up(
-    owner: User, endpoint: FakeEndpoint, settings: Settings
-) -> None:
+def test_summary_is_not_begun_where_quota_is_used_up(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     done = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
     reserve(owner_id=owner.pk, tokens=10)
@@ -145,7 +143,7 @@ def test_a_summary_is_not_begun_where_the_quota_is_used_up(
     assert summary_of(make_user()).status == "pending"
 
 
-def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
+def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     summary = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
     reserve(owner_id=owner.pk, tokens=10)
@@ -166,7 +164,7 @@ def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, s
 # --- whose rows they are --------------------------------------------------------------------------
 
 
-def test_erasure_deletes_the_owners_quota_row(owner: User) -> None:
+def test_erasure_deletes_owners_quota_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
         reserve(owner_id=person.pk, tokens=5)

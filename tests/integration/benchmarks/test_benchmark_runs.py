@@ -88,7 +88,7 @@ def test_benchmark_report_leaves_no_users_behind(locomo: Path) -> None:
     assert User.objects.count() == before
 
 
-def test_an_ablation_asks_the_same_questions_without_each_part(locomo: Path) -> None:
+def test_ablation_asks_same_questions_without_each_part(locomo: Path) -> None:
     loaded = ablation.load("locomo", list(read_dataset("locomo", locomo)))
     found = ablation.report(loaded, PARTS, "locomo")
     assert found["questions"] == 3

@@ -41,7 +41,7 @@ def test_broken_exchange_with_any_model_name_is_recorded(model: str) -> None:
     assert (reply.owner, reply.conversation, reply.error) == (owner, Conversation.objects.get(), "It broke.")
 
 
-def test_broken_exchange_without_a_question_is_recorded_without_one() -> None:
+def test_broken_exchange_without_question_is_recorded_without_one() -> None:
     captured = read_exchange(
         origin(), b'{"messages": [{"role": "system", "content": "Speak."}]}', broken_reply(), cut_by="It broke."
     )
@@ -82,7 +82,7 @@ def test_exchanges_recorded_in_any_order_make_one_conversation(order: tuple[int,
     assert texts_of(owner) == [[f"{what} {number}" for number in range(3) for what in ("question", "answer")]]
 
 
-def test_same_exchange_at_a_later_time_is_another_conversation() -> None:
+def test_same_exchange_at_later_time_is_another_conversation() -> None:
     owner, (first, *_) = make_user(), exchanges(1)
     record_exchange(owner=owner, captured=first)
     later = exchanges(1)[0]

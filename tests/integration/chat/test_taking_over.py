@@ -65,7 +65,7 @@ def test_damaged_partial_reply_does_not_block_any_conversation(
     assert "gone" not in caplog.text
 
 
-def test_damaged_partial_message_is_kept_and_reported_on_the_page(owner: User, client: Client) -> None:
+def test_damaged_partial_message_is_kept_and_reported_on_page(owner: User, client: Client) -> None:
     conversation = abandoned(owner, [*SOUND, DAMAGED])
     responses.release_abandoned_responses()
     reply = Reply.objects.get()
@@ -77,20 +77,20 @@ def test_damaged_partial_message_is_kept_and_reported_on_the_page(owner: User, c
     assert "is damaged and is missing here." in page
 
 
-def test_a_sound_partial_reply_is_moved_out_of_its_row(owner: User) -> None:
+def test_sound_partial_reply_is_moved_out_of_its_row(owner: User) -> None:
     abandoned(owner, SOUND)
     responses.release_abandoned_responses()
     reply = Reply.objects.get()
     assert (reply.partial, reply.error) == ([], "The server went away while the reply was being written.")
 
 
-def test_a_damaged_partial_reply_does_not_refuse_the_next_message(owner: User) -> None:
+def test_damaged_partial_reply_does_not_refuse_next_message(owner: User) -> None:
     conversation = abandoned(owner, [DAMAGED])
     begin_reply(owner=owner, conversation_id=conversation.pk, text="Are you there?")
     assert [reply.status for reply in Reply.objects.order_by("pk")] == ["interrupted", "running"]
 
 
-def test_a_running_reply_with_damage_is_shown_as_far_as_it_can_be_read(owner: User) -> None:
+def test_running_reply_with_damage_is_shown_as_far_as_it_can_be_read(owner: User) -> None:
     abandoned(owner, [*SOUND, DAMAGED])
     assert ["Once" in part.html for part in received_parts(Reply.objects.get())] == [True]
 
@@ -113,7 +113,7 @@ def failing() -> Iterator[set[int]]:
     response_abandoned.disconnect(fail)
 
 
-def test_failed_release_of_a_conversation_is_logged_and_retried(
+def test_failed_release_of_conversation_is_logged_and_retried(
     owner: User, failing: set[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, third = (abandoned(owner, SOUND) for _ in range(3))
@@ -128,7 +128,7 @@ def test_failed_release_of_a_conversation_is_logged_and_retried(
     assert texts(second) == ["Tell me a story", "Once"]
 
 
-def test_sweep_continues_after_a_failed_release(owner: User, failing: set[int]) -> None:
+def test_sweep_continues_after_failed_release(owner: User, failing: set[int]) -> None:
     failing.add(abandoned(owner, SOUND).pk)
     abandoned(owner, SOUND)
     run = sweeping.sweep(enqueue=lambda ids: None)

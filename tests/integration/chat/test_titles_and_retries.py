@@ -50,11 +50,11 @@ def answered(
         ("word " * 60, "word " * 15 + "word…"),
     ],
 )
-def test_a_model_s_title_is_cleaned(said: str, title: str) -> None:
+def test_model_s_title_is_cleaned(said: str, title: str) -> None:
     assert clean_title(said) == title
 
 
-def test_generated_title_replaces_only_the_question_as_title(owner: User) -> None:
+def test_generated_title_replaces_only_question_as_title(owner: User) -> None:
     job = answered(owner)
     turn = first_turn_of(job)
     assert turn is not None
@@ -75,7 +75,7 @@ def test_replaced_question_as_title_is_generated_again(owner: User) -> None:
     assert (turn.title, turn.question) == (QUESTION, "Which flour for cake?")
 
 
-def test_conversation_begun_by_a_program_gets_no_generated_title(owner: User) -> None:
+def test_conversation_begun_by_program_gets_no_generated_title(owner: User) -> None:
     program = make_conversation(owner, exchange())
     assert first_turn_of(answered(owner, chat=program)) is None
 
@@ -92,7 +92,7 @@ def test_replaced_question_supersedes_all_later_messages(owner: User) -> None:
     assert set(chat.messages.filter(superseded=True).values_list("turn_number", flat=True)) == {None}
 
 
-def test_only_current_questions_of_the_chat_can_be_replaced(owner: User) -> None:
+def test_only_current_questions_of_chat_can_be_replaced(owner: User) -> None:
     job = answered(owner)
     chat = Conversation.objects.get()
     told = make_conversation(owner, exchange(("told", "so")))
@@ -108,7 +108,7 @@ def test_only_current_questions_of_the_chat_can_be_replaced(owner: User) -> None
         answered(owner, chat=chat, replaces=job.question_id)
 
 
-def test_replacing_a_question_during_a_reply_is_refused(owner: User) -> None:
+def test_replacing_question_during_reply_is_refused(owner: User) -> None:
     job = asked(owner)
     with pytest.raises(ConversationBusy):
         asked(owner, chat=Conversation.objects.get(), replaces=job.question_id)

@@ -31,7 +31,7 @@ def told() -> Iterator[list[dict[str, Any]]]:
     context_filtered.disconnect(listen)
 
 
-def test_a_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], django_assert_num_queries: Any) -> None:
+def test_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], django_assert_num_queries: Any) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("hello", "good day"), ("and?", "fine")))
     recipe = ContextRecipe(window=4_096, reply_tokens=500, system_prompt="Be brief.")
@@ -58,7 +58,7 @@ def test_long_conversation_is_cut_and_announced_by_signal(told: list[dict[str, A
     assert 0 < result.tokens_after <= 1_600 < result.tokens_before
 
 
-def test_strategies_follow_the_context_settings(settings: Any) -> None:
+def test_strategies_follow_context_settings(settings: Any) -> None:
     settings.CONTEXT_THRESHOLD, settings.CONTEXT_SLIDING_MESSAGES = 0.01, 3
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question", "answer")] * 20))
@@ -66,7 +66,7 @@ def test_strategies_follow_the_context_settings(settings: Any) -> None:
     assert len(preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe).messages) == 3
 
 
-def test_a_foreign_conversation_is_not_found() -> None:
+def test_foreign_conversation_is_not_found() -> None:
     conversation = make_conversation(make_user(), exchange(("a secret", "indeed")))
     recipe = ContextRecipe(window=4_000, reply_tokens=0)
     for number in (conversation.pk, conversation.pk + 1_000):
@@ -74,7 +74,7 @@ def test_a_foreign_conversation_is_not_found() -> None:
             prepare_context(owner=make_user(), conversation_id=number, recipe=recipe)
 
 
-def test_an_unknown_strategy_is_refused() -> None:
+def test_unknown_strategy_is_refused() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("a", "b")))
     recipe = ContextRecipe(window=4_000, reply_tokens=0, strategies=("magic",))

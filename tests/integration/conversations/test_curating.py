@@ -120,7 +120,7 @@ def test_child_conversations_are_listed_below_their_parent(owner: User) -> None:
     assert [below.conversation.title for below in shelf.rows] == ["child"], "lost with its parent"
 
 
-def test_pages_follow_each_other_without_a_gap(owner: User, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_pages_follow_each_other_without_gap(owner: User, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     for number in range(browsing.PAGE_ROWS + 5):
         make_conversation(owner, title=f"{number}")
     with django_assert_num_queries(4):  # pinned, the page, what they started, tags
@@ -132,7 +132,7 @@ def test_pages_follow_each_other_without_a_gap(owner: User, django_assert_num_qu
     assert end is None
 
 
-def test_projects_are_a_tree_of_folders(owner: User) -> None:
+def test_projects_are_tree_of_folders(owner: User) -> None:
     for project in ("/home/ada/src/mill", "/home/ada/src/mill", "/home/ada/src/oven/door", "notes"):
         make_conversation(owner, project=project)
     tree = browsing.project_tree(owner=owner)

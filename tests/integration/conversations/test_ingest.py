@@ -37,14 +37,14 @@ def draft_of(messages: list[MessageDraft], **values: Any) -> ConversationDraft:
     return ConversationDraft(messages=messages, source="test", source_id="one", **values)
 
 
-def test_a_new_conversation_is_numbered_titled_and_counted() -> None:
+def test_new_conversation_is_numbered_titled_and_counted() -> None:
     conversation = make_conversation(make_user(), exchange(*GREETING))
     conversation.refresh_from_db()
     assert numbers(conversation) == [0, 0, 1, 1]
     assert (conversation.title, conversation.message_count, conversation.turn_count) == ("how are you?", 4, 2)
 
 
-def test_later_answer_completes_the_turn() -> None:
+def test_later_answer_completes_turn() -> None:
     owner = make_user()
     conversation = make_conversation(owner, [*exchange(*GREETING), user_says("and you?")])
     assert numbers(conversation)[-1] is None
@@ -52,7 +52,7 @@ def test_later_answer_completes_the_turn() -> None:
     assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_turn_grows_when_more_is_said() -> None:
+def test_turn_grows_when_more_is_said() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*GREETING))
     more = [
@@ -64,7 +64,7 @@ def test_a_turn_grows_when_more_is_said() -> None:
     assert numbers(conversation) == [0, 0, 1, 1, 1, 1, 1]
 
 
-def test_numbering_one_more_turn_reads_only_the_end() -> None:
+def test_numbering_one_more_turn_reads_only_end() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[(f"q{i}", f"a{i}") for i in range(50)]))
     with CaptureQueriesContext(
@@ -77,7 +77,7 @@ def test_numbering_one_more_turn_reads_only_the_end() -> None:
     assert len(queries) <= 21, [q["sql"] for q in queries]
 
 
-def test_older_version_of_a_message_does_not_replace_the_newer() -> None:
+def test_older_version_of_message_does_not_replace_newer() -> None:
     owner = make_user()
     older = assistant_says("I look it up.", source_key="a")
     newer = replace(older, parts=(*older.parts, ToolCallPart("t", "look", {"at": "sky"})))
@@ -112,7 +112,7 @@ def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
     assert Conversation.objects.get().turns_version == 1
 
 
-def test_importing_a_grown_file_appends_and_announces_the_first_turn_that_changed(
+def test_importing_grown_file_appends_and_announces_first_turn_that_changed(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     owner = make_user()
@@ -132,7 +132,7 @@ def test_importing_a_grown_file_appends_and_announces_the_first_turn_that_change
     assert heard == [1]
 
 
-def test_messages_in_the_middle_of_the_source_land_in_the_middle() -> None:
+def test_messages_in_middle_of_source_land_in_middle() -> None:
     owner = make_user()
     ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     old = exchange(*GREETING)
@@ -143,7 +143,7 @@ def test_messages_in_the_middle_of_the_source_land_in_the_middle() -> None:
     assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
 
 
-def test_messages_that_the_source_dropped_stay_where_they_were() -> None:
+def test_messages_that_source_dropped_stay_where_they_were() -> None:
     owner = make_user()
     old = exchange(*GREETING)
     ingest.sync_conversation(owner=owner, draft=draft_of(old))
@@ -152,7 +152,7 @@ def test_messages_that_the_source_dropped_stay_where_they_were() -> None:
     assert texts(Conversation.objects.get()) == ["hello", "hi", "how are you?", "fine", "new", "yes"]
 
 
-def test_a_changed_message_is_updated_in_place() -> None:
+def test_changed_message_is_updated_in_place() -> None:
     owner = make_user()
     old = exchange(*GREETING)
     ingest.sync_conversation(owner=owner, draft=draft_of(old))
@@ -163,14 +163,14 @@ def test_a_changed_message_is_updated_in_place() -> None:
     assert Conversation.objects.get().turns_version == 2
 
 
-def test_a_repeated_message_is_stored_once() -> None:
+def test_repeated_message_is_stored_once() -> None:
     owner = make_user()
     drafts = exchange(*GREETING)
     ingest.sync_conversation(owner=owner, draft=draft_of([*drafts, *drafts]))
     assert Message.objects.count() == 4
 
 
-def test_keys_longer_than_the_column_stay_distinct() -> None:
+def test_keys_longer_than_column_stay_distinct() -> None:
     owner = make_user()
     long = "k" * KEY_CHARS
     keys = (f"{long}1", f"{long}2", long, "n\x00", "n")
@@ -189,7 +189,7 @@ def test_children_find_parents_that_came_later() -> None:
     assert Conversation.objects.get(source_id="one/agent").parent == Conversation.objects.get(source_id="one")
 
 
-def test_the_same_source_id_of_two_owners_is_two_conversations() -> None:
+def test_same_source_id_of_two_owners_is_two_conversations() -> None:
     for owner in (make_user(), make_user()):
         ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     assert Conversation.objects.count() == 2
@@ -203,7 +203,7 @@ def test_events_are_added_once() -> None:
     assert Event.objects.count() == 3
 
 
-def test_an_event_log_that_starts_at_line_0_is_added_once() -> None:
+def test_event_log_that_starts_at_line_0_is_added_once() -> None:
     owner = make_user()
     for lines in ((0,), (0, 1)):
         events = [EventDraft(line_number=number, type="note") for number in lines]
@@ -217,7 +217,7 @@ def test_nul_and_surrogates_are_removed_before_storing() -> None:
     assert texts(conversation)[0] == "nul  and � lone"
 
 
-def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
+def test_appending_while_processing_is_refused_until_lease_ends() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*GREETING))
     responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("And now?"))
@@ -227,7 +227,7 @@ def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
 
 
-def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> None:
+def test_end_of_response_numbers_its_turn_and_frees_conversation() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
     question_id = responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("hello"))
@@ -238,7 +238,7 @@ def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> 
     assert conversation.messages.get(position=0).pk == question_id
 
 
-def test_question_with_unstorable_characters_becomes_the_title() -> None:
+def test_question_with_unstorable_characters_becomes_title() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
     responses.begin_response(
@@ -252,7 +252,7 @@ def test_question_with_unstorable_characters_becomes_the_title() -> None:
     )
 
 
-def test_response_in_a_foreign_conversation_is_refused() -> None:
+def test_response_in_foreign_conversation_is_refused() -> None:
     conversation = make_conversation(make_user())
     with pytest.raises(NotFound), transaction.atomic():
         responses.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
@@ -260,7 +260,7 @@ def test_response_in_a_foreign_conversation_is_refused() -> None:
     assert (conversation.status, conversation.message_count) == ("idle", 0)
 
 
-def test_foreign_and_unknown_conversations_raise_the_same_error() -> None:
+def test_foreign_and_unknown_conversations_raise_same_error() -> None:
     mine, other = make_user(), make_user()
     conversation = make_conversation(other, exchange(*GREETING))
     for conversation_id in (conversation.pk, conversation.pk + 999):
@@ -268,14 +268,14 @@ def test_foreign_and_unknown_conversations_raise_the_same_error() -> None:
             ingest.append_messages(owner=mine, conversation_id=conversation_id, drafts=[user_says("x")])
 
 
-def test_a_taken_source_id_is_refused_on_create() -> None:
+def test_taken_source_id_is_refused_on_create() -> None:
     owner = make_user()
     make_conversation(owner, source_id="one")
     with pytest.raises(InvalidInput, match="exists already"):
         make_conversation(owner, source_id="one")
 
 
-def test_the_database_itself_refuses_two_messages_at_one_position() -> None:
+def test_database_itself_refuses_two_messages_at_one_position() -> None:
     conversation = make_conversation(make_user(), exchange(*GREETING))
 
     def put_all_at_the_start() -> None:
@@ -287,7 +287,7 @@ def test_the_database_itself_refuses_two_messages_at_one_position() -> None:
         put_all_at_the_start()
 
 
-def test_title_is_the_first_question_that_says_something_unless_the_owner_chose_one() -> None:
+def test_title_is_first_question_that_says_something_unless_owner_chose_one() -> None:
     owner = make_user()
     greeted = exchange(("Hi!", "Hello."), ("/review **the oven**", "It is hot."))
     made = make_conversation(owner, greeted, title="", source="chat", source_id="greeted")

@@ -67,7 +67,7 @@ def test_only_changed_conversations_are_counted_again(owner: User) -> None:
     assert Figures.objects.count() == 1
 
 
-def test_the_task_counts_everything_and_can_run_twice(owner: User) -> None:
+def test_task_counts_everything_and_can_run_twice(owner: User) -> None:
     for _ in range(25):
         make_conversation(owner, exchange(("q", "a")))
     assert count_for_statistics(owner_id=owner.pk) == {"counted": 25}

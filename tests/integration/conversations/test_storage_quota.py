@@ -60,7 +60,7 @@ def test_every_way_of_writing_is_counted(owner: User) -> None:
     assert stored(owner) == counted_anew(owner) > 2_000
 
 
-def test_deleting_reduces_the_stored_bytes(owner: User) -> None:
+def test_deleting_reduces_stored_bytes(owner: User) -> None:
     kept = make_conversation(owner, exchange(("one", "two")))
     before = stored(owner)
     number = sync(owner, *(message("x" * 1_000, key=str(n), raw=b"y" * 500) for n in range(4)))
@@ -73,7 +73,7 @@ def test_deleting_reduces_the_stored_bytes(owner: User) -> None:
     assert stored(owner) == 0
 
 
-def test_storing_the_same_again_counts_nothing(owner: User) -> None:
+def test_storing_same_again_counts_nothing(owner: User) -> None:
     sync(owner, message("text", key="1", raw=b"line"))
     before = stored(owner)
     sync(owner, message("text", key="1", raw=b"line"))
@@ -88,7 +88,7 @@ def test_hidden_key_is_counted_as_it_is_stored(owner: User) -> None:
     assert stored(owner) == counted_anew(owner)
 
 
-def test_full_storage_refuses_all_writes_but_the_running_reply(owner: User, settings: Settings) -> None:
+def test_full_storage_refuses_all_writes_but_running_reply(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 1
     made = make_conversation(owner, exchange(("one", "two")))
     begin_response(owner=owner, conversation_id=made.pk, question=message("a question"))
@@ -115,14 +115,14 @@ def test_full_storage_refuses_all_writes_but_the_running_reply(owner: User, sett
     make_conversation(owner, exchange(("room", "again")))
 
 
-def test_first_text_of_a_person_is_bounded_too(owner: User, settings: Settings) -> None:
+def test_first_text_of_person_is_bounded_too(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 1
     with pytest.raises(StorageFull):
         make_conversation(owner, exchange(("x" * MB, "y")))
     assert stored(owner) == 0
 
 
-def test_storage_without_a_limit_is_never_full(owner: User, settings: Settings) -> None:
+def test_storage_without_limit_is_never_full(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 0
     StoredUse.objects.create(owner=owner, stored_bytes=10**15)
     make_conversation(owner, exchange(("one", "two")))
@@ -151,7 +151,7 @@ def test_uncounted_conversation_is_counted_by_recount_alone(owner: User) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_writers_do_not_exceed_the_limit(owner: User, settings: Settings) -> None:
+def test_concurrent_writers_do_not_exceed_limit(owner: User, settings: Settings) -> None:
     settings.MAX_STORED_MB_PER_USER = 1
     conversations = [make_conversation(owner, exchange(("one", "two"))) for _ in range(4)]
 

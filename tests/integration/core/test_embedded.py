@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.kill(found.pid, signal.SIGQUIT)
 
 
-def test_processes_that_start_together_share_one_server_and_the_last_stops_it(folder: Path) -> None:
+def test_processes_that_start_together_share_one_server_and_last_stops_it(folder: Path) -> None:
     users = [ServerUser(folder) for _ in range(4)]
     facts = [user.facts() for user in users]
 
@@ -74,7 +74,7 @@ def test_processes_that_start_together_share_one_server_and_the_last_stops_it(fo
     assert server.find(folder) is None
 
 
-def test_a_killed_user_keeps_the_server_neither_from_running_nor_from_being_stopped(folder: Path) -> None:
+def test_killed_user_keeps_server_neither_from_running_nor_from_being_stopped(folder: Path) -> None:
     killed = ServerUser(folder)
     started = killed.facts()["started"]
     killed.kill()
@@ -86,7 +86,7 @@ def test_a_killed_user_keeps_the_server_neither_from_running_nor_from_being_stop
     assert server.find(folder) is None
 
 
-def test_a_killed_server_starts_again(folder: Path) -> None:
+def test_killed_server_starts_again(folder: Path) -> None:
     first = ServerUser(folder)
     started = first.facts()["started"]
     running = server.find(folder)
@@ -100,7 +100,7 @@ def test_a_killed_server_starts_again(folder: Path) -> None:
     assert server.find(folder) is None
 
 
-def test_a_left_pid_file_with_the_number_of_a_living_process_does_not_matter(folder: Path) -> None:
+def test_left_pid_file_with_number_of_living_process_does_not_matter(folder: Path) -> None:
     (folder / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}\n1700000000\n5432\n{folder}\n\n  1 2\nready\n")
     assert server.find(folder) is None
 
@@ -109,7 +109,7 @@ def test_a_left_pid_file_with_the_number_of_a_living_process_does_not_matter(fol
     user.end()
 
 
-def test_a_path_too_long_for_a_socket_works(tmp_path: Path) -> None:
+def test_path_too_long_for_socket_works(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120) / "postgres"
     copy_prepared_folder(folder)
     user = ServerUser(folder)
@@ -118,7 +118,7 @@ def test_a_path_too_long_for_a_socket_works(tmp_path: Path) -> None:
     user.end()
 
 
-def test_a_folder_of_another_version_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_folder_of_another_version_is_refused_with_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "postgres"
     folder.mkdir()
     (folder / "PG_VERSION").write_text("16\n")

@@ -143,7 +143,7 @@ def test_owner_served_least_recently_is_next() -> None:
     assert owners_served({ada.pk: "ada", bob.pk: "bob"}, 2) == ["bob", "ada"]
 
 
-def test_owner_with_a_running_task_waits_for_owners_without() -> None:
+def test_owner_with_running_task_waits_for_owners_without() -> None:
     ada, bob = make_user(), make_user()
     ask(ada, *range(100, 110))
     first = claim(NOON)
@@ -161,7 +161,7 @@ def test_own_newest_short_task_is_claimed_first() -> None:
     assert order == [2, 1, 3]
 
 
-def test_long_tasks_leave_a_worker_free_and_a_place_for_another_owner(settings: Any) -> None:
+def test_long_tasks_leave_worker_free_and_place_for_another_owner(settings: Any) -> None:
     settings.WORKERS = 3
     ada, bob, cy = make_user(), make_user(), make_user()
     ask(ada, 1, 2, func=LONG)
@@ -179,7 +179,7 @@ def test_owner_may_run_one_long_task_fewer_than_there_are_places(settings: Any) 
     assert numbers_of(*(claim(NOON) for _ in range(4))) == [4, 3, 2, None]
 
 
-def test_own_long_task_goes_before_short_ones_while_a_worker_is_kept_free(settings: Any) -> None:
+def test_own_long_task_goes_before_short_ones_while_worker_is_kept_free(settings: Any) -> None:
     ada = make_user()
     ask(ada, 1, func=LONG)
     ask(ada, 2)
@@ -211,7 +211,7 @@ def test_task_that_cannot_stop_is_always_long(func: str) -> None:
     assert OwnerTask.objects.get().is_long
 
 
-def test_lease_is_renewed_while_a_child_process_runs(answer: Callable[[Answer], None]) -> None:
+def test_lease_is_renewed_while_child_process_runs(answer: Callable[[Answer], None]) -> None:
     leases: list[datetime | None] = []
 
     def convert_in_child(number: int, *, owner_id: int) -> dict[str, Any]:
@@ -239,14 +239,14 @@ def test_task_enqueued_twice_is_stored_once() -> None:
     assert OwnerTask.objects.count() == 1
 
 
-def test_two_people_can_ask_for_a_task_that_has_no_arguments() -> None:
+def test_two_people_can_ask_for_task_that_has_no_arguments() -> None:
     people = make_user(), make_user()
     for person in people:
         assert enqueue_for(person.pk, "convmemory.conversations.tasks.count_for_statistics")
     assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {person.pk for person in people}
 
 
-def test_task_of_a_deleted_owner_is_not_enqueued() -> None:
+def test_task_of_deleted_owner_is_not_enqueued() -> None:
     ada = make_user()
     number = ada.pk
     ada.delete()
@@ -270,7 +270,7 @@ def test_task_enqueued_during_its_run_is_run_again(answer: Callable[[Answer], No
     assert not OwnerTask.objects.exists()
 
 
-def test_task_of_a_killed_worker_is_claimed_after_its_lease() -> None:
+def test_task_of_killed_worker_is_claimed_after_its_lease() -> None:
     ask(make_user(), 1)
     assert claim(NOON)
     assert claim(NOON + timedelta(seconds=60)) is None
@@ -279,7 +279,7 @@ def test_task_of_a_killed_worker_is_claimed_after_its_lease() -> None:
     assert again.attempts == 2
 
 
-def test_a_task_whose_workers_were_stopped_need_not_wait_for_the_end_of_its_lease() -> None:
+def test_task_whose_workers_were_stopped_need_not_wait_for_end_of_its_lease() -> None:
     ask(make_user(), 1, 2)
     with subprocess.Popen(["true"]) as ended:
         pass
@@ -292,14 +292,14 @@ def test_a_task_whose_workers_were_stopped_need_not_wait_for_the_end_of_its_leas
     assert dict(OwnerTask.objects.values_list("pk", "leased_until")) == {alive.pk: alive.leased_until, dead.pk: None}
 
 
-def test_a_task_that_kills_its_worker_is_given_up() -> None:
+def test_task_that_kills_its_worker_is_given_up() -> None:
     ask(make_user(), 1)
     claims = [claim(NOON + fair_queue.LEASE * number) for number in range(fair_queue.MAX_ATTEMPTS + 1)]
     assert [task is None for task in claims] == [False] * fair_queue.MAX_ATTEMPTS + [True]
     assert not OwnerTask.objects.exists()
 
 
-def test_a_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]) -> None:
+def test_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]) -> None:
     def fail(number: int, *, owner_id: int) -> dict[str, Any]:
         raise OSError("the disk is full")
 
@@ -344,7 +344,7 @@ def test_function_of_accepts_only_known_tasks() -> None:
     assert fair_queue.function_of(FUNC) is not None
 
 
-def test_erasure_drops_queued_tasks_of_the_owner_only() -> None:
+def test_erasure_drops_queued_tasks_of_owner_only() -> None:
     ada, bob = make_user(), make_user()
     ask(ada, 1, 2)
     ask(bob, 3)
@@ -352,7 +352,7 @@ def test_erasure_drops_queued_tasks_of_the_owner_only() -> None:
     assert list(OwnerTask.objects.values_list("owner", flat=True)) == [bob.pk]
 
 
-def test_the_history_shows_the_task_and_not_the_ticket(answer: Callable[[Answer], None]) -> None:
+def test_history_shows_task_and_not_ticket(answer: Callable[[Answer], None]) -> None:
     answer(lambda number, owner_id: {})
     ask(make_user(), 7)
     ticket: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
@@ -389,7 +389,7 @@ def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[
     assert not OwnerTask.objects.exists()
 
 
-def test_tickets_stay_bounded_during_a_large_import(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
+def test_tickets_stay_bounded_during_large_import(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
     answer(lambda number, owner_id: {})
     ada = make_user()
     for number in range(3 * tickets_wanted()):
@@ -414,14 +414,14 @@ def test_asking_again_and_again_adds_no_ticket_while_workers_are_busy(broker: br
     assert broker.queue_size() == tickets_wanted()
 
 
-def test_many_sweeps_without_a_free_worker_add_one_ticket_for_each_task(broker: brokers.Broker) -> None:
+def test_many_sweeps_without_free_worker_add_one_ticket_for_each_task(broker: brokers.Broker) -> None:
     ask(make_user(), 1, 2)
     for _ in range(10):
         revive()
     assert broker.queue_size() == 2
 
 
-def test_queue_entries_of_the_installation_are_no_tickets(broker: brokers.Broker) -> None:
+def test_queue_entries_of_installation_are_no_tickets(broker: brokers.Broker) -> None:
     for number in range(20):
         enqueue("convmemory.ops.tasks.erase", number)
     enqueue_for(make_user().pk, FUNC, 1)
@@ -429,7 +429,7 @@ def test_queue_entries_of_the_installation_are_no_tickets(broker: brokers.Broker
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_end_of_a_long_task_calls_the_one_that_waited_for_its_place(
+def test_end_of_long_task_calls_one_that_waited_for_its_place(
     broker: brokers.Broker, answer: Callable[[Answer], None], settings: Any, fails: bool
 ) -> None:
     settings.WORKERS = 2
@@ -490,7 +490,7 @@ def test_without_redis_tasks_wait_for_their_tickets(broker: brokers.Broker, monk
     assert not OrmQ.objects.exists()
 
 
-def test_process_that_keeps_its_connection_to_the_queue_opens_no_other(
+def test_process_that_keeps_its_connection_to_queue_opens_no_other(
     broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queueing._held, "broker", None)

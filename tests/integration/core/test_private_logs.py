@@ -97,7 +97,7 @@ def log_of(folder: Path) -> str:
     return "".join(path.read_text() for path in folder.glob("server.log*"))
 
 
-def test_errors_of_statements_leave_nothing_in_the_server_s_log(folder: Path) -> None:
+def test_errors_of_statements_leave_nothing_in_server_s_log(folder: Path) -> None:
     with connect(folder) as link:
         for name, statement in STATEMENTS.items():
             assert MARKER in statement, name
@@ -111,7 +111,7 @@ def test_errors_of_statements_leave_nothing_in_the_server_s_log(folder: Path) ->
     assert MARKER not in log_of(folder)
 
 
-def test_a_deadlock_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
+def test_deadlock_leaves_nothing_in_server_s_log(folder: Path) -> None:
     failed: list[psycopg.Error] = []
     both = threading.Barrier(2)
 
@@ -135,7 +135,7 @@ def test_a_deadlock_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
     assert MARKER not in log_of(folder)
 
 
-def test_a_process_that_is_killed_at_work_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
+def test_process_that_is_killed_at_work_leaves_nothing_in_server_s_log(folder: Path) -> None:
     link = connect(folder)
 
     def work() -> None:
@@ -162,7 +162,7 @@ def _wait_until_active(folder: Path, pid: int) -> None:
     raise AssertionError("the statement does not begin")
 
 
-def test_clearing_the_log_leaves_the_server_writing_it(folder: Path) -> None:
+def test_clearing_log_leaves_server_writing_it(folder: Path) -> None:
     (folder / "server.log.1").write_text(MARKER)
     with (folder / "server.log").open("a") as log:
         log.write(f"{MARKER}\n")
@@ -174,7 +174,7 @@ def test_clearing_the_log_leaves_the_server_writing_it(folder: Path) -> None:
     assert "\x00" not in log_of(folder)
 
 
-def test_the_log_of_a_version_that_logged_statements_goes_with_the_update(tmp_path: Path) -> None:
+def test_log_of_version_that_logged_statements_goes_with_update(tmp_path: Path) -> None:
     (tmp_path / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
     assert not configuration.was_discreet(tmp_path)
     configuration.write_configuration(tmp_path, tmp_path, {})
@@ -182,7 +182,7 @@ def test_the_log_of_a_version_that_logged_statements_goes_with_the_update(tmp_pa
 
 
 @pytest.mark.django_db
-def test_erasing_a_person_empties_the_server_s_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_erasing_person_empties_server_s_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", tmp_path)
     (tmp_path / "server.log").write_text(MARKER)
     (tmp_path / "server.log.1").write_text(MARKER)
@@ -269,7 +269,7 @@ def written() -> Iterator[Callable[[], str]]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("fail", ERRORS)
-def test_program_log_of_an_error_holds_its_place_but_no_values(
+def test_program_log_of_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str]
 ) -> None:
     log = logging.getLogger("convmemory.tests")
@@ -289,7 +289,7 @@ def test_program_log_of_an_error_holds_its_place_but_no_values(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("fail", ERRORS)
-def test_task_history_of_an_error_holds_its_place_but_no_values(
+def test_task_history_of_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)
@@ -317,7 +317,7 @@ def test_task_history_of_an_error_holds_its_place_but_no_values(
 
 
 @pytest.mark.django_db
-def test_an_error_of_postgresql_keeps_code_and_constraint() -> None:
+def test_error_of_postgresql_keeps_code_and_constraint() -> None:
     with pytest.raises(IntegrityError) as caught:
         say_row_twice()
     assert safe_traceback(caught.value).endswith("IntegrityError: SQLSTATE 23505 auth_user_username_key auth_user")
@@ -327,7 +327,7 @@ def test_an_error_of_postgresql_keeps_code_and_constraint() -> None:
 
 
 @pytest.mark.django_db
-def test_samples_of_the_index_keep_no_quotes() -> None:
+def test_samples_of_index_keep_no_quotes() -> None:
     ada = make_user("ada")
     conversation = make_conversation(ada, exchange(("a", "b")))
     said = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
@@ -367,7 +367,7 @@ def test_web_server_writes_no_addresses_of_requests_to_its_log(tmp_path: Path, l
     assert MARKER not in text
 
 
-def test_django_s_notes_about_requests_name_the_route(written: Callable[[], str]) -> None:
+def test_django_s_notes_about_requests_name_route(written: Callable[[], str]) -> None:
     request = RequestFactory().get(f"/about/{MARKER}", {"q": MARKER})
     log_response("%s: %s", "Not Found", request.path, request=request, response=HttpResponse(status=404))
     request.resolver_match = resolve("/conversations/7")

@@ -106,7 +106,7 @@ def rename(owner_id: int, title: str) -> None:
     Conversation.objects.filter(owner_id=owner_id).update(title=title)
 
 
-def test_reads_of_a_person_go_to_the_replica_under_its_policies(people: tuple[int, int]) -> None:
+def test_reads_of_person_go_to_replica_under_its_policies(people: tuple[int, int]) -> None:
     with acting_for(people[0]):
         assert answering() == [True, "convmemory_app"]
         assert titles() == ["mine"]  # one row of two
@@ -115,7 +115,7 @@ def test_reads_of_a_person_go_to_the_replica_under_its_policies(people: tuple[in
         assert answering() == [False, "convmemory_maintenance"]
 
 
-def test_search_on_the_replica_finds_the_same(people: tuple[int, int]) -> None:
+def test_search_on_replica_finds_same(people: tuple[int, int]) -> None:
     owner = caller(people[0])
     with acting_for(owner.pk):
         query = SearchQuery(text="zebrafish lab")
@@ -129,7 +129,7 @@ def test_search_on_the_replica_finds_the_same(people: tuple[int, int]) -> None:
     assert len(rows) == 1
 
 
-def test_a_person_reads_what_they_wrote_from_the_primary_until_the_replica_has_it(
+def test_person_reads_what_they_wrote_from_primary_until_replica_has_it(
     people: tuple[int, int], replica: StreamingReplica
 ) -> None:
     mine, others = people
@@ -167,7 +167,7 @@ def test_write_is_noted_after_its_transaction_commits(
             replica.resume()
 
 
-def test_replica_over_the_maximum_lag_is_not_used(
+def test_replica_over_maximum_lag_is_not_used(
     people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setattr(replicas, "CHECKED_EVERY_S", 0.0)
@@ -197,9 +197,7 @@ def found_by_doctor(url: str) -> list[str]:
         connection.settings_dict["REPLICAS"] = before
 
 
-def test_the_doctor_says_what_is_wrong_with_a_replica(
-    replica: StreamingReplica, tmp_path: Path, settings: Settings
-) -> None:
+def test_doctor_says_what_is_wrong_with_replica(replica: StreamingReplica, tmp_path: Path, settings: Settings) -> None:
     assert found_by_doctor(replica.url) == []
     assert found_by_doctor(replica.url.replace("//", "//postgres@")) == ["replicas.login-bypasses-row-security"]
     primary = replace(replica, folder=connection.settings_dict["EMBEDDED_PATH"])
@@ -215,7 +213,7 @@ def test_the_doctor_says_what_is_wrong_with_a_replica(
         replica.resume()
 
 
-def test_unexpected_write_moves_the_call_to_the_primary(people: tuple[int, int], replica: StreamingReplica) -> None:
+def test_unexpected_write_moves_call_to_primary(people: tuple[int, int], replica: StreamingReplica) -> None:
     @may_use_replica
     def renaming() -> list[bool]:
         """Return whether the replica is used before the write, and after the replica has received it."""
@@ -230,7 +228,7 @@ def test_unexpected_write_moves_the_call_to_the_primary(people: tuple[int, int],
         assert titles() == ["changed"]
 
 
-def test_transaction_does_not_use_the_replica(people: tuple[int, int]) -> None:
+def test_transaction_does_not_use_replica(people: tuple[int, int]) -> None:
     with acting_for(people[0]), transaction.atomic():
         assert not is_of_replica()
 

@@ -93,7 +93,7 @@ def test_every_table_of_owners_has_its_policy() -> None:
     assert tables_without_policy() == []
 
 
-def test_a_new_table_without_a_policy_is_found_and_gets_one() -> None:
+def test_new_table_without_policy_is_found_and_gets_one() -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE somebodys_notes (id bigint, owner_id bigint)")
     try:
@@ -107,19 +107,19 @@ def test_a_new_table_without_a_policy_is_found_and_gets_one() -> None:
 
 @pytest.mark.usefixtures("own_logins")
 class TestLogins:
-    def test_no_rows_are_visible_without_an_owner(self) -> None:
+    def test_no_rows_are_visible_without_owner(self) -> None:
         assert value("SELECT current_user::text") == "convmemory_app"
         assert ask(READ) == []
         assert ask("SELECT id FROM search_item") == []
         assert not Conversation.objects.exists()
 
-    def test_an_owner_sees_their_own_rows_alone(self, people: tuple[int, int]) -> None:
+    def test_owner_sees_their_own_rows_alone(self, people: tuple[int, int]) -> None:
         for owner_id in people:
             with acting_for(owner_id):
                 assert ask(READ) == [(owner_id,)]
         assert ask(READ) == []
 
-    def test_an_owner_cannot_write_for_another(self, people: tuple[int, int]) -> None:
+    def test_owner_cannot_write_for_another(self, people: tuple[int, int]) -> None:
         mine, others = people
         with acting_for(mine):
             with pytest.raises(ProgrammingError, match="row-level security"):
@@ -155,18 +155,18 @@ class TestLogins:
             "DELETE FROM django_migrations",
         ],
     )
-    def test_no_statement_of_the_application_gets_around_the_policies(self, statement: str) -> None:
+    def test_no_statement_of_application_gets_around_policies(self, statement: str) -> None:
         with pytest.raises(DatabaseError):
             ask(statement)
 
-    def test_a_connection_that_is_handed_back_has_forgotten_its_owner(self, people: tuple[int, int]) -> None:
+    def test_connection_that_is_handed_back_has_forgotten_its_owner(self, people: tuple[int, int]) -> None:
         with acting_for(people[0]):
             process = value("SELECT pg_backend_pid()")
         connection.close()
         assert value("SELECT pg_backend_pid()") == process
         assert value("SELECT current_setting('convmemory.owner', true)") == ""
 
-    def test_a_connection_that_is_handed_back_in_a_transaction_has_forgotten_its_owner(
+    def test_connection_that_is_handed_back_in_transaction_has_forgotten_its_owner(
         self, people: tuple[int, int]
     ) -> None:
         with acting_for(people[0]):
@@ -177,7 +177,7 @@ class TestLogins:
         assert value("SELECT pg_backend_pid()") == process
         assert value("SELECT current_setting('convmemory.owner', true)") == ""
 
-    def test_a_rollback_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
+    def test_rollback_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
         mine, others = people
         with acting_for(mine), rolled_back():
             ask(READ)
@@ -186,7 +186,7 @@ class TestLogins:
         with acting_for(others):
             assert ask(READ) == [(others,)]
 
-    def test_a_savepoint_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
+    def test_savepoint_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
         mine, others = people
         with acting_for(mine), transaction.atomic():
             assert ask(READ) == [(mine,)]
@@ -194,11 +194,11 @@ class TestLogins:
                 assert ask(READ) == [(others,)]
             assert ask(READ) == [(mine,)]
 
-    def test_the_log_in_cannot_change_inside_a_transaction(self, people: tuple[int, int]) -> None:
+    def test_log_in_cannot_change_inside_transaction(self, people: tuple[int, int]) -> None:
         with acting_for(people[0]), transaction.atomic(), pytest.raises(ChangedInTransaction), maintenance():
             ask(READ)
 
-    def test_a_task_touches_its_owner_alone(self, people: tuple[int, int]) -> None:
+    def test_task_touches_its_owner_alone(self, people: tuple[int, int]) -> None:
         mine, others = people
         with acting_for(mine):
             enqueue_for(mine, "convmemory.conversations.tasks.count_for_statistics")
@@ -216,7 +216,7 @@ class TestLogins:
                     enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
                 assert len(list(waiting_calls(TICKET))) == number
 
-    def test_doctor_ignores_an_index_under_construction(self) -> None:
+    def test_doctor_ignores_index_under_construction(self) -> None:
         with index_under_construction(), maintenance():
             assert list(check_validity()) == []
 
@@ -231,7 +231,7 @@ class TestExternalServers:
         monkeypatch.setitem(connection.settings_dict, "HOST", place["host"])
         monkeypatch.setitem(connection.settings_dict, "PORT", place["port"])
 
-    def test_the_statements_are_printed_with_the_settings(self) -> None:
+    def test_statements_are_printed_with_settings(self) -> None:
         said = StringIO()
         call_command("setup_roles", stdout=said)
         assert "CREATE ROLE convmemory_app LOGIN NOSUPERUSER NOBYPASSRLS" in said.getvalue()
@@ -241,7 +241,7 @@ class TestExternalServers:
         assert password
         assert said.getvalue().count(password) == 1  # the server gets a verifier alone
 
-    def test_applied_roles_can_log_in_with_the_printed_settings(self) -> None:
+    def test_applied_roles_can_log_in_with_printed_settings(self) -> None:
         said = StringIO()
         call_command("setup_roles", apply=True, stdout=said)
         urls = dict(line.split("=", 1) for line in said.getvalue().splitlines() if line.startswith("DATABASE_"))
@@ -256,14 +256,14 @@ class TestExternalServers:
         with pytest.raises(CommandError, match=r"manage\.py migrate"):
             call_command("setup_roles")
 
-    def test_one_address_without_the_other_is_refused(self) -> None:
+    def test_one_address_without_other_is_refused(self) -> None:
         with pytest.raises(SettingError, match="both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL"):
             logins.external("postgres://a@b/c", "")
 
-    def test_the_doctor_says_that_one_login_does_everything(self) -> None:
+    def test_doctor_says_that_one_login_does_everything(self) -> None:
         assert [finding.id for finding in check_logins()] == ["database.one-login"]
 
-    def test_the_doctor_knows_a_login_that_no_policy_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_doctor_knows_login_that_no_policy_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(connection.settings_dict, "LOGINS", {Login.APP: {"user": "postgres"}})
         monkeypatch.setitem(connection.settings_dict, "ASSUME_ROLES", False)
         assert [finding.id for finding in check_logins()] == ["database.login-bypasses-row-security"]
@@ -272,7 +272,7 @@ class TestExternalServers:
         assert list(check_logins()) == []
 
 
-def test_the_doctor_finds_a_table_without_its_policy_and_puts_it_back() -> None:
+def test_doctor_finds_table_without_its_policy_and_puts_it_back() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE conversations_message DISABLE ROW LEVEL SECURITY")
     (finding,) = check_policies()

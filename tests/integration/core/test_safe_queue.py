@@ -118,7 +118,7 @@ def test_forged_pickle_runs_code_when_unpickled(tmp_path: Path) -> None:
     assert (tmp_path / "harm").exists()
 
 
-def test_a_worker_drops_a_signed_pickle(harm: Path) -> None:
+def test_worker_drops_signed_pickle(harm: Path) -> None:
     OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
     with pytest.raises(BadSignature):
         SignedPackage.loads(forged_payload(harm))
@@ -126,7 +126,7 @@ def test_a_worker_drops_a_signed_pickle(harm: Path) -> None:
     assert not OrmQ.objects.exists()
 
 
-def test_the_administration_shows_forged_rows_without_reading_them(harm: Path, root: User) -> None:
+def test_administration_shows_forged_rows_without_reading_them(harm: Path, root: User) -> None:
     failure, success = forge_task(harm, success=False), forge_task(harm, success=True)
     waiting = OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
     client = Client()
@@ -141,7 +141,7 @@ def test_the_administration_shows_forged_rows_without_reading_them(harm: Path, r
 
 
 @pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.queue.safe_queue.pydoc.locate"])
-def test_retrying_a_forged_failure_runs_nothing(harm: Path, root: User, func: str) -> None:
+def test_retrying_forged_failure_runs_nothing(harm: Path, root: User, func: str) -> None:
     root.user_permissions.add(Permission.objects.get(codename="change_failure"))
     pk = forge_task(harm, success=False, func=func)
     Task.objects.filter(pk=pk).update(args=[str(harm)], kwargs={}, hook="os.mkdir")
@@ -164,7 +164,7 @@ def test_erasure_doctor_and_samples_read_no_pickle(harm: Path) -> None:
     assert not Task.objects.exists()
 
 
-def test_a_redis_list_with_a_signed_pickle_is_passed_over(harm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_list_with_signed_pickle_is_passed_over(harm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from django_q.brokers.redis_broker import Redis
 
     class Connection:
@@ -190,7 +190,7 @@ def test_a_redis_list_with_a_signed_pickle_is_passed_over(harm: Path, monkeypatc
 
 
 @pytest.mark.parametrize("func", ["os.mkdir", "pathlib.Path.mkdir", "search.tasks.time.sleep", "shutil.rmtree"])
-def test_a_forged_schedule_runs_no_other_function(harm: Path, func: str) -> None:
+def test_forged_schedule_runs_no_other_function(harm: Path, func: str) -> None:
     Schedule.objects.create(
         name="forged", func=func, args=repr(str(harm)), hook="os.mkdir", schedule_type=Schedule.ONCE,
         next_run=timezone.now() - timedelta(minutes=1),
@@ -200,7 +200,7 @@ def test_a_forged_schedule_runs_no_other_function(harm: Path, func: str) -> None
     assert "is not defined" in task["result"]
 
 
-def test_a_hook_is_never_called(harm: Path) -> None:
+def test_hook_is_never_called(harm: Path) -> None:
     async_task("memory.tasks.sweep", hook="tests.integration.core.test_safe_queue.never")
     (task,) = run_worker()
     assert task["success"]
@@ -222,7 +222,7 @@ def test_tasks_of_this_program_run_and_their_results_are_kept() -> None:
         assert cursor.fetchone() == ("[]", "{}", '{"enqueued": 0, "given_up": 0}')
 
 
-def test_a_task_carries_ids_and_texts_alone() -> None:
+def test_task_carries_ids_and_texts_alone() -> None:
     async_task("search.tasks.index", 7, names=["a", "b"], note=None)
     task = OrmQ.objects.get().task
     assert (task["args"], task["kwargs"]) == ((7,), {"names": ["a", "b"], "note": None})
@@ -232,7 +232,7 @@ def test_a_task_carries_ids_and_texts_alone() -> None:
     assert OrmQ.objects.count() == 1
 
 
-def test_the_state_of_a_cluster_goes_through_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_cluster_goes_through_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Broker.set_stat
     monkeypatch.setattr(Broker, "set_stat", lambda self, key, value, timeout: keep(self, key, value, 3_600))
 

@@ -20,18 +20,18 @@ def test_rows_are_those_of_their_statement_in_whatever_order_they_are_read() -> 
         assert cursor.fetchone() == (1,)
 
 
-def test_pending_query_works_without_a_pipeline() -> None:
+def test_pending_query_works_without_pipeline() -> None:
     assert PendingQuery("SELECT %(n)s::int + 1", {"n": 1}).rows() == [(2,)]
 
 
-def test_a_statement_that_fails_raises_where_it_is_read_and_leaves_the_connection_usable() -> None:
+def test_statement_that_fails_raises_where_it_is_read_and_leaves_connection_usable() -> None:
     with pytest.raises(DataError), pipelined():
         PendingQuery("SELECT 1 / %(n)s::int", {"n": 0}).rows()
     assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
 
 
 @pytest.mark.parametrize("numbers", [[], [7], [3, -1, 2**62]])
-def test_numbers_are_sent_as_an_array(numbers: list[int]) -> None:
+def test_numbers_are_sent_as_array(numbers: list[int]) -> None:
     statement = "SELECT %(numbers)s::bigint[], 2::smallint = ANY(%(kinds)s)"
     assert PendingQuery(statement, {"numbers": numbers, "kinds": [1, 2]}).rows() == [(numbers, True)]
 
@@ -48,7 +48,7 @@ def kept_plans() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def test_a_plan_is_kept_where_that_is_asked_for_and_serves_other_values_and_people() -> None:
+def test_plan_is_kept_where_that_is_asked_for_and_serves_other_values_and_people() -> None:
     for number in range(3):
         with acting_for(number + 1), pipelined():
             once = PendingQuery(
@@ -61,7 +61,7 @@ def test_a_plan_is_kept_where_that_is_asked_for_and_serves_other_values_and_peop
         assert len([statement for statement in kept_plans() if "convmemory.owner" in statement]) == 1
 
 
-def test_a_kept_plan_follows_its_table() -> None:
+def test_kept_plan_follows_its_table() -> None:
     statement = "SELECT count(*) FROM auth_user WHERE username = %(name)s"
     assert PendingQuery(statement, {"name": "nobody"}, keeps_plan=True).rows() == [(0,)]
     with schema_owner(), connection.cursor() as cursor:

@@ -23,7 +23,7 @@ def is_connected() -> bool:
     return connection.connection is not None
 
 
-def test_calls_that_wait_share_a_connection_and_the_last_one_gives_it_back() -> None:
+def test_calls_that_wait_share_connection_and_last_one_gives_it_back() -> None:
     async def run() -> None:
         threads, go_on = DatabaseThreads(1, "one"), Event()
         blocking = asyncio.create_task(threads.run(go_on.wait))

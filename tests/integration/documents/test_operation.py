@@ -32,7 +32,7 @@ def files() -> list[Path]:
     return [path for path in Path(django_settings.MEDIA_ROOT).rglob("*") if path.is_file()]
 
 
-def test_a_folder_is_added_by_command(owner: User, tmp_path: Path) -> None:
+def test_folder_is_added_by_command(owner: User, tmp_path: Path) -> None:
     folder = tmp_path / "papers"
     folder.mkdir()
     (folder / "guide.md").write_text(GUIDE, encoding="utf-8")
@@ -58,20 +58,20 @@ def test_documents_are_exported_with_their_files_and_erased(owner: User, tmp_pat
         assert set(model.objects.values_list("owner__username", flat=True)) == {"bob"}, model
 
 
-def test_the_deep_sweep_finds_nothing_wrong_with_a_document(owner: User) -> None:
+def test_deep_sweep_finds_nothing_wrong_with_document(owner: User) -> None:
     indexed(upload(owner, GUIDE))
     run = deep_sweep(enqueue=lambda ids: None)
     assert (run.found["orphaned"], run.found["stale"]) == (0, 0)
 
 
-def test_the_doctor_finds_a_lost_file(owner: User) -> None:
+def test_doctor_finds_lost_file(owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     assert list(check_documents()) == []
     Path(document.file.path).unlink()
     assert [finding.id for finding in check_documents()] == ["rows.documents-lost"]
 
 
-def test_the_deep_sweep_makes_room_where_pictures_of_pages_take_too_much(owner: User, settings: Settings) -> None:
+def test_deep_sweep_makes_room_where_pictures_of_pages_take_too_much(owner: User, settings: Settings) -> None:
     settings.MAX_PAGE_PICTURES_MB = 1
     folder = pictures_folder(owner_id=owner.pk, digest="ab" * 32)
     folder.mkdir(parents=True)

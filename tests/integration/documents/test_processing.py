@@ -34,7 +34,7 @@ def files() -> list[Path]:
     return [path for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()]
 
 
-def test_an_upload_becomes_ready_and_is_embedded(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+def test_upload_becomes_ready_and_is_embedded(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = upload(owner, GUIDE)
     assert document.status == "uploaded"
     with django_capture_on_commit_callbacks(execute=True):
@@ -65,21 +65,21 @@ def test_rag_is_on_by_default(settings: Settings) -> None:
     assert settings.RAG_ENABLED is True
 
 
-def test_the_same_file_twice_is_one_document(owner: User) -> None:
+def test_same_file_twice_is_one_document(owner: User) -> None:
     first = upload(owner, GUIDE)
     assert upload(owner, GUIDE, "other name.md").pk == first.pk
     assert upload(make_user(), GUIDE).pk != first.pk
     assert len(files()) == 2
 
 
-def test_uploaded_name_is_no_part_of_the_path(owner: User) -> None:
+def test_uploaded_name_is_no_part_of_path(owner: User) -> None:
     document = upload(owner, GUIDE, "../../etc/pass\x00wd\u202e.md")
     assert document.name == "passwd.md"
     assert Path(document.file.path).name == document.digest
     assert upload(owner, "x", "..").name == ".."
 
 
-def test_deleting_a_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     with django_capture_on_commit_callbacks(execute=True):
         library.delete_document(owner=owner, document_id=document.pk)
@@ -88,7 +88,7 @@ def test_deleting_a_document_deletes_its_file_and_rows(owner: User, django_captu
         assert not model.objects.exists(), model
 
 
-def test_a_new_version_embeds_only_what_is_new(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+def test_new_version_embeds_only_what_is_new(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     sections = [f"## Part {number}\n\n{f'Sentence {number} tells of something. ' * 12}\n" for number in range(100)]
     document = indexed(upload(owner, "".join(sections)))
     kept = set(Section.objects.values_list("pk", flat=True))
@@ -107,9 +107,7 @@ def test_a_new_version_embeds_only_what_is_new(owner: User, django_capture_on_co
         assert section.number == passage.item_number
 
 
-def test_a_new_version_that_cannot_be_read_leaves_the_old_one(
-    owner: User, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_new_version_that_cannot_be_read_leaves_old_one(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     replace(owner, document, "%PDF-1.4 broken", "guide.pdf")
     read(document)
@@ -118,7 +116,7 @@ def test_a_new_version_that_cannot_be_read_leaves_the_old_one(
     assert len(files()) == 1
 
 
-def test_a_file_that_is_another_document_is_no_new_version(owner: User) -> None:
+def test_file_that_is_another_document_is_no_new_version(owner: User) -> None:
     first, second = upload(owner, "one"), upload(owner, "two")
     with pytest.raises(InvalidInput, match=f"document {first.pk}"):
         replace(owner, second, "one")
@@ -134,7 +132,7 @@ def test_a_file_that_is_another_document_is_no_new_version(owner: User) -> None:
         (Ending.CRASHED, "broken", "damaged"),
     ],
 )
-def test_a_child_that_ends_badly_is_a_failure_with_a_remedy(
+def test_child_that_ends_badly_is_failure_with_remedy(
     owner: User, monkeypatch: pytest.MonkeyPatch, ending: Ending, failure: str, said: str
 ) -> None:
     monkeypatch.setattr(processing, "run_child", lambda document, target: ending)
@@ -151,7 +149,7 @@ def test_document_that_kills_its_workers_fails_after_max_attempts(owner: User) -
     assert (read(document).status, document.failure) == ("failed", "interrupted")
 
 
-def test_sweep_enqueues_documents_without_a_task(owner: User) -> None:
+def test_sweep_enqueues_documents_without_task(owner: User) -> None:
     document = upload(owner, GUIDE)
     assert tasks.sweep() == {"enqueued": 1}
     assert OwnerTask.objects.get(func=tasks.PROCESS).args == [document.pk]
@@ -185,6 +183,6 @@ def test_reconcile_repairs_sources_changed_without_signal(owner: User) -> None:
     assert not Source.objects.exists()
 
 
-def test_pages_of_a_pdf_are_known(owner: User) -> None:
+def test_pages_of_pdf_are_known(owner: User) -> None:
     document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf"))
     assert (document.page_count, list(document.sections.values_list("page", flat=True))) == (2, [1, 2])

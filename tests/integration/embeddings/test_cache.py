@@ -85,7 +85,7 @@ def test_each_distinct_text_is_computed_once(
     assert CachedVector.objects.count() == 3
 
 
-def test_a_fresh_vector_and_a_cached_one_are_identical(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_fresh_vector_and_cached_one_are_identical(space: EmbeddingSpace, embedder: Scripted) -> None:
     fresh = embed_cached(space, ["b", "a"], owner_id=ADA).vectors
     cached = embed_cached(space, ["b", "a"], owner_id=ADA).vectors
     assert fresh.dtype == cached.dtype == np.float32
@@ -103,7 +103,7 @@ def test_embedding_no_texts_takes_no_queries(
     assert batch.computed == 0
 
 
-def test_refused_texts_are_reported_and_the_others_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_refused_texts_are_reported_and_others_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
     batch = embed_cached(space, ["a", "poison", "b", "poison"], owner_id=ADA)
     assert batch.errors == {1: "bad text", 3: "bad text"}
     assert not batch.vectors[[1, 3]].any()
@@ -111,7 +111,7 @@ def test_refused_texts_are_reported_and_the_others_cached(space: EmbeddingSpace,
     assert CachedVector.objects.count() == 2
 
 
-def test_vectors_computed_before_a_failure_are_kept(
+def test_vectors_computed_before_failure_are_kept(
     space: EmbeddingSpace, embedder: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "STORE_BATCH", 2)
@@ -135,7 +135,7 @@ def test_owners_share_no_vectors(space: EmbeddingSpace, embedder: Scripted) -> N
     assert CachedVector.objects.count() == 4
 
 
-def test_a_vector_that_another_process_stored_meanwhile_is_no_error(
+def test_vector_that_another_process_stored_meanwhile_is_no_error(
     space: EmbeddingSpace, embedder: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed_cached(space, ["a"], owner_id=ADA)
@@ -170,7 +170,7 @@ def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scrip
     assert embedder.asked == [["why?"], ["why?"]]
 
 
-def test_a_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
     embedder.works_for = 0
     with pytest.raises(EmbeddingError):
         query_vector(space, "why?", owner_id=ADA)
@@ -178,7 +178,7 @@ def test_a_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) 
     assert query_vector(space, "why?", owner_id=ADA).shape == (DIMENSIONS,)
 
 
-def test_the_default_model_end_to_end() -> None:
+def test_default_model_end_to_end() -> None:
     space = active_space()
     texts = ["The worker restarts by itself.", "Paris is lovely in spring."]
     batch = embed_cached(space, texts, owner_id=ADA)

@@ -41,7 +41,7 @@ def name_openai(settings: Settings, model: str = "text-embedding-3-small") -> No
 
 
 @pytest.mark.django_db
-def test_the_first_caller_makes_the_active_space() -> None:
+def test_first_caller_makes_active_space() -> None:
     space = spaces.active_space()
     assert (space.provider, space.model, space.dimensions, space.recipe_version) == (
         "local",
@@ -54,7 +54,7 @@ def test_the_first_caller_makes_the_active_space() -> None:
 
 
 @pytest.mark.django_db
-def test_a_query_sent_beforehand_reads_the_same_space(django_assert_num_queries: Any) -> None:
+def test_query_sent_beforehand_reads_same_space(django_assert_num_queries: Any) -> None:
     EmbeddingSpace.objects.update(is_active=False)  # of another test, maybe
     assert spaces.read_space(spaces.send_active_space_query()) is None
     space = spaces.active_space()
@@ -67,7 +67,7 @@ def test_a_query_sent_beforehand_reads_the_same_space(django_assert_num_queries:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_first_callers_get_the_same_space() -> None:
+def test_concurrent_first_callers_get_same_space() -> None:
     def ask(_: int) -> int:
         try:
             return spaces.active_space().pk
@@ -81,7 +81,7 @@ def test_concurrent_first_callers_get_the_same_space() -> None:
 
 
 @pytest.mark.django_db
-def test_other_settings_leave_the_active_space_alone(settings: Settings) -> None:
+def test_other_settings_leave_active_space_alone(settings: Settings) -> None:
     space = spaces.active_space()
     name_openai(settings)
     assert spaces.active_space() == space
@@ -101,7 +101,7 @@ def test_two_spaces_cannot_be_active() -> None:
 
 
 @pytest.mark.django_db
-def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_path: Path) -> None:
+def test_embedder_is_made_once_and_follows_space(settings: Settings, tmp_path: Path) -> None:
     local_space = spaces.active_space()
     assert spaces.embedder_for(local_space) is spaces.open_embedder(EmbeddingOptions.from_settings())
     settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
@@ -120,7 +120,7 @@ def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_
 
 
 @pytest.mark.django_db
-def test_space_of_an_earlier_version_keeps_its_own_uncentred_tokens(settings: Settings, tmp_path: Path) -> None:
+def test_space_of_earlier_version_keeps_its_own_uncentred_tokens(settings: Settings, tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "tiny")
     settings.EMBEDDING_MODEL_PATH = str(folder)
     key = spaces.space_key(EmbeddingOptions.from_settings())
@@ -134,7 +134,7 @@ def test_space_of_an_earlier_version_keeps_its_own_uncentred_tokens(settings: Se
 
 
 @pytest.mark.django_db
-def test_a_remote_space_keeps_its_model_and_dimensions(settings: Settings) -> None:
+def test_remote_space_keeps_its_model_and_dimensions(settings: Settings) -> None:
     name_openai(settings)
     settings.EMBEDDING_DIMENSIONS = 512
     space = spaces.configured_space()
@@ -145,7 +145,7 @@ def test_a_remote_space_keeps_its_model_and_dimensions(settings: Settings) -> No
 
 
 @pytest.mark.django_db
-def test_a_key_goes_only_to_the_address_it_was_set_with(settings: Settings) -> None:
+def test_key_goes_only_to_address_it_was_set_with(settings: Settings) -> None:
     name_openai(settings)
     settings.EMBEDDING_API_KEY = "secret"
     space = spaces.configured_space()
@@ -158,7 +158,7 @@ def test_a_key_goes_only_to_the_address_it_was_set_with(settings: Settings) -> N
 
 
 @pytest.mark.django_db
-def test_only_one_space_is_built_at_a_time(settings: Settings) -> None:
+def test_only_one_space_is_built_at_time(settings: Settings) -> None:
     active = spaces.active_space()
     first, second = (
         EmbeddingSpace.objects.create(provider="local", model=name, dimensions=8, recipe_version=1) for name in "ab"
@@ -178,14 +178,14 @@ def test_only_one_space_is_built_at_a_time(settings: Settings) -> None:
     assert spaces.building_space() is None
 
 
-def test_unknown_provider_error_names_the_known_ones(settings: Settings) -> None:
+def test_unknown_provider_error_names_known_ones(settings: Settings) -> None:
     settings.EMBEDDING_PROVIDER = "psychic"
     with pytest.raises(SettingError, match="EMBEDDING_PROVIDER='psychic' is unknown: use local or openai"):
         spaces.open_embedder(EmbeddingOptions.from_settings())
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_makes_its_own_embedder() -> None:
+def test_forked_child_makes_its_own_embedder() -> None:
     mine = spaces.open_embedder(EmbeddingOptions.from_settings())
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
@@ -196,7 +196,7 @@ def test_a_forked_child_makes_its_own_embedder() -> None:
     assert spaces.open_embedder(EmbeddingOptions.from_settings()) is mine
 
 
-def test_repr_of_embedding_options_hides_the_key() -> None:
+def test_repr_of_embedding_options_hides_key() -> None:
     options = EmbeddingOptions.from_settings()
     assert "api_key" not in repr(options)
 
@@ -206,7 +206,7 @@ def ids() -> list[str | None]:
 
 
 @pytest.mark.django_db
-def test_the_check_asks_for_reembed_when_the_settings_name_another_model(settings: Settings) -> None:
+def test_check_asks_for_reembed_when_settings_name_another_model(settings: Settings) -> None:
     assert ids() == []
     spaces.active_space()
     assert ids() == []
@@ -218,7 +218,7 @@ def test_the_check_asks_for_reembed_when_the_settings_name_another_model(setting
 
 
 @pytest.mark.django_db
-def test_the_check_asks_for_reembed_after_a_change_of_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_asks_for_reembed_after_change_of_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     spaces.active_space()
     monkeypatch.setattr(spaces, "RECIPE_VERSION", spaces.RECIPE_VERSION + 1)
     assert ids() == ["embeddings.W001"]
@@ -232,13 +232,13 @@ def test_check_reports_impossible_settings(settings: Settings) -> None:
     assert ids() == ["embeddings.W002"]
 
 
-def test_the_check_leaves_the_database_alone_unless_asked() -> None:
+def test_check_leaves_database_alone_unless_asked() -> None:
     assert check_active_space(None, databases=None) == []
     assert check_active_space(None, databases=["other"]) == []
 
 
 @pytest.mark.django_db
-def test_tests_take_known_texts_from_memory_with_the_vectors_of_the_model() -> None:
+def test_tests_take_known_texts_from_memory_with_vectors_of_model() -> None:
     embedder = spaces.embedder_for(spaces.active_space())
     assert isinstance(embedder, RememberingEmbedder)
     texts = ["a wherry is a barge", "7", "a ketch is a yacht", "a wherry is a barge"]

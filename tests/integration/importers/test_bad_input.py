@@ -78,7 +78,7 @@ def test_two_files_of_one_session_become_one_conversation_without_duplicates(own
         assert said(FIRST) == ["one?", "1", "two?"]
 
 
-def test_a_clock_in_the_future_gives_no_date(owner: User, good: Path) -> None:
+def test_clock_in_future_gives_no_date(owner: User, good: Path) -> None:
     lines = [
         user_line("u1", "when?", timestamp="2026-02-03T10:00:00Z"),
         assistant_line("a1", "later", timestamp="2999-01-01T00:00:00Z"),
@@ -95,7 +95,7 @@ def test_a_clock_in_the_future_gives_no_date(owner: User, good: Path) -> None:
     assert Conversation.objects.get(source_id=f"{FIRST[:-1]}c").updated_at <= datetime.now(UTC)
 
 
-def test_parents_in_a_circle_end(owner: User, good: Path) -> None:
+def test_parents_in_circle_end(owner: User, good: Path) -> None:
     nodes = {
         name: {
             "id": name,
@@ -111,7 +111,7 @@ def test_parents_in_a_circle_end(owner: User, good: Path) -> None:
     assert set(said("circle-0001")) == {"a", "b"}
 
 
-def test_a_line_of_fifty_megabytes_is_named_and_left_out(owner: User, good: Path) -> None:
+def test_line_of_fifty_megabytes_is_named_and_left_out(owner: User, good: Path) -> None:
     path = write_lines(good.parents[1] / f"{FIRST}.jsonl", [user_line("u1", "one?")])
     with path.open("ab") as file:
         file.write(json.dumps(user_line("u2", "x" * 50_000_000)).encode() + b"\n")
@@ -122,7 +122,7 @@ def test_a_line_of_fifty_megabytes_is_named_and_left_out(owner: User, good: Path
     assert said(FIRST) == ["one?", "1"]
 
 
-def test_a_zip_in_a_zip_is_read_and_a_damaged_one_is_named(owner: User, good: Path) -> None:
+def test_zip_in_zip_is_read_and_damaged_one_is_named(owner: User, good: Path) -> None:
     inner = good.parents[1] / "inner.zip"
     with zipfile.ZipFile(inner, "w") as archive:
         archive.writestr(f"{FIRST}.jsonl", "\n".join(json.dumps(line) for line in GOOD[:1]))
@@ -147,7 +147,7 @@ def uploaded(owner: User) -> Import:
 
 
 @pytest.mark.parametrize("place", ["unpacking", "storing"])
-def test_import_after_a_full_disk_succeeds(
+def test_import_after_full_disk_succeeds(
     owner: User, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, place: str
 ) -> None:
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"

@@ -105,14 +105,14 @@ def refused(owner: User, path: Path) -> tuple[ImportReport, str]:
     return report, report.files[0].errors[0]
 
 
-def test_refusal_names_the_format_that_the_file_looks_like(owner: User, tmp_path: Path) -> None:
+def test_refusal_names_format_that_file_looks_like(owner: User, tmp_path: Path) -> None:
     lines = [{**user_line("u1", Q), "message": {"content": None, "text": Q}}]
     report, error = refused(owner, write_lines(tmp_path / "a.jsonl", lines))
     assert error == "looks like Claude Code's format, but nothing in it could be read"
     assert report.files[0].skipped == 1
 
 
-def test_next_importer_is_tried_when_the_likeliest_declines(owner: User, tmp_path: Path) -> None:
+def test_next_importer_is_tried_when_likeliest_declines(owner: User, tmp_path: Path) -> None:
     plain = [{"role": "user", "content": Q}, {"role": "assistant", "content": A}]
     marks = {"type": "system", "uuid": "u", "subtype": "from-the-future"}
     path = write_lines(tmp_path / "a.jsonl", [marks, *plain])
@@ -123,7 +123,7 @@ def test_next_importer_is_tried_when_the_likeliest_declines(owner: User, tmp_pat
     assert report.messages_read == 2
 
 
-def test_session_of_a_tool_and_no_words_is_stored_unless_entries_are_unknown(owner: User, tmp_path: Path) -> None:
+def test_session_of_tool_and_no_words_is_stored_unless_entries_are_unknown(owner: User, tmp_path: Path) -> None:
     thinking = {"id": "m", "role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}
     line = {**assistant_line("a1", ""), "message": thinking}
     unknown = {"type": "novel", "uuid": "n", "sessionId": "s", "body": "text"}
@@ -133,7 +133,7 @@ def test_session_of_a_tool_and_no_words_is_stored_unless_entries_are_unknown(own
     assert (report.recognised, report.total("added")) == (1, 1)
 
 
-def test_message_whose_text_is_in_unknown_fields_is_an_issue(owner: User, tmp_path: Path) -> None:
+def test_message_whose_text_is_in_unknown_fields_is_issue(owner: User, tmp_path: Path) -> None:
     answer = {"role": "assistant", "content": "", "contentChunks": [{"type": "text", "text": A}]}
     path = write_lines(tmp_path / "a.jsonl", [{"role": "user", "content": Q}, answer, {"role": "user", "content": ""}])
     (file,) = import_paths(owner=owner, paths=[path]).files

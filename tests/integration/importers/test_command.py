@@ -22,7 +22,7 @@ def run(*arguments: str | Path) -> str:
     return out.getvalue()
 
 
-def test_the_report_names_counts_and_places() -> None:
+def test_report_names_counts_and_places() -> None:
     make_user("mira")
     folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
     report = run(*folders, "--user", "mira")
@@ -70,12 +70,12 @@ def test_unknown_json_is_previewed_and_imported_by_its_mapping(tmp_path: Path) -
         run(path, "--user", "mira", "--map", kept)
 
 
-def test_an_unknown_user_is_an_error_with_the_remedy() -> None:
+def test_unknown_user_is_error_with_remedy() -> None:
     with pytest.raises(CommandError, match=r"There is no user 'nobody'.*create_api_key nobody --create"):
         run(DAMAGED, "--user", "nobody")
 
 
-def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
+def test_nothing_to_import_is_error(tmp_path: Path) -> None:
     make_user("mira")
     (tmp_path / "notes.txt").write_text("x")
     for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "gone"):
@@ -84,7 +84,7 @@ def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
         assert caught.value.returncode == 1
 
 
-def test_a_refused_file_is_an_error_though_others_were_imported(tmp_path: Path) -> None:
+def test_refused_file_is_error_though_others_were_imported(tmp_path: Path) -> None:
     make_user("mira")
     (tmp_path / "odd.json").write_text('{"a": 1}')
     (tmp_path / "broken.jsonl").write_text('{"role": "user", "content": \n{"role": \n')
@@ -99,7 +99,7 @@ def test_a_refused_file_is_an_error_though_others_were_imported(tmp_path: Path) 
     assert Conversation.objects.count() == 1
 
 
-def test_a_missing_folder_is_called_missing(tmp_path: Path) -> None:
+def test_missing_folder_is_called_missing(tmp_path: Path) -> None:
     make_user("mira")
     out = io.StringIO()
     with pytest.raises(CommandError, match="1 of 2 files were refused"):
@@ -107,7 +107,7 @@ def test_a_missing_folder_is_called_missing(tmp_path: Path) -> None:
     assert "error: is missing: there is no such file or folder" in out.getvalue()
 
 
-def test_an_empty_session_is_no_error() -> None:
+def test_empty_session_is_no_error() -> None:
     make_user("mira")
     assert "a session without any message" in run(FIXTURES / "claude-code" / "snapshots-only.jsonl", "--user", "mira")
 
@@ -119,7 +119,7 @@ def test_format_option_is_used_and_validated() -> None:
         run(DAMAGED, "--user", "mira", "--format", "morse")
 
 
-def test_a_file_name_that_is_no_utf8(tmp_path: Path) -> None:
+def test_file_name_that_is_no_utf8(tmp_path: Path) -> None:
     make_user("mira")
     path = Path(str(tmp_path) + "/caf\udce9.jsonl")
     path.write_bytes((FIXTURES / "plain" / "anthropic.jsonl").read_bytes())

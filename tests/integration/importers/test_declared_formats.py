@@ -25,7 +25,7 @@ def rows() -> list[tuple[str, str, str, int | None, bool]]:
     return list(listed.values_list(*names))
 
 
-def test_halves_of_an_export_with_branches_store_the_same_rows_as_the_whole(tmp_path: Path) -> None:
+def test_halves_of_export_with_branches_store_same_rows_as_whole(tmp_path: Path) -> None:
     whole = FIXTURES / "deepseek/conversations.json"
     first, second = json.loads(whole.read_text())
     for name, value in (("first.json", first), ("second.json", second)):

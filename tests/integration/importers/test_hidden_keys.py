@@ -62,7 +62,7 @@ def whole_database() -> str:
     return "\n".join(rows)
 
 
-def test_no_table_holds_a_key_as_it_was(tmp_path: Path) -> None:
+def test_no_table_holds_key_as_it_was(tmp_path: Path) -> None:
     owner = make_user()
     report = imported(owner, tmp_path)
     assert report.total("hidden_keys") >= 3 * len(PLANTED)
@@ -73,7 +73,7 @@ def test_no_table_holds_a_key_as_it_was(tmp_path: Path) -> None:
     assert {row.kind for row in HiddenKey.objects.all()} == set(PLANTED)
 
 
-def test_no_surface_shows_a_key(tmp_path: Path) -> None:
+def test_no_surface_shows_key(tmp_path: Path) -> None:
     owner = make_user()
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
@@ -94,7 +94,7 @@ def test_no_surface_shows_a_key(tmp_path: Path) -> None:
     assert leaks("\n".join([*pages, *map(json.dumps, answers)])) == []
 
 
-def test_an_export_holds_no_key(tmp_path: Path) -> None:
+def test_export_holds_no_key(tmp_path: Path) -> None:
     owner = make_user()
     imported(owner, tmp_path)
     export_user(user=owner, path=tmp_path / "export.zip")
@@ -143,7 +143,7 @@ def test_hide_keys_off_stores_keys_as_they_are(tmp_path: Path, settings: object)
     assert set(leaks(texts)) == set(PLANTED)
 
 
-def test_keys_in_messages_of_a_program_are_hidden() -> None:
+def test_keys_in_messages_of_program_are_hidden() -> None:
     owner = make_user()
     key = PLANTED["github-token"]
     draft = ConversationDraft(messages=[user_says(f"my token is {key}")], title=f"About {key}")
@@ -194,7 +194,7 @@ def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: A
     assert list(Message.objects.order_by("pk").values_list("parts", "source_key")) == before
 
 
-def test_keys_of_a_chat_are_hidden_once_it_is_answered() -> None:
+def test_keys_of_chat_are_hidden_once_it_is_answered() -> None:
     owner, key = make_user(), PLANTED["github-token"]
     chat = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
     responses.begin_response(owner=owner, conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
@@ -207,7 +207,7 @@ def test_keys_of_a_chat_are_hidden_once_it_is_answered() -> None:
     assert (stored.title, stored.turn_count) == ("Is [hidden github-token 1] right?", 1)
 
 
-def test_secret_in_the_parameters_of_a_tool_is_recognised_by_its_name(tmp_path: Path) -> None:
+def test_secret_in_parameters_of_tool_is_recognised_by_its_name(tmp_path: Path) -> None:
     value = secret("assigned-secret")
     call = {"type": "tool_use", "id": "c", "name": "set", "input": {"linnetApiKey": value, "sortKey": "name2"}}
     content = {"id": "m", "role": "assistant", "content": [call]}

@@ -45,7 +45,7 @@ def texts(owner: User) -> list[list[str]]:
     return sorted(found.values())
 
 
-def test_no_message_of_a_fixture_is_replaced_by_one_of_another_file_of_its_name(tmp_path: Path) -> None:
+def test_no_message_of_fixture_is_replaced_by_one_of_another_file_of_its_name(tmp_path: Path) -> None:
     paths, of_each = [], []
     for number, original in enumerate(PREPARED):
         path = tmp_path / str(number) / f"chat{original.suffix}"
@@ -192,7 +192,7 @@ def test_conversations_that_differ_anywhere_are_kept_apart(write: Callable[..., 
     assert imported(make_user(), *reversed(paths)) == said(FIRST, SECOND, THIRD)
 
 
-def test_grown_and_renamed_file_is_the_same_conversation(write: Callable[..., Path]) -> None:
+def test_grown_and_renamed_file_is_same_conversation(write: Callable[..., Path]) -> None:
     owner = make_user()
     states = [FIRST[:1], FIRST[:2], FIRST]
     assert imported(owner, *(write(turns) for turns in states)) == said(FIRST)
@@ -225,7 +225,7 @@ def former_ids(path: Path) -> Iterator[str]:
                 yield stem
 
 
-def test_strong_id_may_change_its_messages_and_a_weak_one_may_not(tmp_path: Path) -> None:
+def test_strong_id_may_change_its_messages_and_weak_one_may_not(tmp_path: Path) -> None:
     owner = make_user()
     for id, expected in ((UUID, 1), ("conversation-1", 2)):
         for number, answer in enumerate(("A barge.", "A boat.")):
@@ -251,7 +251,7 @@ def test_answer_that_was_stored_with_its_thinking_is_split_when_it_comes_again(t
 
 
 @pytest.mark.parametrize(("id", "key", "expected"), [("7", "message:", 2), ("7", "u", 1), (UUID, "message:", 1)])
-def test_messages_named_by_their_places_replace_none_under_a_short_id(id: str, key: str, expected: int) -> None:
+def test_messages_named_by_their_places_replace_none_under_short_id(id: str, key: str, expected: int) -> None:
     owner = make_user()
     for words in ("A barge.", "A boat."):
         said = (user_says("What is a wherry?", source_key=f"{key}1"), assistant_says(words, source_key=f"{key}2"))

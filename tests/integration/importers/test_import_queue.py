@@ -67,7 +67,7 @@ def claim(row: Import) -> Import:
     return found
 
 
-def test_queued_upload_is_private_and_deleted_after_the_import() -> None:
+def test_queued_upload_is_private_and_deleted_after_import() -> None:
     row = queued(make_user())
     (name,) = uploads()
     folder = config.import_folder
@@ -82,7 +82,7 @@ def test_queued_upload_is_private_and_deleted_after_the_import() -> None:
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "not now"}
 
 
-def test_second_import_of_an_owner_waits_until_the_first_has_ended() -> None:
+def test_second_import_of_owner_waits_until_first_has_ended() -> None:
     ada, bob = make_user(), make_user()
     first, second, of_bob = queued(ada), queued(ada), queued(bob)
     claimed = claim(first)
@@ -101,7 +101,7 @@ def test_second_import_of_an_owner_waits_until_the_first_has_ended() -> None:
     assert enqueued() == [third.pk]
 
 
-def test_imports_documents_and_drawings_share_the_places_of_long_tasks(settings: Any) -> None:
+def test_imports_documents_and_drawings_share_places_of_long_tasks(settings: Any) -> None:
     settings.WORKERS = 3
     ada, bob, cy = make_user(), make_user(), make_user()
     tasks.enqueue_import(owner_id=ada.pk, import_id=queued(ada, LINES * 9_000).pk)
@@ -114,7 +114,7 @@ def test_imports_documents_and_drawings_share_the_places_of_long_tasks(settings:
     assert owners == [ada.pk, bob.pk, None, None], "one of each owner, and the last worker is for none"
 
 
-def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(make_user())
     lost = claim(row)
     run_here(lost, str(config.import_folder) + "-1")
@@ -131,7 +131,7 @@ def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch:
     assert SCHEDULES["imports"] == ("convmemory.conversations.tasks.sweep", 1)
 
 
-def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "run_child", lambda row, folder: Ending.CRASHED)
     row = queued(make_user())
     seen = [tasks.run(row.pk, owner_id=row.owner_id)["state"] for _ in range(queue.MAX_ATTEMPTS)]
@@ -156,7 +156,7 @@ def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest
         (b'[{"role": "user", "content": "x"}' + b",{}" * 1_000_001 + b"]", "d.json", "unreadable", "1,000,000 values"),
     ],
 )
-def test_unreadable_upload_fails_with_the_reason(content: bytes, name: str, failure: str, error: str) -> None:
+def test_unreadable_upload_fails_with_reason(content: bytes, name: str, failure: str, error: str) -> None:
     row = queued(make_user(), content, name)
     assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     row.refresh_from_db()
@@ -184,7 +184,7 @@ def test_missing_upload_error_names_import_folder() -> None:
     assert "IMPORT_FOLDER has to name one folder" in row.error
 
 
-def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     row = claim(queued(make_user()))
     Import.objects.update(run=uuid.uuid4())
     assert run_here(row, str(config.import_folder) + "-1") is Ending.DONE
@@ -220,14 +220,14 @@ def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:
     assert states() == ["queued"]
 
 
-def test_full_disk_while_an_upload_is_stored_leaves_no_file_and_no_row() -> None:
+def test_full_disk_while_upload_is_stored_leaves_no_file_and_no_row() -> None:
     ada = make_user()
     with files_end_at(1_000), pytest.raises(OSError, match="too large"):
         queued(ada, LINES * 1_000)
     assert (uploads(), Import.objects.count()) == ([], 0)
 
 
-def test_import_that_meets_a_full_disk_fails_and_succeeds_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_that_meets_full_disk_fails_and_succeeds_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "keep_upload", lambda *_: None)
     ada = make_user()
     first = queued(ada, LINES * 100)

@@ -110,7 +110,7 @@ def test_children_are_linked_also_when_they_come_first() -> None:
     }
 
 
-def test_a_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path: Path) -> None:
+def test_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path: Path) -> None:
     lines: list[dict[str, Any] | str] = [
         user_line("u1", "begin"),
         assistant_line("a1", "working"),
@@ -144,14 +144,14 @@ def test_a_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path:
     assert Conversation.objects.get(owner=growing).turn_count == 4
 
 
-def test_the_raw_lines_are_kept(tmp_path: Path) -> None:
+def test_raw_lines_are_kept(tmp_path: Path) -> None:
     line = user_line("u1", "hi", extraField={"kept": True})
     import_paths(owner=make_user(), paths=[write_lines(tmp_path / "s.jsonl", [line, assistant_line("a1", "x")])])
     source = MessageSource.objects.get(message__source_key="u1")
     assert json.loads(zlib.decompress(bytes(source.data))) == line
 
 
-def test_two_owners_have_a_copy_each() -> None:
+def test_two_owners_have_copy_each() -> None:
     owners = [make_user(), make_user()]
     for owner in owners:
         assert import_paths(owner=owner, paths=[FIXTURES / "plain"]).total("added") == 18
@@ -159,7 +159,7 @@ def test_two_owners_have_a_copy_each() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidInput("that is refused"), DataError("value out of range")])
-def test_a_conversation_that_fails_is_reported_and_the_rest_goes_on(
+def test_conversation_that_fails_is_reported_and_rest_goes_on(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     sync = ingest.sync_conversation
@@ -195,7 +195,7 @@ def test_unstorable_values_are_made_storable(tmp_path: Path) -> None:
     assert import_paths(owner=Conversation.objects.get().owner, paths=[path]).total("unchanged") == 2
 
 
-def test_conversations_without_a_message_are_not_stored(tmp_path: Path) -> None:
+def test_conversations_without_message_are_not_stored(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", [{"messages": []}, {"messages": [{"role": "user"}]}])
     report = import_paths(owner=make_user(), paths=[tmp_path])
     assert not Conversation.objects.exists()
@@ -204,7 +204,7 @@ def test_conversations_without_a_message_are_not_stored(tmp_path: Path) -> None:
     assert report.files[0].is_refused
 
 
-def test_damaged_document_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_damaged_document_does_not_stop_others(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"role": "user", "content": "x"}, {"role"')
     write_lines(tmp_path / "b.jsonl", [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])
     report = import_paths(owner=make_user(), paths=[tmp_path, tmp_path / "gone"], root=tmp_path)
@@ -238,7 +238,7 @@ def zip_of(folder: Path) -> io.BytesIO:
     return buffer
 
 
-def test_an_uploaded_archive_gives_the_same_as_the_folder(tmp_path: Path) -> None:
+def test_uploaded_archive_gives_same_as_folder(tmp_path: Path) -> None:
     owner = make_user()
     folder = import_paths(owner=owner, paths=[FIXTURES])
     upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
@@ -277,7 +277,7 @@ def test_oversized_and_unknown_uploads_are_refused(tmp_path: Path) -> None:
     assert (report.ignored_files, report.recognised) == (1, 3)
 
 
-def test_the_report_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "MAX_STORED_FILES", 2)
     monkeypatch.setattr(runner, "MAX_STORED_DETAILS", 3)
     files = [FileReport(path=str(number), errors=["broken"] * 2, added=1) for number in range(5)]
@@ -286,7 +286,7 @@ def test_the_report_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert (kept["files_left_out"], kept["total"]["added"]) == (3, 5)
 
 
-def test_messages_are_read_before_the_transaction_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_messages_are_read_before_transaction_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     depth = len(connection.savepoint_ids)
     inside: list[bool] = []
     reading = MessageReader.read
@@ -319,7 +319,7 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
     assert sizes == [2, 2, 1]
 
 
-def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
+def test_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
     owner, path = make_user(), tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(SHARDS):
@@ -418,7 +418,7 @@ def import_session(owner: User, folder: Path, lines: list[Any], events: list[Any
     return Conversation.objects.get(owner=owner)
 
 
-def test_an_event_belongs_to_the_turn_of_its_prompt_once_turns_are_numbered(tmp_path: Path) -> None:
+def test_event_belongs_to_turn_of_its_prompt_once_turns_are_numbered(tmp_path: Path) -> None:
     folder, owner = tmp_path / AMPLIFIER, make_user()
     lines = [said("user", "Stop, wrong one"), said("user", "Which soil?"), said("assistant", "Loam.")]
     events = [event("session:start"), event("prompt:submit"), event("prompt:submit"), event("llm:response")]
@@ -440,7 +440,7 @@ def dates(conversation: Conversation) -> list[datetime | None]:
     return list(conversation.messages.order_by("position").values_list("created_at", flat=True))
 
 
-def test_a_conversation_without_dates_begins_with_its_first_event(tmp_path: Path) -> None:
+def test_conversation_without_dates_begins_with_its_first_event(tmp_path: Path) -> None:
     lines = [said("user", "One?"), said("assistant", "1"), said("user", "Two?"), said("assistant", "2")]
     events = [event("session:start", "a"), event("prompt:submit", "b"), event("prompt:submit", "d")]
     conversation = import_session(make_user(), tmp_path / AMPLIFIER, lines, events)
@@ -448,7 +448,7 @@ def test_a_conversation_without_dates_begins_with_its_first_event(tmp_path: Path
     assert dates(conversation) == [AT["b"], AT["b"], AT["d"], AT["d"]]
 
 
-def test_without_events_undated_messages_have_the_date_of_the_nearest(tmp_path: Path) -> None:
+def test_without_events_undated_messages_have_date_of_nearest(tmp_path: Path) -> None:
     owner, folder = make_user(), tmp_path / AMPLIFIER
     lines = [said("user", "One?"), said("assistant", "1", "b"), said("user", "Two?"), said("assistant", "2")]
     lines += [said("assistant", "3", "e")]
@@ -459,7 +459,7 @@ def test_without_events_undated_messages_have_the_date_of_the_nearest(tmp_path: 
     assert (conversation.updated_at, dates(conversation)[-1]) == (AT["e"], AT["e"])
 
 
-def test_undated_session_gets_the_date_of_its_file(tmp_path: Path) -> None:
+def test_undated_session_gets_date_of_its_file(tmp_path: Path) -> None:
     owner, folder = make_user(), tmp_path / AMPLIFIER
     lines = [said("user", "One?"), said("assistant", "1")]
     conversation = import_session(owner, folder, lines)
@@ -469,7 +469,7 @@ def test_undated_session_gets_the_date_of_its_file(tmp_path: Path) -> None:
     assert (conversation.created_at, conversation.updated_at) == (FILE_DATE, FILE_DATE)
 
 
-def test_files_of_an_archive_keep_their_dates(tmp_path: Path) -> None:
+def test_files_of_archive_keep_their_dates(tmp_path: Path) -> None:
     owner, packed = make_user(), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         entry = zipfile.ZipInfo("chat.json", FILE_DATE.timetuple()[:6])

@@ -63,7 +63,7 @@ def stored() -> list[Any]:
     return [(*row[:6], bytes(row[6]), row[7]) for row in rows]
 
 
-def test_conversations_that_an_earlier_version_mixed_are_found_and_taken_apart() -> None:
+def test_conversations_that_earlier_version_mixed_are_found_and_taken_apart() -> None:
     owner = make_user()
     for question in ("What is a wherry?", "What is a ketch?"):
         request = {"message": {"text": question}, "response": [{"value": f"Not sure: {question}"}]}
@@ -102,13 +102,13 @@ def test_upload_is_kept_once_private_and_encrypted() -> None:
         assert file.read() == CHAT
 
 
-def test_the_same_upload_of_two_people_is_kept_for_each() -> None:
+def test_same_upload_of_two_people_is_kept_for_each() -> None:
     for name in ("ada", "bob"):
         imported(make_user(name))
     assert len(files()) == KeptUpload.objects.count() == 2
 
 
-def test_reading_again_changes_nothing_where_the_importer_is_the_same() -> None:
+def test_reading_again_changes_nothing_where_importer_is_same() -> None:
     owner = make_user()
     imported(owner)
     before = stored()
@@ -128,7 +128,7 @@ def _refuse(*_: object) -> Iterator[Any]:
     raise InvalidInput("not understood")
 
 
-def test_a_repaired_importer_brings_in_what_was_refused(broken: pytest.MonkeyPatch) -> None:
+def test_repaired_importer_brings_in_what_was_refused(broken: pytest.MonkeyPatch) -> None:
     owner = make_user()
     assert imported(owner).state == Import.State.FAILED
     assert not Conversation.objects.exists()
@@ -153,7 +153,7 @@ def test_deleted_conversation_loses_its_upload_and_is_not_reimported() -> None:
     assert Conversation.objects.count() == 1
 
 
-def test_an_import_that_is_undone_is_not_read_again() -> None:
+def test_import_that_is_undone_is_not_read_again() -> None:
     owner = make_user()
     row = imported(owner)
     request_undo(owner=owner, import_id=row.pk)
@@ -162,7 +162,7 @@ def test_an_import_that_is_undone_is_not_read_again() -> None:
     assert "No upload is kept" in reimported()
 
 
-def test_oldest_uploads_are_dropped_over_the_limit(settings: Any) -> None:
+def test_oldest_uploads_are_dropped_over_limit(settings: Any) -> None:
     owner = make_user()
     settings.MAX_KEPT_UPLOADS_MB = 1
     noise = [
@@ -184,7 +184,7 @@ def _hex(seed: int) -> Iterator[str]:
     return (dice.randbytes(1_000).hex() for _ in range(500))
 
 
-def test_import_on_a_full_disk_succeeds_without_keeping_the_upload() -> None:
+def test_import_on_full_disk_succeeds_without_keeping_upload() -> None:
     row = imports.queue_import(owner=make_user(), file=SimpleUploadedFile("chat.jsonl", CHAT))
     with files_end_at(len(CHAT)):  # encrypted, it is longer
         tasks.run(row.pk, owner_id=row.owner_id)
@@ -194,7 +194,7 @@ def test_import_on_a_full_disk_succeeds_without_keeping_the_upload() -> None:
     assert files() == []
 
 
-def test_truncated_copy_is_not_taken_for_the_upload() -> None:
+def test_truncated_copy_is_not_taken_for_upload() -> None:
     owner = make_user()
     imported(owner)
     [file] = files()
@@ -208,13 +208,13 @@ def test_truncated_copy_is_not_taken_for_the_upload() -> None:
     assert "2 unchanged" in reimported()
 
 
-def test_reimport_reports_a_changed_secret_key(settings: Any) -> None:
+def test_reimport_reports_changed_secret_key(settings: Any) -> None:
     imported(make_user())
     settings.SECRET_KEY = "another one, long enough for Django to be content with it"
     assert "chat.jsonl: It cannot be decrypted: SECRET_KEY has changed" in reimported()
 
 
-def test_the_doctor_finds_files_that_are_gone() -> None:
+def test_doctor_finds_files_that_are_gone() -> None:
     imported(make_user())
     assert list(check_kept_uploads()) == []
     files()[0].unlink()

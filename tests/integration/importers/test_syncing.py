@@ -107,7 +107,7 @@ def test_unreadable_file_is_retried_and_does_not_stop_others(home: Path) -> None
     assert sync(owner, home).imported.total("conversations") == 3
 
 
-def test_prompts_of_deleted_sessions_are_imported_from_the_history(home: Path) -> None:
+def test_prompts_of_deleted_sessions_are_imported_from_history(home: Path) -> None:
     owner = make_user()
     session_file(home, "bread")
     history = home / ".claude" / "history.jsonl"
@@ -119,7 +119,7 @@ def test_prompts_of_deleted_sessions_are_imported_from_the_history(home: Path) -
     assert (back.source_id, back.project, back.turn_count) == ("gone", "/home/ada/bakery", 2)
 
 
-def test_prompts_of_a_session_that_was_imported_before_stay_with_it(home: Path, tmp_path: Path) -> None:
+def test_prompts_of_session_that_was_imported_before_stay_with_it(home: Path, tmp_path: Path) -> None:
     owner = make_user()
     import_paths(owner=owner, paths=[session_file(tmp_path, "bread")])
     line = {"display": "bread", "timestamp": 1767312000000, "project": "/p", "sessionId": SESSION}
@@ -128,7 +128,7 @@ def test_prompts_of_a_session_that_was_imported_before_stay_with_it(home: Path, 
     assert Conversation.objects.get().source == "claude-code"
 
 
-def test_soon_deleted_follows_the_cleanup_period(home: Path) -> None:
+def test_soon_deleted_follows_cleanup_period(home: Path) -> None:
     path = session_file(home, "bread")
     now = time.time()
     os.utime(path, (now - 26 * 86_400, now - 26 * 86_400))
@@ -138,7 +138,7 @@ def test_soon_deleted_follows_the_cleanup_period(home: Path) -> None:
     assert soon_deleted(claude=claude) == []
 
 
-def test_the_command_asks_before_the_first_import(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_asks_before_first_import(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_user("ada")
     session_file(home, "bread")
     with pytest.raises(CommandError, match="--yes"):
@@ -158,7 +158,7 @@ def test_sync_states_are_kept_per_owner(home: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_watch_imports_appended_lines_and_survives_a_deleted_folder(home: Path) -> None:
+def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) -> None:
     owner = make_user()
     path = session_file(home, "bread")
     stop, reports = threading.Event(), list[SyncReport]()
@@ -187,7 +187,7 @@ def test_watch_imports_appended_lines_and_survives_a_deleted_folder(home: Path) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_lines_written_before_the_watch_begins_are_imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_written_before_watch_begins_are_imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, stop, counts = session_file(home, "bread"), threading.Event(), list[int]()
 
     def watch(*_: Path, **__: object) -> Iterator[set[tuple[int, str]]]:
@@ -216,7 +216,7 @@ def test_missing_place_has_no_files() -> None:
 
 
 @pytest.mark.parametrize("killed_after", [None, 1])
-def test_packed_upload_imports_the_same_as_a_local_sync(home: Path, tmp_path: Path, killed_after: int | None) -> None:
+def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, killed_after: int | None) -> None:
     """Also where an archive comes in twice, because the client was killed before it could note it."""
     session_file(home, "bread")
     shutil.copytree(FIXTURES / "gemini-cli/oven", home / ".gemini/tmp/oven")

@@ -64,7 +64,7 @@ def said(conversation: Conversation) -> list[str]:
     return [row.parts[0]["text"] for row in rows]
 
 
-def test_undo_deletes_conversations_made_by_the_import(owner: User) -> None:
+def test_undo_deletes_conversations_made_by_import(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     assert ImportedConversation.objects.count() == 1
     undone(owner, row)
@@ -94,7 +94,7 @@ def test_undo_keeps_messages_added_later(owner: User) -> None:
     assert conversation.turn_count == 1
 
 
-def test_undo_of_an_unchanged_import_removes_nothing(owner: User) -> None:
+def test_undo_of_unchanged_import_removes_nothing(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     undone(owner, imported(owner, FIRST % ANSWER))
     assert said(Conversation.objects.get()) == ["one", "1"]
@@ -136,7 +136,7 @@ def test_import_page_links_to_conversations_and_offers_undo(owner: User, monkeyp
     assert "Undo this import" not in after
 
 
-def test_a_zip_in_a_folder_is_imported(owner: User, tmp_path: Path) -> None:
+def test_zip_in_folder_is_imported(owner: User, tmp_path: Path) -> None:
     import io
     import zipfile
 
@@ -160,7 +160,7 @@ def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
     assert not Conversation.objects.exists()
 
 
-def test_a_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path) -> None:
+def test_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path) -> None:
     (tmp_path / "chats.jsonl").write_bytes(FIRST % ANSWER)
 
     def run(on_stored: OnStored) -> ImportReport:
@@ -175,7 +175,7 @@ def test_a_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Pat
     assert not Conversation.objects.exists()
 
 
-def test_a_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     session = tmp_path / ".claude/projects/-p/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
     write_lines(session, [user_line("u1", "one?")])
@@ -228,7 +228,7 @@ def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
     assert said(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
 
 
-def test_an_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:
+def test_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:
     watch = Watch(owner, tmp_path)
     watch.write("u1", "bread")
     [first] = imports.imports_of(owner=owner, limit=10)
@@ -242,7 +242,7 @@ def test_an_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) 
     assert not Conversation.objects.exists()
 
 
-def test_a_file_that_was_read_twice_is_counted_once() -> None:
+def test_file_that_was_read_twice_is_counted_once() -> None:
     earlier = FileReport("a.jsonl", conversations=1, added=2, updated=1, unchanged=9)
     later = FileReport("a.jsonl", conversations=1, added=1, unchanged=12)
     both = joined(earlier, later)

@@ -34,7 +34,7 @@ def statuses() -> dict[int, str]:
     return dict(MessageEmbedding.objects.values_list("message_id", "status"))
 
 
-def test_the_index_writes_the_records(owner: User) -> None:
+def test_index_writes_records(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     records = MessageEmbedding.objects.order_by("position").select_related("message")
@@ -51,7 +51,7 @@ def test_the_index_writes_the_records(owner: User) -> None:
     assert stats.tokens == sum(record.token_count for record in records)
 
 
-def test_a_request_becomes_pending_and_then_completed_without_the_index(owner: User) -> None:
+def test_request_becomes_pending_and_then_completed_without_index(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = ids_of(conversation)
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids[:3])
@@ -90,7 +90,7 @@ def test_tool_and_system_messages_are_skipped_and_said_so(owner: User) -> None:
     assert len(statuses()) == 2
 
 
-def test_a_message_without_an_answer_is_embedded_like_any_other(owner: User) -> None:
+def test_message_without_answer_is_embedded_like_any_other(owner: User) -> None:
     conversation = make_conversation(owner, [user_says("What is the colour of Mars?")])
     (number,) = ids_of(conversation)
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=[number])
@@ -104,7 +104,7 @@ def test_a_message_without_an_answer_is_embedded_like_any_other(owner: User) -> 
     assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
 
 
-def test_foreign_and_unknown_messages_raise_the_same_error(owner: User) -> None:
+def test_foreign_and_unknown_messages_raise_same_error(owner: User) -> None:
     own = make_conversation(owner, exchange(*PAIRS))
     foreign = make_conversation(make_user(), exchange(*PAIRS))
     texts = set()
@@ -144,7 +144,7 @@ def test_damaged_message_fails_without_affecting_others(owner: User) -> None:
     assert memory_stats(owner=owner, conversation_id=conversation.pk).failed == 1
 
 
-def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(owner: User) -> None:
+def test_without_model_records_fail_and_are_tried_again_with_growing_pauses(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS[:1]))
     ids = ids_of(conversation)
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
@@ -162,7 +162,7 @@ def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(ow
     assert embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids).completed == 2
 
 
-def test_indexing_without_a_model_marks_new_messages_failed(owner: User) -> None:
+def test_indexing_without_model_marks_new_messages_failed(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS[:1]))
     index_conversation(conversation_id=conversation.pk)
     more = [user_says("Another?"), assistant_says("Another one.")]
@@ -200,7 +200,7 @@ def test_message_that_killed_its_worker_is_retried_alone_then_fails(owner: User)
     assert "worker died" in MessageEmbedding.objects.all()[0].error
 
 
-def test_a_changed_message_counts_as_pending_until_it_is_embedded_again(owner: User) -> None:
+def test_changed_message_counts_as_pending_until_it_is_embedded_again(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     Message.objects.filter(conversation=conversation, position=0).update(content_hash=b"x" * 32)

@@ -49,7 +49,7 @@ def statuses() -> set[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_messages_of_a_killed_worker_are_completed_after_a_sweep(tmp_path: Path) -> None:
+def test_messages_of_killed_worker_are_completed_after_sweep(tmp_path: Path) -> None:
     EmbeddingSpace.objects.create(provider="openai", model="planets", dimensions=8, recipe_version=1, is_active=True)
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))

@@ -20,7 +20,7 @@ PAIRS = [
 ]
 
 
-def test_every_sentence_is_a_passage_that_names_its_place() -> None:
+def test_every_sentence_is_passage_that_names_its_place() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     passages = Passage.objects.order_by("element_id", "start")
@@ -31,7 +31,7 @@ def test_every_sentence_is_a_passage_that_names_its_place() -> None:
     assert all(0 < len(p.tokens.vectors) < 48 * p.token_count for p in passages)  # all of them end in punctuation
 
 
-def test_growing_a_turn_computes_only_what_is_new() -> None:
+def test_growing_turn_computes_only_what_is_new() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
@@ -44,7 +44,7 @@ def test_growing_a_turn_computes_only_what_is_new() -> None:
     assert Passage.objects.count() == TokenVectors.objects.count() == before + 1
 
 
-def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
+def test_equal_texts_of_owner_are_not_computed_again() -> None:
     owner = make_user()
     computed = [
         index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).passages_computed
@@ -55,7 +55,7 @@ def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
     assert Passage.objects.values("source").distinct().count() == 2
 
 
-def test_a_turn_that_vanishes_takes_its_passages_along() -> None:
+def test_turn_that_vanishes_takes_its_passages_along() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)

@@ -65,7 +65,7 @@ def ids() -> list[str]:
     return [finding.id for finding in examine().findings]
 
 
-def test_a_sound_installation_has_no_findings() -> None:
+def test_sound_installation_has_no_findings() -> None:
     report = examine()
     assert report.findings == []
     assert report.exit_code == 0
@@ -289,7 +289,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.plant.__name__ for fault in FAULTS])
-def test_a_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.FixtureRequest) -> None:
+def test_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.FixtureRequest) -> None:
     names = fault.plant.__annotations__.keys() - {"return"}
     try:
         fault.plant(**{name: request.getfixturevalue(name) for name in names})
@@ -304,7 +304,7 @@ def test_a_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.
             fault.undo()
 
 
-def test_foreign_language_is_a_finding_only_above_its_share_and_for_a_known_model(
+def test_foreign_language_is_finding_only_above_its_share_and_for_known_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     german, english = Source.objects.order_by("pk")
@@ -318,7 +318,7 @@ def test_foreign_language_is_a_finding_only_above_its_share_and_for_a_known_mode
     assert "(german)" in finding.message
 
 
-def test_the_exit_code_is_that_of_the_worst_finding() -> None:
+def test_exit_code_is_that_of_worst_finding() -> None:
     retired_space()
     assert examine().exit_code == 0
     stale_vector()
@@ -351,7 +351,7 @@ def test_damaged_binary_codes_are_repacked_without_embedding(damage: Callable[[]
     assert ids() == []
 
 
-def test_failing_check_is_reported_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_check_is_reported_and_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Iterator[Finding]:
         raise OSError("no such device")
 
@@ -362,7 +362,7 @@ def test_failing_check_is_reported_and_the_others_run(monkeypatch: pytest.Monkey
     assert "no such device" in report.findings[0].message
 
 
-def test_a_reranker_that_answers_is_no_finding(settings: Settings) -> None:
+def test_reranker_that_answers_is_no_finding(settings: Settings) -> None:
     with running_reranker() as server:
         settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_TIMEOUT_S = server.url, server.key, 20.0
         assert ids() == []
@@ -385,7 +385,7 @@ def doctor(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-def test_the_command_prints_facts_findings_and_remedies(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_prints_facts_findings_and_remedies(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDING_API_KEY", "very secret")
     conf.env_secret("EMBEDDING_API_KEY")
     stale_vector()

@@ -45,7 +45,7 @@ WHERE c.contype = 'f' AND c.confrelid = %s::regclass
 """
 
 
-def test_every_model_belongs_to_a_person_or_is_said_to_be_shared() -> None:
+def test_every_model_belongs_to_person_or_is_said_to_be_shared() -> None:
     owned = {table.label for table in owned_tables()}
     unclear = {model._meta.label for model in all_models()} - owned - SHARED.keys()
     assert not unclear, (
@@ -56,7 +56,7 @@ def test_every_model_belongs_to_a_person_or_is_said_to_be_shared() -> None:
     assert SHARED.keys() <= {model._meta.label for model in apps.get_models(include_auto_created=True)}
 
 
-def test_every_table_of_the_database_has_a_model() -> None:
+def test_every_table_of_database_has_model() -> None:
     with connection.cursor() as cursor:
         tables = set(connection.introspection.table_names(cursor))
     assert tables - {model._meta.db_table for model in all_models()} == {"django_migrations"}
@@ -79,7 +79,7 @@ def _tasks() -> list[Any]:
     return functions
 
 
-def test_erasure_removes_all_rows_of_the_person_and_none_of_others() -> None:
+def test_erasure_removes_all_rows_of_person_and_none_of_others() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     erased = source_id(fill_person(ada, ADA)[0])
@@ -144,7 +144,7 @@ def _rows_that_name(ids: dict[Any, list[Any]]) -> dict[str, int]:
     return found
 
 
-def test_a_run_that_is_cut_off_shuts_the_person_out_and_is_finished_by_the_next() -> None:
+def test_run_that_is_cut_off_shuts_person_out_and_is_finished_by_next() -> None:
     ada = make_user(ADA)
     fill_person(ada, ADA)
     first = erase_user(user=ada, deadline=0)
@@ -187,7 +187,7 @@ def _after_the_rows(write: Callable[[], object]) -> Any:
     return wrapper
 
 
-def test_rows_written_during_an_erasure_are_erased_too() -> None:
+def test_rows_written_during_erasure_are_erased_too() -> None:
     ada = make_user(ADA)
     fill_person(ada, ADA)
     late: list[int] = []
@@ -217,7 +217,7 @@ def test_erasure_with_constant_writes_raises_still_in_use() -> None:
     assert erase_user(user=ada).finished
 
 
-def test_erasure_deletes_work_folders_of_the_owner_only() -> None:
+def test_erasure_deletes_work_folders_of_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     with ExitStack() as stack:
         left = {user: stack.enter_context(work_folder("import", owner_id=user.pk)) for user in (ada, bob)}
@@ -225,7 +225,7 @@ def test_erasure_deletes_work_folders_of_the_owner_only() -> None:
         assert (left[ada].exists(), left[bob].exists()) == (False, True)
 
 
-def test_erasure_deletes_queued_uploads_of_the_owner_only() -> None:
+def test_erasure_deletes_queued_uploads_of_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     left = {user: queue_import(owner=user, file=SimpleUploadedFile("a.jsonl", b"{}")).file.name for user in (ada, bob)}
     assert set(left.values()) <= set(uploads())
@@ -234,7 +234,7 @@ def test_erasure_deletes_queued_uploads_of_the_owner_only() -> None:
     erase_user(user=bob)
 
 
-def test_the_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     ada = make_user(ADA)
     monkeypatch.setattr("builtins.input", lambda _: "no")
     with pytest.raises(CommandError, match="Nothing was deleted"):

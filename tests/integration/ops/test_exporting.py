@@ -68,7 +68,7 @@ def index_all(owner: User) -> None:
         index_conversation(conversation_id=pk)
 
 
-def test_export_erase_and_import_give_back_the_same_turns_and_hits(tmp_path: Path) -> None:
+def test_export_erase_and_import_give_back_same_turns_and_hits(tmp_path: Path) -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     fill_person(ada, ADA)
@@ -93,7 +93,7 @@ def test_export_erase_and_import_give_back_the_same_turns_and_hits(tmp_path: Pat
     assert contents(again) == before
 
 
-def test_archive_contains_all_rows_of_the_person_without_secrets(tmp_path: Path) -> None:
+def test_archive_contains_all_rows_of_person_without_secrets(tmp_path: Path) -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     fill_person(ada, ADA)
@@ -130,9 +130,7 @@ def test_secrets_are_known_by_their_columns_names(column: str, is_secret: bool) 
     assert bool(SECRETS.search(column)) == is_secret
 
 
-def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upload_and_unpacked_folder_are_read_like_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_at_once(monkeypatch)
     ada = make_user(ADA)
     fill_person(ada, ADA)
@@ -170,7 +168,7 @@ def test_damaged_archive_is_refused_and_damaged_row_skipped(tmp_path: Path) -> N
     assert "version 99" in refused.errors[0]
 
 
-def test_memory_stays_flat_while_the_archive_grows(tmp_path: Path) -> None:
+def test_memory_stays_flat_while_archive_grows(tmp_path: Path) -> None:
     peaks = []
     for number, turns in enumerate((200, 2_000)):
         owner = make_user()
@@ -182,7 +180,7 @@ def test_memory_stays_flat_while_the_archive_grows(tmp_path: Path) -> None:
     assert peaks[1] < 1.5 * peaks[0]
 
 
-def test_the_command_writes_one_whole_file_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_one_whole_file_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_conversation(make_user(ADA), exchange(("one", "1")))
     call_command("export_user", ADA, str(tmp_path / "ada.zip"))
     assert "conversations_message                             2 rows" in capsys.readouterr().out

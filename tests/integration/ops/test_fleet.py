@@ -23,7 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
 
 
-def test_every_turn_is_embedded_exactly_once_though_a_worker_dies(made: Fleet) -> None:
+def test_every_turn_is_embedded_exactly_once_though_worker_dies(made: Fleet) -> None:
     outcome = run(made, turns=TURNS, timeout_s=TIMEOUT_S)
     assert (outcome.turns, outcome.embedded_turns) == (TURNS, TURNS)
     assert (outcome.doubled, outcome.missing_passages) == (0, 0)

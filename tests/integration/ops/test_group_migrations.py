@@ -109,7 +109,7 @@ def tables_over_all() -> list[tuple[Any, ...]]:
     return ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid")
 
 
-def test_a_later_migration_runs_once_in_each_group_and_can_be_taken_back(owners: list[int], toy: Any) -> None:
+def test_later_migration_runs_once_in_each_group_and_can_be_taken_back(owners: list[int], toy: Any) -> None:
     call_command("migrate", verbosity=0)
     assert places("chat_toy") == ["every_group", "group_1", "group_2", "group_3"]
     assert places("chat_weather") == ["public"]
@@ -146,7 +146,7 @@ def test_migration_killed_between_groups_resumes_there(owners: list[int], toy: A
     )
 
 
-def test_migration_killed_after_the_last_group_rebuilds_union_views(
+def test_migration_killed_after_last_group_rebuilds_union_views(
     owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed() -> None:
@@ -170,7 +170,7 @@ def test_migrate_plan_and_check_keep_union_views(owners: list[int], toy: Any, qu
     assert places("chat_toy") == []
 
 
-def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(
+def test_new_table_that_migration_fills_in_several_groups_is_refused(
     owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fill(apps: Any, schema_editor: Any) -> None:

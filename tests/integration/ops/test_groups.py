@@ -122,7 +122,7 @@ class TestDistributed:
             made = [make_conversation(owner, exchange(("a", "b"))).pk for owner in owners]
             assert made == list(range(last + 1, last + 5))
 
-    def test_group_tables_have_the_shape_of_the_originals(self, people: People, spread_people: str) -> None:
+    def test_group_tables_have_shape_of_originals(self, people: People, spread_people: str) -> None:
         with database_in_use(people.database):
             before = self._shape("public")
         assert before
@@ -147,25 +147,25 @@ class TestDistributing:
     """Failures leave the database unchanged, so that one copy serves all of them."""
 
     @pytest.mark.parametrize("number", [-1, 0, 1, 65])
-    def test_distribute_refuses_an_invalid_number_of_groups(self, number: int) -> None:
+    def test_distribute_refuses_invalid_number_of_groups(self, number: int) -> None:
         with pytest.raises(CommandError, match="Name 2 to 64 groups"):
             call_command("distribute", groups=number)
 
-    def test_a_database_in_use_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_database_in_use_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("convmemory.ops.groups.links.LEAVING_S", 0.0)
         with psycopg.connect(**connection.get_connection_params()) as other:
             other.execute("SELECT 1")
             with pytest.raises(InvalidInput, match=r"stop `manage.py up`"):
                 distribute(groups=2)
 
-    def test_refuse_while_in_use_waits_for_a_closing_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_refuse_while_in_use_waits_for_closing_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         parameters = connection.get_connection_params()
         with own_link() as link, psycopg.connect(**parameters) as other, link.transaction():
             monkeypatch.setattr("convmemory.ops.groups.links.time.sleep", lambda seconds: other.close())
             refuse_while_in_use(link)
             assert other.closed
 
-    def test_failed_distribution_leaves_the_database_unchanged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_distribution_leaves_database_unchanged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = counts()
         monkeypatch.setattr(distributing, "_count", lambda link, schema, table: 1)
         with pytest.raises(distributing.DistributionFailed, match="The database is unchanged"):
@@ -245,7 +245,7 @@ class TestWhoseTables:
         assert hits(owner_id, "platypus")[0][0] == said.pk
         assert said.pk not in {hit[0] for hit in hits(people["dora"], "platypus")}
 
-    def test_tables_do_not_exist_without_an_owner(self) -> None:
+    def test_tables_do_not_exist_without_owner(self) -> None:
         with without_owner(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
             ask(COUNT)
 
@@ -264,11 +264,11 @@ class TestWhoseTables:
         with acting_for(people["ada"]):
             assert set(Conversation.objects.values_list("title", flat=True)) == {"changed", "in its group"}
 
-    def test_insert_into_a_union_table_is_refused(self, people: People) -> None:
+    def test_insert_into_union_table_is_refused(self, people: People) -> None:
         with schema_owner(), pytest.raises(IntegrityError, match="every_row_lies_in_a_group"):
             Conversation.objects.create(owner_id=people["ada"], title="nowhere", **TIMES)
 
-    def test_the_application_cannot_read_over_all_groups_or_change_to_another_one_unseen(self, people: People) -> None:
+    def test_application_cannot_read_over_all_groups_or_change_to_another_one_unseen(self, people: People) -> None:
         mine = people["ada"]
         other = next(number for number in (1, 2, 3) if number != group_of_as_maintenance(mine))
         with acting_for(mine):
@@ -276,7 +276,7 @@ class TestWhoseTables:
                 ask("SELECT count(*) FROM every_group.conversations_conversation")
             assert ask(f"SELECT count(*) FROM group_{other}.conversations_conversation") == [(0,)]
 
-    def test_maintenance_within_a_group_sees_that_group_only(self, people: People) -> None:
+    def test_maintenance_within_group_sees_that_group_only(self, people: People) -> None:
         with acting_for(people["ada"]):
             with maintenance():
                 here = {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
@@ -291,7 +291,7 @@ class TestWhoseTables:
         assert len(seen) == len(set(seen))
         assert set(seen) >= set(people.values())
 
-    def test_a_connection_that_is_handed_back_has_forgotten_the_group(self, people: People) -> None:
+    def test_connection_that_is_handed_back_has_forgotten_group(self, people: People) -> None:
         with acting_for(people["ada"]):
             process = ask("SELECT pg_backend_pid()")
         connection.close()
@@ -299,7 +299,7 @@ class TestWhoseTables:
             assert ask("SELECT pg_backend_pid()") == process
             assert ask("SELECT current_setting('search_path')") == [('"$user", public',)]
 
-    def test_a_rollback_does_not_leave_another_group_behind(self, people: People) -> None:
+    def test_rollback_does_not_leave_another_group_behind(self, people: People) -> None:
         first, second = people["ada"], other_group_than(people, "ada")
         with acting_for(first), transaction.atomic():
             assert owners() == {first}
@@ -313,7 +313,7 @@ class TestWhoseTables:
         with acting_for(second):
             assert owners() == {second}
 
-    def test_a_transaction_that_is_isolated_begins_after_the_group_is_known(self, people: People) -> None:
+    def test_transaction_that_is_isolated_begins_after_group_is_known(self, people: People) -> None:
         with acting_for(people["dora"]), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             assert owners() == {people["dora"]}
@@ -332,7 +332,7 @@ class TestWhoseTables:
             counted = {owner for (owner,) in ask("SELECT DISTINCT owner_id FROM conversations_figures")}
         assert counted == set(people.values())
 
-    def test_new_accounts_join_the_smallest_group(self) -> None:
+    def test_new_accounts_join_smallest_group(self) -> None:
         with maintenance():
             made = [User.objects.create_user(f"new{number}") for number in range(9)]
             numbers = [group_of(user.pk) for user in made]
@@ -365,7 +365,7 @@ class TestOperation:
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
         assert dict(rows_area.facts())
 
-    def test_the_doctor_sees_what_is_wrong_in_one_group(self) -> None:
+    def test_doctor_sees_what_is_wrong_in_one_group(self) -> None:
         name = Item._meta.indexes[0].name
         with schema_owner():
             ask(f"DROP INDEX group_2.{name}")
@@ -375,7 +375,7 @@ class TestOperation:
         finding.fix()
         assert list(database_area.check_declared()) == []
 
-    def test_the_doctor_lets_a_homeless_account_join_a_group(self) -> None:
+    def test_doctor_lets_homeless_account_join_group(self) -> None:
         OwnerGroup.objects.filter(pk=make_user().pk).delete()
         (finding,) = database_area.check_groups()
         assert (finding.id, finding.fix is not None) == ("database.no-group", True)
@@ -401,7 +401,7 @@ class TestOperation:
         assert f"convmemory_conversations {Source.objects.filter(kind='conversation').count()}.0" in text
         assert f"convmemory_users {User.objects.count()}.0" in text
 
-    def test_the_command_lists_the_groups(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_lists_groups(self, capsys: pytest.CaptureFixture[str]) -> None:
         reports = group_reports()
         assert [report.number for report in reports] == [1, 2, 3]
         assert sum(report.owners for report in reports) == User.objects.count()
@@ -409,7 +409,7 @@ class TestOperation:
         call_command("groups")
         assert capsys.readouterr().out.count("\n") == 4
 
-    def test_the_command_says_what_is_wrong_with_them(self) -> None:
+    def test_command_says_what_is_wrong_with_them(self) -> None:
         with schema_owner():
             ask("ALTER TABLE group_2.chat_agent NO INHERIT every_group.chat_agent")
             ask("ALTER TABLE group_3.chat_agent DISABLE ROW LEVEL SECURITY")
@@ -428,7 +428,7 @@ class TestOperation:
             apply_policies()
         assert not any(report.problems for report in group_reports())
 
-    def test_the_sweeps_find_what_is_missed_in_every_group(self, people: People) -> None:
+    def test_sweeps_find_what_is_missed_in_every_group(self, people: People) -> None:
         for owner_id in people.values():
             make_conversation(User.objects.get(pk=owner_id), exchange(("what was missed?", "This.")))
         behind = {owner for (owner,) in ask("SELECT owner_id FROM search_source WHERE title = 'what was missed?'")}
@@ -462,7 +462,7 @@ class TestEnding:
                 "django_admin_log": 0
             }
 
-    def test_an_erasure_that_was_cut_short_goes_on(self, people: People) -> None:
+    def test_erasure_that_was_cut_short_goes_on(self, people: People) -> None:
         person = User.objects.get(pk=people["dora"])
         for _ in range(3):
             assert not erase_user(user=person, deadline=0.0).finished
@@ -470,7 +470,7 @@ class TestEnding:
         assert erase_user(user=person).finished
         assert tables_with(["zqdora"]) == {}
 
-    def test_a_backup_brings_every_group_back(self, people: People, tmp_path: Path) -> None:
+    def test_backup_brings_every_group_back(self, people: People, tmp_path: Path) -> None:
         if not connection.settings_dict["EMBEDDED_PATH"]:
             pytest.skip("An external server is backed up by its own programs.")
         path, rows, ada, cleo = tmp_path / "backup.zip", counts(), people["ada"], people["cleo"]
@@ -488,7 +488,7 @@ class TestEnding:
         last = ask("SELECT last_value FROM conversations_conversation_id_seq")[0][0]
         assert make_conversation(User.objects.get(pk=cleo), exchange(("a", "b"))).pk == last + 1
 
-    def test_a_backup_of_one_group_gives_its_owners_what_they_had(self, people: People, tmp_path: Path) -> None:
+    def test_backup_of_one_group_gives_its_owners_what_they_had(self, people: People, tmp_path: Path) -> None:
         path, ada = tmp_path / "group.zip", User.objects.get(pk=people["ada"])
         number, rows, found = group_of(ada.pk), self._grouped_rows(ada), hits(ada.pk, "where is zqada?")
         call_command("backup", str(path), group=number)
@@ -549,17 +549,17 @@ def forged(path: Path, folder: Path, *, owner: User) -> Path:
 
 @pytest.mark.usefixtures("shared_groups")
 class TestMoving:
-    def test_moving_to_the_same_group_moves_nothing(self, people: People) -> None:
+    def test_moving_to_same_group_moves_nothing(self, people: People) -> None:
         assert move_owner(username="cleo", to=group_of(people["cleo"])) == 0
 
     @pytest.mark.parametrize(("name", "to", "error"), [("nobody", 1, NotFound), ("ada", 4, InvalidInput)])
-    def test_moving_an_unknown_owner_or_to_an_unknown_group_is_refused(
+    def test_moving_unknown_owner_or_to_unknown_group_is_refused(
         self, name: str, to: int, error: type[ConvMemoryError]
     ) -> None:
         with pytest.raises(error):
             move_owner(username=name, to=to)
 
-    def test_a_person_moves_with_everything(self, people: People) -> None:
+    def test_person_moves_with_everything(self, people: People) -> None:
         owner_id, rows = people["cleo"], counts()
         found, target = hits(owner_id, "where is zqcleo?"), group_of(owner_id) % 3 + 1
         moved = move_owner(username="cleo", to=target)

@@ -75,7 +75,7 @@ def test_maintenance_reads_all_groups_through_views_and_changes_nothing_through_
         assert metrics_text()
 
 
-def test_a_statement_of_an_owner_names_them_in_its_transaction(
+def test_statement_of_owner_names_them_in_its_transaction(
     people: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = people["ada"]
@@ -95,7 +95,7 @@ def test_a_statement_of_an_owner_names_them_in_its_transaction(
         assert not connection.in_atomic_block
 
 
-def test_the_owner_is_named_again_after_a_rollback(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owner_is_named_again_after_rollback(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with acting_for(people["ada"]):
         owners()
         sent = Statements(monkeypatch)
@@ -107,7 +107,7 @@ def test_the_owner_is_named_again_after_a_rollback(people: dict[str, int], monke
     assert sent.count(f"SET LOCAL convmemory.owner = '{people['ada']}' in a transaction") == 2
 
 
-def test_a_group_whose_node_does_not_answer_is_listed(
+def test_group_whose_node_does_not_answer_is_listed(
     people: dict[str, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = [GroupOnNode(1, "first:5432", passages=5, size=2**20), GroupOnNode(2, "second:5432", trouble="refused")]
@@ -121,7 +121,7 @@ def test_a_group_whose_node_does_not_answer_is_listed(
     assert "1.0  first:5432" in capsys.readouterr().out
 
 
-def test_flush_is_refused_before_it_takes_the_owners_of_rows_away(people: dict[str, int]) -> None:
+def test_flush_is_refused_before_it_takes_owners_of_rows_away(people: dict[str, int]) -> None:
     with schema_owner(), pytest.raises(CommandError, match="create another database"):
         call_command("flush", interactive=False)
     with maintenance():
@@ -136,7 +136,7 @@ def test_every_scheduled_task_works(people: dict[str, int]) -> None:
         assert owners() == set(people.values())
 
 
-def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[str, int]) -> None:
+def test_work_that_dead_worker_left_is_given_back_in_its_group(people: dict[str, int]) -> None:
     long_ago = timezone.now() - timedelta(days=1_000)
     for owner_id in people.values():
         with acting_for(owner_id):
@@ -157,7 +157,7 @@ def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[st
         assert list(Import.objects.values_list("state", flat=True)) == [Import.State.QUEUED] * len(people)
 
 
-def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> None:
+def test_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> None:
     for owner_id in people.values():
         with acting_for(owner_id):
             assert TokenVectors.objects.filter(owner_id=owner_id).delete()[0]
@@ -169,7 +169,7 @@ def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> Non
         assert SourceIndex.objects.filter(indexed_version=0).count() == len(people)
 
 
-def test_another_model_takes_over_and_the_old_one_is_pruned(
+def test_another_model_takes_over_and_old_one_is_pruned(
     people: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("convmemory.ops.reembed.changing_over.GRACE_S", 0)  # no search is under way
@@ -193,7 +193,7 @@ def reembed(*arguments: str) -> None:
     call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
 
 
-def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     for group in groups.layout().groups:
         with schema_owner(), connection.cursor() as cursor:
             dropping = sql.SQL(load_sql("convmemory.ops.groups", "drop_keys_to_shared"))

@@ -70,7 +70,7 @@ class TestStaff:
             client.force_login(user)
         return client
 
-    def test_every_list_of_the_administration_shows_every_group_and_every_row_has_its_page(self, root: Client) -> None:
+    def test_every_list_of_administration_shows_every_group_and_every_row_has_its_page(self, root: Client) -> None:
         for model, options in admin.site._registry.items():
             name = f"{model._meta.app_label}_{model._meta.model_name}"
             page = root.get(reverse(f"admin:{name}_changelist"))
@@ -98,7 +98,7 @@ class TestStaff:
             assert f"zq{name}" in shown
             assert shown.count('r="5"') == points
 
-    def test_actions_of_the_administration_reach_every_group(self, root: Client) -> None:
+    def test_actions_of_administration_reach_every_group(self, root: Client) -> None:
         tried = []
         for model, options in admin.site._registry.items():
             if not groups.is_grouped(model):
@@ -172,7 +172,7 @@ class TestCommands:
     def _reembed(self, *arguments: str) -> None:
         call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
 
-    def test_erase_user_command_erases_a_person_in_a_group(self, people: People) -> None:
+    def test_erase_user_command_erases_person_in_group(self, people: People) -> None:
         with maintenance():
             call_command("erase_user", "dora", "--yes", stdout=StringIO())
         assert tables_with(["zqdora"]) == {}

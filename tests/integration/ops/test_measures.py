@@ -22,7 +22,7 @@ def nothing_pending() -> None:
     Measure.objects.all().delete()
 
 
-def test_two_flushes_add_up_in_the_hour_and_ever() -> None:
+def test_two_flushes_add_up_in_hour_and_ever() -> None:
     for seconds, failed in ((0.004, False), (0.03, True), (200.0, False)):
         report(Measurement("search", "hybrid", seconds, items=2, failed=failed))
         measures.flush()
@@ -34,7 +34,7 @@ def test_two_flushes_add_up_in_the_hour_and_ever() -> None:
     assert Measure.objects.count() == 2
 
 
-def test_a_search_and_its_indexing_are_counted_without_a_word_of_the_query() -> None:
+def test_search_and_its_indexing_are_counted_without_word_of_query() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("where is the zebrafish lab?", "In Lima.")))
     index_conversation(conversation_id=conversation.pk)
@@ -47,14 +47,14 @@ def test_a_search_and_its_indexing_are_counted_without_a_word_of_the_query() -> 
     assert "zebrafish" not in str([vars(row) for row in found.values()])
 
 
-def test_a_block_that_raises_is_counted_as_failed() -> None:
+def test_block_that_raises_is_counted_as_failed() -> None:
     with pytest.raises(ZeroDivisionError), timed("search", label="hybrid"):
         raise ZeroDivisionError
     measures.flush()
     assert measures.totals()[0].failures == 1
 
 
-def test_measurements_survive_a_failed_flush() -> None:
+def test_measurements_survive_failed_flush() -> None:
     report(Measurement("search", "hybrid", 0.1))
     with connection.execute_wrapper(_refuse):
         measures.flush()
@@ -69,7 +69,7 @@ def _refuse(execute: object, sql: str, params: object, many: bool, context: obje
     raise OperationalError("gone")
 
 
-def test_old_hours_go_and_the_totals_stay() -> None:
+def test_old_hours_go_and_totals_stay() -> None:
     report(Measurement("task", "search.tasks.index", 1.0))
     measures.flush()
     Measure.objects.exclude(hour=None).update(hour=timezone.now() - timedelta(days=measures.KEPT_DAYS + 1))

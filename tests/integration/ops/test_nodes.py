@@ -109,7 +109,7 @@ def new_conversation(owner_id: int, *texts: str) -> Conversation:
     return made
 
 
-def test_nodes_hold_the_same_rows_and_results_as_one_server(before: Before) -> None:
+def test_nodes_hold_same_rows_and_results_as_one_server(before: Before) -> None:
     with maintenance():
         assert groups.layout().has_nodes
         assert counts() == before.rows
@@ -138,7 +138,7 @@ def test_nodes_keep_owners_apart_themselves(before: Before) -> None:
         assert ask(f"SELECT count(*) FROM search_passage WHERE owner_id = {pair[1]}") == [(0,)]
 
 
-def test_a_rollback_leaves_no_other_owner_behind(before: Before) -> None:
+def test_rollback_leaves_no_other_owner_behind(before: Before) -> None:
     ada, bert = before.people["ada"], before.people["bert"]
     with acting_for(ada), transaction.atomic():
         assert owners() == {ada}
@@ -150,7 +150,7 @@ def test_a_rollback_leaves_no_other_owner_behind(before: Before) -> None:
         assert owners() == {ada}
 
 
-def test_a_conversation_is_written_found_and_deleted(before: Before) -> None:
+def test_conversation_is_written_found_and_deleted(before: Before) -> None:
     ada = before.people["ada"]
     made = new_conversation(ada, "The walrus has a wooden leg.", "It is a zebra's.")
     assert made.pk in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
@@ -167,7 +167,7 @@ def test_deferred_constraint_is_enforced_on_nodes(before: Before) -> None:
             row.save(force_insert=True)
 
 
-def test_sweeps_and_the_doctor_reach_every_group(before: Before) -> None:
+def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
     with maintenance():
         sweep(enqueue=lambda ids: None)
         for group in groups.every_group():
@@ -198,7 +198,7 @@ def test_vector_indexes_lie_on_nodes(before: Before) -> None:
         assert not vector_index.has_passage_index(space)
 
 
-def test_an_owner_moves_to_another_group_and_is_erased(before: Before) -> None:
+def test_owner_moves_to_another_group_and_is_erased(before: Before) -> None:
     dora = before.people["dora"]
     with maintenance():
         old = OwnerGroup.objects.get(pk=dora).number
@@ -231,7 +231,7 @@ def test_more_groups_join(before: Before) -> None:
     assert (new.problems, bool(new.node)) == ((), True)
 
 
-def test_another_model_takes_over_and_the_old_one_is_pruned(
+def test_another_model_takes_over_and_old_one_is_pruned(
     before: Before, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("convmemory.ops.reembed.changing_over.GRACE_S", 0)  # no search is under way

@@ -89,7 +89,7 @@ def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
     return [(hit.conversation_id, hit.turn_number) for hit in hits]
 
 
-def test_reembed_fills_the_new_space_and_computes_nothing_twice(owner: User, models: dict[str, str]) -> None:
+def test_reembed_fills_new_space_and_computes_nothing_twice(owner: User, models: dict[str, str]) -> None:
     old, before = spaces.active_space(), rows(spaces.active_space())
     output = reembed("--model", models["new"])
     new = spaces.active_space()
@@ -112,7 +112,7 @@ def count_found(user: User, text: str = "the cat sat") -> int:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_graph_of_any_shape_takes_over_and_hands_back(owner: User, name: str, tmp_path: Path) -> None:
+def test_graph_of_any_shape_takes_over_and_hands_back(owner: User, name: str, tmp_path: Path) -> None:
     old, before = spaces.active_space(), rows(spaces.active_space())
     folder = write_model(tmp_path / "graph", SHAPES[name])
     reembed("--model", str(folder))
@@ -127,7 +127,7 @@ def test_a_graph_of_any_shape_takes_over_and_hands_back(owner: User, name: str, 
     assert spaces.active_space() == old
 
 
-def test_a_model_may_be_cut_to_fewer_dimensions(owner: User, tmp_path: Path) -> None:
+def test_model_may_be_cut_to_fewer_dimensions(owner: User, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "graph", SHAPES["XLM-R"])
     output = reembed("--model", str(folder), "--dimensions", "16")
     cut = spaces.active_space()
@@ -140,7 +140,7 @@ def test_a_model_may_be_cut_to_fewer_dimensions(owner: User, tmp_path: Path) -> 
         reembed("--model", str(folder), "--dimensions", "64")
 
 
-def test_a_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tmp_path: Path) -> None:
+def test_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tmp_path: Path) -> None:
     shape = replace(SHAPES["CLS, normalised"], outputs=("sentence_embedding",))
     graph = str(write_model(tmp_path / "graph", shape))
     with pytest.raises(CommandError, match="provides no token vectors: name another folder as the token model"):
@@ -152,9 +152,7 @@ def test_a_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tm
     assert count_found(owner) == 12
 
 
-def test_token_vectors_come_from_the_token_model_of_the_space(
-    owner: User, models: dict[str, str], settings: Settings
-) -> None:
+def test_token_vectors_come_from_token_model_of_space(owner: User, models: dict[str, str], settings: Settings) -> None:
     found = {}
     for name in ("all-MiniLM-L6-v2", models["old"]):
         output = reembed("--model", models["new"], "--token-model", name)
@@ -174,7 +172,7 @@ def test_token_vectors_come_from_the_token_model_of_the_space(
     assert spaces.configured_space() == space
 
 
-def test_endpoint_is_searched_by_the_token_vectors_of_the_default_model(owner: User) -> None:
+def test_endpoint_is_searched_by_token_vectors_of_default_model(owner: User) -> None:
     with running_endpoint() as endpoint:
         arguments = ("--provider", "openai", "--model", "some", "--base-url", endpoint.url, "--dimensions", "8")
         user, told = make_user(), exchange(*[(f"Note {n}?", f"Invoice {n} is due.") for n in range(8)])
@@ -205,7 +203,7 @@ def test_space_without_stored_prompts_is_opened_without_prompts(
     assert count_found(owner) == 12
 
 
-def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner: User, models: dict[str, str]) -> None:
+def test_new_model_is_found_again_though_settings_name_old_one(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"])
     spaces._opened.reset()  # as in a process that starts afterwards
     assert spaces.embedder_for(spaces.active_space()).card.dimensions == 64
@@ -215,7 +213,7 @@ def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner
     assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
 
 
-def test_new_turns_during_a_build_are_embedded_in_both_spaces(owner: User, models: dict[str, str]) -> None:
+def test_new_turns_during_build_are_embedded_in_both_spaces(owner: User, models: dict[str, str]) -> None:
     first = Conversation.objects.order_by("pk")[0]
     reembed("--model", models["new"], "--conversation", str(first.pk))
     building = spaces.building_space()
@@ -233,7 +231,7 @@ def test_new_turns_during_a_build_are_embedded_in_both_spaces(owner: User, model
     assert rows(building)[0] == 14
 
 
-def test_new_turns_are_embedded_although_the_old_model_is_missing(
+def test_new_turns_are_embedded_although_old_model_is_missing(
     owner: User, models: dict[str, str], settings: Settings
 ) -> None:
     reembed("--model", models["new"], "--conversation", "0")
@@ -248,7 +246,7 @@ def test_new_turns_are_embedded_although_the_old_model_is_missing(
     assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
 
 
-def test_switch_is_refused_until_all_sources_are_in_the_new_space(owner: User, models: dict[str, str]) -> None:
+def test_switch_is_refused_until_all_sources_are_in_new_space(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     building = spaces.building_space()
     assert building
@@ -268,7 +266,7 @@ def append_turns(owner: User, conversation: Conversation, *questions: str) -> No
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=drafts)
 
 
-def test_turns_that_waited_at_the_switch_are_indexed_though_more_arrive(owner: User, models: dict[str, str]) -> None:
+def test_turns_that_waited_at_switch_are_indexed_though_more_arrive(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     building = spaces.building_space()
     assert building
@@ -284,7 +282,7 @@ def test_turns_that_waited_at_the_switch_are_indexed_though_more_arrive(owner: U
     assert list(untouched.values_list("dirty_from", flat=True)) == [None, None]
 
 
-def test_indexing_begun_before_the_switch_does_not_mark_the_new_space(owner: User, models: dict[str, str]) -> None:
+def test_indexing_begun_before_switch_does_not_mark_new_space(owner: User, models: dict[str, str]) -> None:
     old = spaces.active_space()
     reembed("--model", models["new"], "--user", owner.username)
     building = spaces.building_space()
@@ -314,7 +312,7 @@ def test_marking_damage_forgets_no_change_that_was_noted_meanwhile(owner: User) 
     assert SourceIndex.objects.get(source__object_id=first.pk).dirty_from == 3
 
 
-def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str, str]) -> None:
+def test_changed_turn_is_stale_in_new_space(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     first = Conversation.objects.order_by("pk")[0]
     ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("one more thing.")])
@@ -331,7 +329,7 @@ def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str,
         ("stale", lambda rows: rows.filter(item_number=2).update(content_hash=b"other")),
     ],
 )
-def test_damage_in_the_active_space_is_found_and_repaired(owner: User, only: str, damage: Any) -> None:
+def test_damage_in_active_space_is_found_and_repaired(owner: User, only: str, damage: Any) -> None:
     damage(ItemEmbedding.objects.all())
     for other in {"missing", "stale", "failed"} - {only}:
         assert "0 sources, 0 items" in reembed("--only", other)
@@ -352,7 +350,7 @@ def test_failed_turns_are_tried_again(owner: User) -> None:
     assert not SourceIndex.objects.exclude(error="").exists()
 
 
-def test_the_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) -> None:
+def test_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) -> None:
     other = make_user()
     index_conversation(conversation_id=make_conversation(other, exchange(*PAIRS)).pk)
     Source.objects.filter(owner=other).update(updated_at=timezone.now())
@@ -363,7 +361,7 @@ def test_the_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) 
     assert set(built.values_list("owner_id", flat=True)) == {other.pk}
 
 
-def test_a_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[str, str]) -> None:
+def test_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[str, str]) -> None:
     output = reembed("--model", models["new"], "--dry-run")
     assert "3 sources, 12 items to embed." in output
     assert "costs nothing but time" in output
@@ -374,7 +372,7 @@ def test_a_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dic
     assert "0 sources, 0 items to embed." in reembed("--model", models["new"], "--dry-run")
 
 
-def test_the_vector_index_of_the_new_space_is_built_before_the_switch(owner: User, models: dict[str, str]) -> None:
+def test_vector_index_of_new_space_is_built_before_switch(owner: User, models: dict[str, str]) -> None:
     vector_index.ensure_passage_index(spaces.active_space(), even_if_small=True)
     old = spaces.active_space()
     reembed("--model", models["new"])
@@ -382,7 +380,7 @@ def test_the_vector_index_of_the_new_space_is_built_before_the_switch(owner: Use
     assert vector_index.has_passage_index(old)
 
 
-def test_pruning_deletes_the_old_space_and_leaves_the_new_one_whole(owner: User, models: dict[str, str]) -> None:
+def test_pruning_deletes_old_space_and_leaves_new_one_whole(owner: User, models: dict[str, str]) -> None:
     old = spaces.active_space()
     vector_index.ensure_passage_index(old, even_if_small=True)
     reembed("--model", models["new"])
@@ -399,7 +397,7 @@ def test_pruning_deletes_the_old_space_and_leaves_the_new_one_whole(owner: User,
     assert found_by(owner)
 
 
-def test_a_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[str, str]) -> None:
+def test_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     with pytest.raises(CommandError, match=r"is being built already.*--cancel"):
         reembed("--model", "all-MiniLM-L6-v2")
@@ -409,7 +407,7 @@ def test_a_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[
     assert found_by(owner)
 
 
-def test_refusals_of_the_new_model_replace_the_old_after_the_switch(owner: User, models: dict[str, str]) -> None:
+def test_refusals_of_new_model_replace_old_after_switch(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     SourceIndex.objects.filter(source=Source.objects.order_by("pk")[0]).update(refused={"1": "too strange"})
     Item.objects.filter(number=0).update(error="refused by the old model")

@@ -74,7 +74,7 @@ def test_everything_is_embedded_in_batches_of_each_owner(endpoint: FakeEndpoint,
     assert reembed(endpoint, "--batch").count("handed in") == 0
 
 
-def test_texts_refused_in_a_batch_are_sent_as_usual(endpoint: FakeEndpoint, owners: list[User]) -> None:
+def test_texts_refused_in_batch_are_sent_as_usual(endpoint: FakeEndpoint, owners: list[User]) -> None:
     endpoint.refused_words = ("cat 2",)
     original = FakeEndpoint.look_at_batch
 
@@ -133,7 +133,7 @@ def test_server_without_batch_api_gets_usual_requests(endpoint: FakeEndpoint, ow
     assert not EmbeddingBatch.objects.filter(ended_at=None).exclude(remote_id="").exists()
 
 
-def test_a_local_model_has_no_batches(endpoint: FakeEndpoint, owners: list[User]) -> None:
+def test_local_model_has_no_batches(endpoint: FakeEndpoint, owners: list[User]) -> None:
     told = StringIO()
     call_command("reembed", "--batch", "--workers", "1", stdout=StringIO(), stderr=told)
     assert "This model runs here" in told.getvalue()

@@ -67,7 +67,7 @@ def old_database() -> None:
 # --- whole or not there -----------------------------------------------------------------------------
 
 
-def test_same_document_uploaded_again_after_a_full_disk_is_read_whole(owner: User) -> None:
+def test_same_document_uploaded_again_after_full_disk_is_read_whole(owner: User) -> None:
     with files_end_at(100_000), pytest.raises(OSError, match="too large"):
         store(owner, LARGE)
     assert files() == []
@@ -76,7 +76,7 @@ def test_same_document_uploaded_again_after_a_full_disk_is_read_whole(owner: Use
     assert document.char_count >= len(LARGE) - 1
 
 
-def test_truncated_file_of_an_earlier_version_is_replaced_by_the_same_upload(owner: User) -> None:
+def test_truncated_file_of_earlier_version_is_replaced_by_same_upload(owner: User) -> None:
     document = upload(owner, LARGE)
     os.truncate(document.file.path, 100_000)
     assert [finding.id for finding in check_documents()] == ["rows.documents-damaged"]
@@ -87,7 +87,7 @@ def test_truncated_file_of_an_earlier_version_is_replaced_by_the_same_upload(own
     assert library.add_document(owner=owner, stored=store(owner, LARGE)).is_new is False
 
 
-def test_page_picture_is_drawn_again_after_a_full_disk(owner: User, tmp_path: Path) -> None:
+def test_page_picture_is_drawn_again_after_full_disk(owner: User, tmp_path: Path) -> None:
     document = read(upload(owner, pdf_of([[(12, "one")]]), "one.pdf"))
     (tmp_path / "1.webp").write_bytes(bytes(50_000))
     (tmp_path / "1.json").write_text('{"width": 1, "height": 1, "lines": []}')
@@ -99,7 +99,7 @@ def test_page_picture_is_drawn_again_after_a_full_disk(owner: User, tmp_path: Pa
     assert drawing.picture_file(document, 1)
 
 
-def test_archive_that_meets_a_full_disk_fails_and_leaves_no_file(owner: User) -> None:
+def test_archive_that_meets_full_disk_fails_and_leaves_no_file(owner: User) -> None:
     read(upload(owner, os.urandom(60_000).hex()))
     before = files()
     row = exporting.request_archive(owner=owner)
@@ -110,7 +110,7 @@ def test_archive_that_meets_a_full_disk_fails_and_leaves_no_file(owner: User) ->
     assert files() == before
 
 
-def test_backup_leaves_out_a_damaged_file_and_stays_restorable(owner: User, tmp_path: Path) -> None:
+def test_backup_leaves_out_damaged_file_and_stays_restorable(owner: User, tmp_path: Path) -> None:
     whole, damaged = upload(owner, GUIDE), upload(owner, LARGE)
     os.truncate(damaged.file.path, 100_000)
     with zipfile.ZipFile(tmp_path / "backup.zip", "w") as archive:
@@ -119,7 +119,7 @@ def test_backup_leaves_out_a_damaged_file_and_stays_restorable(owner: User, tmp_
         backup.verify_files(archive)
 
 
-def test_restoring_a_backup_replaces_a_truncated_file(owner: User, tmp_path: Path) -> None:
+def test_restoring_backup_replaces_truncated_file(owner: User, tmp_path: Path) -> None:
     document = upload(owner, LARGE)
     with zipfile.ZipFile(tmp_path / "backup.zip", "w") as archive:
         backup.add_files(archive, [str(document.file)])
@@ -134,7 +134,7 @@ def test_restoring_a_backup_replaces_a_truncated_file(owner: User, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("old_database")
-def test_sweep_deletes_files_without_a_row_and_no_others(owner: User, tmp_path: Path) -> None:
+def test_sweep_deletes_files_without_row_and_no_others(owner: User, tmp_path: Path) -> None:
     document = upload(owner, GUIDE)
     store(owner, "orphan")
     waiting = queue_import(owner=owner, file=SimpleUploadedFile("a.jsonl", b"{}"))
@@ -173,7 +173,7 @@ def test_orphan_that_is_uploaded_again_is_not_swept(owner: User, tmp_path: Path)
     assert library.add_document(owner=owner, stored=stored).is_new
 
 
-def test_files_older_than_the_database_are_not_its_orphans(owner: User, tmp_path: Path) -> None:
+def test_files_older_than_database_are_not_its_orphans(owner: User, tmp_path: Path) -> None:
     store(owner, "of a database that is about to be restored")
     for path in tmp_path.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -187,7 +187,7 @@ def test_orphans_are_not_looked_for_where_rows_are_hidden(owner: User) -> None:
 
 
 @pytest.mark.usefixtures("old_database")
-def test_sweep_examines_a_bounded_number_of_files(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_examines_bounded_number_of_files(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         store(owner, f"orphan {number}")
     monkeypatch.setattr(stored_files, "MAX_EXAMINED", 3)
@@ -198,7 +198,7 @@ def test_sweep_examines_a_bounded_number_of_files(owner: User, monkeypatch: pyte
 # --- erasing ----------------------------------------------------------------------------------------
 
 
-def test_erasure_leaves_no_file_of_the_person_with_or_without_a_row(owner: User) -> None:
+def test_erasure_leaves_no_file_of_person_with_or_without_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
         upload(person, f"A document of {person.pk}")
@@ -218,7 +218,7 @@ def test_erasure_leaves_no_file_of_the_person_with_or_without_a_row(owner: User)
     assert len(before) == 6
 
 
-def test_erasure_is_not_finished_while_a_file_cannot_be_deleted(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_is_not_finished_while_file_cannot_be_deleted(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     store(owner, "An orphan")
 
     def refuse(folder: Path) -> None:

@@ -38,7 +38,7 @@ def deep(asked: list[int] | None = None) -> SweepRun:
     return sweeping.deep_sweep(enqueue=(asked if asked is not None else []).extend)
 
 
-def test_sweeps_find_nothing_in_a_sound_index() -> None:
+def test_sweeps_find_nothing_in_sound_index() -> None:
     indexed()
     asked: list[int] = []
     for run in (sweeping.sweep(enqueue=asked.extend), deep(asked)):
@@ -46,7 +46,7 @@ def test_sweeps_find_nothing_in_a_sound_index() -> None:
     assert not asked
 
 
-def test_missed_work_is_handed_to_a_worker() -> None:
+def test_missed_work_is_handed_to_worker() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     asked: list[int] = []
     run = sweeping.sweep(enqueue=asked.extend)
@@ -65,7 +65,7 @@ def test_queued_conversations_do_not_count_as_missed() -> None:
     assert found == [source_id(missed)]
 
 
-def test_response_of_a_dead_writer_is_released() -> None:
+def test_response_of_dead_writer_is_released() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
         responses.begin_response(
@@ -88,7 +88,7 @@ def test_rows_of_turns_that_are_gone_are_deleted() -> None:
     assert Item.objects.filter(source=source_id(conversation)).count() == 1
 
 
-def test_a_row_with_a_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
+def test_row_with_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
     conversation, other = indexed(), make_user()
     ItemEmbedding.objects.filter(item_number=1).update(owner=other)
     asked: list[int] = []
@@ -110,14 +110,14 @@ def test_missing_and_stale_vectors_are_made_again(change: Any) -> None:
     assert deep().found["stale"] == 0
 
 
-def test_a_refused_turn_is_not_tried_for_ever() -> None:
+def test_refused_turn_is_not_tried_for_ever() -> None:
     indexed()
     ItemEmbedding.objects.filter(item_number=1).delete()
     Item.objects.filter(number=1).update(error="too strange")
     assert deep().found["stale"] == 0
 
 
-def test_only_the_newest_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_newest_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "KEPT_RUNS", 3)
     for _ in range(5):
         quick()

@@ -245,7 +245,7 @@ def test_upgrade_that_ended_half_way_is_continued(made_from_nothing: Shape) -> N
         assert_upgraded("7f45b3b", before, made_from_nothing)
 
 
-def test_database_of_a_commit_between_is_refused_and_kept() -> None:
+def test_database_of_commit_between_is_refused_and_kept() -> None:
     with restored("7f45b3b"):
         rows("INSERT INTO django_migrations (app, name, applied) VALUES ('search', '0010_system_prompts', now())")
         before = stored_rows()

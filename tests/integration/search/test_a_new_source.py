@@ -72,7 +72,7 @@ def found(user: User, text: str = "the cat sat on the mat", **filters: object) -
     return [hit for hit in search(caller=user, query=query).hits if hit.kind == "diary"]
 
 
-def test_items_of_a_new_source_are_found_and_shown(owner: User) -> None:
+def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
     best, *_ = found(owner)
     assert (best.conversation_id, best.turn_number, best.url) == (SEVEN, 0, "/diaries/7#0")
     assert (best.conversation_title, best.passage) == ("Diary", "the cat sat on the mat.")
@@ -96,7 +96,7 @@ def test_changed_source_embeds_only_new_items_and_updates_filters(owner: User) -
     assert {hit.turn_number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
 
 
-def test_reembed_covers_a_new_source_and_leaves_no_orphans(owner: User, diaries: Path) -> None:
+def test_reembed_covers_new_source_and_leaves_no_orphans(owner: User, diaries: Path) -> None:
     before = ItemEmbedding.objects.filter(source=diary()).count()
     out = StringIO()
     call_command("reembed", "--model", str(diaries), "--workers", "1", stdout=out, stderr=StringIO())
@@ -120,6 +120,6 @@ def test_new_source_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
             assert cursor.fetchone() == (0,), table
 
 
-def test_a_source_takes_sixty_lines() -> None:
+def test_source_takes_sixty_lines() -> None:
     lines = Path(diary_module.__file__).read_text(encoding="utf-8").splitlines()
     assert sum(bool(line.strip()) for line in lines) <= 60

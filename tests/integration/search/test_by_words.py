@@ -34,7 +34,7 @@ def find_by_words(owner: User, text: str) -> list[Hit]:
     return search(caller=owner, query=SearchQuery(text=text, mode="full_text")).hits
 
 
-def test_a_search_by_words_reads_only_messages_with_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_by_words_reads_only_messages_with_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     run_of_agent(owner, "Quintus knows more.", "Ask for quintuses.")
     read: list[StoredMessage] = []
@@ -52,7 +52,7 @@ def test_a_search_by_words_reads_only_messages_with_one_of_them(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("word", ["quintus", "zinc/lid.toml"])
-def test_a_search_by_words_finds_them_in_text_that_has_no_passages(word: str) -> None:
+def test_search_by_words_finds_them_in_text_that_has_no_passages(word: str) -> None:
     owner = make_user()
     conversation = run_of_agent(owner, "All about zinc, toml and lids of bread.", f"{word} knows more about bread.")
     message = conversation.messages.get(parts__contains=[{"text": f"{word} knows more about bread."}])
@@ -63,7 +63,7 @@ def test_a_search_by_words_finds_them_in_text_that_has_no_passages(word: str) ->
     assert find_by_words(owner, f"bread {word}")[0].passage == hit.passage
 
 
-def test_a_search_by_words_reads_nothing_of_another_owner() -> None:
+def test_search_by_words_reads_nothing_of_another_owner() -> None:
     ada, bob = make_user(), make_user()
     run_of_agent(ada, "Quintus knows more.")
     run_of_agent(bob, "Quintus knows less.")

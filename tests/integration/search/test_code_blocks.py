@@ -80,7 +80,7 @@ def test_cached_binary_codes_follow_every_change() -> None:
     assert by_code(owner) == []
 
 
-def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
+def test_block_holds_its_items_and_is_replaced_whole() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
     blocks = list(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).order_by("number"))
@@ -111,7 +111,7 @@ def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
         (EVERYTHING, "eggs -vienna"),
     ],
 )
-def test_filters_on_binary_codes_match_the_exact_scan(filters: Filters, text: str) -> None:
+def test_filters_on_binary_codes_match_exact_scan(filters: Filters, text: str) -> None:
     owner = make_user()
     cook = indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS, project="kitchen")
@@ -148,7 +148,7 @@ def test_forged_block_yields_no_passages_of_other_owners() -> None:
     )
 
 
-def test_only_the_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
@@ -158,7 +158,7 @@ def test_only_the_nearest_passages_are_compared_exactly(monkeypatch: pytest.Monk
     assert every[0] in best
 
 
-def test_vectors_past_the_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_past_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
     exact = cosines_of_items(owner, exactly_up_to=1_000)
@@ -200,7 +200,7 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     return sorted(zip(near.items, near.elements, near.asks, near.kinds, coded, strict=True))
 
 
-def test_late_interaction_compares_the_same_passages_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_interaction_compares_same_passages_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
     owner, other = make_user(), make_user()
     indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
     indexed(owner, TRAINS, EGGS)
@@ -216,7 +216,7 @@ def test_late_interaction_compares_the_same_passages_by_code(monkeypatch: pytest
     assert [row[0] for row in fewer[len(asking) :]] == [2, 3, 4, 5]
 
 
-def test_late_interaction_compares_nothing_of_others_even_in_a_forged_block() -> None:
+def test_late_interaction_compares_nothing_of_others_even_in_forged_block() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS, TRAINS)
     indexed(other, EGGS, EGGS)
@@ -257,7 +257,7 @@ def test_codes_of_idle_owners_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CACHE.get(owners[0].pk, active_space().pk) is None
 
 
-def test_cache_entry_of_an_emptied_owner_is_dropped() -> None:
+def test_cache_entry_of_emptied_owner_is_dropped() -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS)
     by_code(owner)

@@ -53,7 +53,7 @@ def delete(owner: User, conversation: Conversation) -> Change:
     ("place", "name"),
     [(active, "state_of"), (active, "_repair_words"), (passages, "_compute"), (active, "_store_embeddings")],
 )
-def test_indexing_a_deleted_conversation_ends_without_error(
+def test_indexing_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
 ) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
@@ -63,7 +63,7 @@ def test_indexing_a_deleted_conversation_ends_without_error(
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 
 
-def test_building_a_space_for_a_deleted_conversation_ends_without_error(
+def test_building_space_for_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
@@ -74,7 +74,7 @@ def test_building_a_space_for_a_deleted_conversation_ends_without_error(
     assert build_source(owner_id=conversation.owner_id, source_id=source_id(conversation), space=space).finished
 
 
-def test_embedding_messages_of_a_deleted_conversation_ends_without_error(
+def test_embedding_messages_of_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
@@ -85,7 +85,7 @@ def test_embedding_messages_of_a_deleted_conversation_ends_without_error(
     assert not caplog.records
 
 
-def test_a_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     deletions: list[Future[None]] = []
 

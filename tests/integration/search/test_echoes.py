@@ -63,9 +63,7 @@ def found(owner: User) -> set[int]:
         ("use_mcp_tool", {"server_name": "convmemory", "tool_name": "search"}),
     ],
 )
-def test_search_by_words_of_an_earlier_search_finds_the_answer_and_not_the_search(
-    name: str, parameters: dict[str, str]
-) -> None:
+def test_search_by_words_of_earlier_search_finds_answer_and_not_search(name: str, parameters: dict[str, str]) -> None:
     owner = make_user()
     pump = indexed(owner, exchange(PUMP))
     asked = indexed(owner, searched(name, **parameters))
@@ -80,7 +78,7 @@ def test_results_of_other_tools_are_found() -> None:
 
 
 @pytest.mark.parametrize("is_escaped", [False, True])
-def test_recalled_text_in_a_prompt_is_no_part_of_the_question(is_escaped: bool) -> None:
+def test_recalled_text_in_prompt_is_no_part_of_question(is_escaped: bool) -> None:
     owner = make_user()
     pump = indexed(owner, exchange(PUMP))
     context = build_memory_context(recall(owner=owner, query=PUMP[0], min_relevance=0).messages, 350).text
@@ -101,7 +99,7 @@ def test_message_of_recalled_text_alone_opens_no_turn() -> None:
     assert made.turn_count == 1
 
 
-def test_echoes_that_were_indexed_before_are_dropped_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_echoes_that_were_indexed_before_are_dropped_by_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     with monkeypatch.context() as before:
         before.setattr(adapter, "is_echo", lambda part, calls: False)

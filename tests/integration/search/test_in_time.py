@@ -104,9 +104,7 @@ def first(found: SearchResults) -> int:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
-def test_turns_of_the_time_come_first(
-    owner: User, retros: dict[str, int], words: str, expected: str, mode: str
-) -> None:
+def test_turns_of_time_come_first(owner: User, retros: dict[str, int], words: str, expected: str, mode: str) -> None:
     assert first(find(owner, f"our retro {words}", mode=mode)) == retros[expected]
 
 
@@ -118,7 +116,7 @@ def test_turns_of_the_time_come_first(
         ("before the launch of Harbour", {"august"}), ("after the launch of Harbour", {"september", "october"}),
     ],
 )  # fmt: skip
-def test_event_in_a_query_is_dated_before_the_search(
+def test_event_in_query_is_dated_before_search(
     archives: tuple[Archive, Archive], words: str, expected: set[str]
 ) -> None:
     launched = archives[1]
@@ -134,7 +132,7 @@ def test_event_of_another_owner_is_not_used(owner: User) -> None:
     assert all(label is None or "12 September" not in label.label for label in labels)
 
 
-def test_without_a_word_of_time_the_day_does_not_matter(owner: User) -> None:
+def test_without_word_of_time_day_does_not_matter(owner: User) -> None:
     found = find(owner, "our retro of august")
     assert find(owner, "what the team talked about").time is None
     assert found.hits
@@ -146,7 +144,7 @@ def test_timeless_query_treats_time_expressions_as_words(owner: User) -> None:
     assert (plain.notes, plain.time) == ((), None)
 
 
-def test_a_cursor_belongs_to_one_reading(owner: User) -> None:
+def test_cursor_belongs_to_one_reading(owner: User) -> None:
     query = SearchQuery(text="our retro last month", today=TODAY, limit=1)
     cursor = search(caller=owner, query=query).next_cursor
     assert cursor
@@ -154,7 +152,7 @@ def test_a_cursor_belongs_to_one_reading(owner: User) -> None:
     assert query.identity != SearchQuery(text="our retro last month", limit=1, is_timeless=True).identity
 
 
-def test_period_without_turns_keeps_the_order(owner: User) -> None:
+def test_period_without_turns_keeps_order(owner: User) -> None:
     query = "the retro of september in March 2020"
     assert [hit.conversation_id for hit in find(owner, query).hits] == [
         hit.conversation_id for hit in find(owner, query, is_timeless=True).hits
@@ -169,7 +167,7 @@ def test_tools_and_recall_parse_time_expressions() -> None:
     assert recall(owner=owner, query="our latest retro").notes == ("Read “latest” as the latest first.",)
 
 
-def test_time_expression_takes_two_more_queries_and_an_event_one_more_search(owner: User) -> None:
+def test_time_expression_takes_two_more_queries_and_event_one_more_search(owner: User) -> None:
     def queries(text: str, **values: Any) -> int:
         find(owner, text, **values)
         with CaptureQueriesContext(connection) as caught:
@@ -183,7 +181,7 @@ def test_time_expression_takes_two_more_queries_and_an_event_one_more_search(own
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
-def test_moments_are_the_same_whether_all_or_some_items_are_read(owner: User, zone: str) -> None:
+def test_moments_are_same_whether_all_or_some_items_are_read(owner: User, zone: str) -> None:
     query = PreparedQuery(owner.pk, QueryText("retro"))
     sources = Source.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)
     keys = item_keys([*sources, max(sources) + 1], [0] * (len(sources) + 1))  # the last is not there
@@ -196,7 +194,7 @@ def test_moments_are_the_same_whether_all_or_some_items_are_read(owner: User, zo
     np.testing.assert_array_equal(part.seconds, whole.seconds[2:4])
 
 
-def test_the_moments_of_another_owner_are_not_read(archives: tuple[Archive, Archive]) -> None:
+def test_moments_of_another_owner_are_not_read(archives: tuple[Archive, Archive]) -> None:
     sources = list(Source.objects.order_by("pk").values_list("pk", flat=True))
     stranger = PreparedQuery(make_user().pk, QueryText("retro"))
     for count in (len(sources), 1000):
@@ -204,7 +202,7 @@ def test_the_moments_of_another_owner_are_not_read(archives: tuple[Archive, Arch
         assert set(read.seconds.tolist()) == {MISSING}
 
 
-def test_moments_read_ahead_for_a_long_query_rank_the_same(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_read_ahead_for_long_query_rank_same(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"what did the team talk about in the retro of October 2026, and {'what else was said there, ' * 5}"
     assert len(text) >= LONG_CHARS
     query = SearchQuery(text=text, today=TODAY)

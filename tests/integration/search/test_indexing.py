@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty minutes"), ("thanks", "you are welcome")]
 
 
-def test_every_turn_gets_a_document_and_a_vector() -> None:
+def test_every_turn_gets_document_and_vector() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     result = index_conversation(conversation_id=conversation.pk)
     assert (result.finished, result.items, result.computed) == (True, 3, 3)
@@ -46,7 +46,7 @@ def test_indexing_again_computes_nothing() -> None:
     assert index_conversation(conversation_id=conversation.pk).computed == 0
 
 
-def test_indexing_after_an_append_embeds_only_the_new_turn() -> None:
+def test_indexing_after_append_embeds_only_new_turn() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
@@ -57,7 +57,7 @@ def test_indexing_after_an_append_embeds_only_the_new_turn() -> None:
     assert (result.items, result.computed) == (1, 1)
 
 
-def test_a_turn_that_grows_is_embedded_again() -> None:
+def test_turn_that_grows_is_embedded_again() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
@@ -69,7 +69,7 @@ def test_a_turn_that_grows_is_embedded_again() -> None:
     assert "one more thing" in " ".join(Item.objects.get(number=2).heading) or result.items == 1
 
 
-def test_the_same_text_of_an_owner_is_embedded_once() -> None:
+def test_same_text_of_owner_is_embedded_once() -> None:
     owner = make_user()
     computed = [
         index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).computed for _ in range(2)
@@ -95,7 +95,7 @@ def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> No
     assert index_status(owner=make_user()).turns == 0
 
 
-def test_a_text_that_the_model_refuses_fails_alone() -> None:
+def test_text_that_model_refuses_fails_alone() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
 
@@ -112,7 +112,7 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
     assert (status.pending, status.failed, status.embedded_turns) == (0, 1, 2)
 
 
-def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> None:
+def test_without_embedder_words_are_indexed_and_sweep_tries_again() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     with (
         patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
@@ -162,7 +162,7 @@ def test_imported_words_are_found_before_any_worker_has_run() -> None:
     assert (found_by_words(owner, "quux100"), found_by_words(owner, "frobnicate")) == ([], [100])
 
 
-def test_worker_keeps_words_that_were_stored_after_it_had_read_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_keeps_words_that_were_stored_after_it_had_read_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     read, late = batches.batches_of_items, [assistant_says("with nutmeg")]
@@ -182,7 +182,7 @@ def test_worker_keeps_words_that_were_stored_after_it_had_read_the_texts(monkeyp
     assert found_by_words(owner, "nutmeg") == [2]
 
 
-def test_recent_conversations_of_an_import_are_indexed_first(django_capture_on_commit_callbacks: Any) -> None:
+def test_recent_conversations_of_import_are_indexed_first(django_capture_on_commit_callbacks: Any) -> None:
     owner = make_user()
     sources = {}
     with django_capture_on_commit_callbacks(execute=True):

@@ -142,7 +142,7 @@ def test_newest_vector_is_noted_per_source() -> None:
         (Filters(kinds=frozenset({"document"})), "eggs"),
     ],
 )
-def test_filters_on_item_codes_match_the_exact_scan(filters: Filters, text: str) -> None:
+def test_filters_on_item_codes_match_exact_scan(filters: Filters, text: str) -> None:
     owner = make_user()
     cook = indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS)
@@ -173,7 +173,7 @@ def test_forged_cache_yields_no_items_of_other_owners() -> None:
     assert titles <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
 
 
-def test_items_past_the_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_past_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, HEDGEHOGS)
     exact = exactly(owner)

@@ -84,7 +84,7 @@ def test_phrases_are_found_in_every_language() -> None:
     assert found(owner, "egg Kaution -Nettokaltmieten", has_operators=True) == [eggs.pk]
 
 
-def test_frequent_words_of_the_querys_language_are_not_looked_up() -> None:
+def test_frequent_words_of_querys_language_are_not_looked_up() -> None:
     owner = make_user()
     indexed(owner, LEASE)
     german = prepared(owner, "was muss ich über die Kaution wissen")
@@ -93,7 +93,7 @@ def test_frequent_words_of_the_querys_language_are_not_looked_up() -> None:
     assert [word.written for word in english.words if not word.is_stop_word] == ["people", "die", "war"]
 
 
-def test_languages_of_other_owners_do_not_change_a_query() -> None:
+def test_languages_of_other_owners_do_not_change_query() -> None:
     owner, other = make_user(), make_user()
     for person in (owner, other):
         indexed(person, EGGS)
@@ -106,7 +106,7 @@ def test_languages_of_other_owners_do_not_change_a_query() -> None:
     assert prepared(other, "boiled eggs").languages == ("german", "spanish")
 
 
-def test_an_english_text_is_not_read_as_another_language_has_its_words() -> None:
+def test_english_text_is_not_read_as_another_language_has_its_words() -> None:
     """German makes "long" of "longest" and "slow" of "slower": two words of an English text."""
     owner, alone = make_user(), make_user()
     slow = ("Why is the build so slow?", "It has a long list of files to read, and a small disk.")
@@ -125,7 +125,7 @@ def as_before(owner: Any, *conversations: Conversation) -> None:
     sources.update(layout=Source.PACKED, languages="")
 
 
-def test_after_an_upgrade_the_sweep_has_other_languages_indexed_anew_and_embeds_nothing(
+def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     owner = make_user()

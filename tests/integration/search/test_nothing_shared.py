@@ -76,7 +76,7 @@ def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
     assert counts == [1, 1, 0, 0]
 
 
-def test_an_estimate_counts_equal_texts_of_two_owners_twice() -> None:
+def test_estimate_counts_equal_texts_of_two_owners_twice() -> None:
     both = [store(make_user(name)) for name in ("ada", "bob")]
     one = estimate({source_id(both[0]): 1}, target=None, active=active_space())
     two = estimate({source_id(conversation): 1 for conversation in both}, target=None, active=active_space())

@@ -35,19 +35,19 @@ def turns(results: SearchResults) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_exclusion_that_keeps_out_the_best_hit_is_named(owner: User, mode: str) -> None:
+def test_exclusion_that_keeps_out_best_hit_is_named(owner: User, mode: str) -> None:
     found = find(owner, "feed a sourdough starter -rye", mode=mode)
     assert 0 not in turns(found)
     assert found.notes == ("-rye keeps out the result that would come first: remove it to see it.",)
 
 
-def test_an_exclusion_that_keeps_out_every_hit_is_named(owner: User) -> None:
+def test_exclusion_that_keeps_out_every_hit_is_named(owner: User) -> None:
     found = find(owner, "sourdough -starter -sugar", mode="full_text")
     assert turns(found) == []
     assert found.notes == ("-starter and -sugar keep out every result: remove them to see some.",)
 
 
-def test_a_phrase_that_keeps_out_the_best_hit_is_named(owner: User) -> None:
+def test_phrase_that_keeps_out_best_hit_is_named(owner: User) -> None:
     found = find(owner, 'how do I feed a sourdough starter with rye flour and "need sugar"')
     assert turns(found) == [1]
     assert found.notes == ('"need sugar" keeps out the result that would come first: remove it to see it.',)
@@ -60,7 +60,7 @@ def test_operators_that_keep_out_nothing_better_are_not_named(owner: User, text:
     assert find(owner, text).notes == ()
 
 
-def test_phrase_without_a_match_is_noted(owner: User) -> None:
+def test_phrase_without_match_is_noted(owner: User) -> None:
     found = find(owner, '"starter sourdough" rye')
     assert turns(found)[0] == 0
     assert found.notes == ('No turn holds "starter sourdough" word for word: the words were searched for.',)

@@ -64,7 +64,7 @@ def test_messages_outside_of_turns_are_found(owner: User, query: str, passage: s
 
 
 @pytest.mark.parametrize("drafts", [[PROMPT], [GREETING], [OPEN], [PROMPT, GREETING, OPEN]])
-def test_a_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: list[MessageDraft]) -> None:
+def test_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: list[MessageDraft]) -> None:
     conversation = indexed(owner, *drafts)
     (hit,) = hits(owner, "quadrant of Tycho in alpine huts")
     assert (hit.conversation_id, hit.turn_number) == (conversation.pk, 0)
@@ -111,13 +111,13 @@ def test_messages_outside_of_turns_do_not_change_vectors_or_lengths(owner: User)
     assert lengths[0] == lengths[1]
 
 
-def test_reminders_within_turns_stay_outside_of_the_index(owner: User) -> None:
+def test_reminders_within_turns_stay_outside_of_index(owner: User) -> None:
     reminder = MessageDraft("system", (TextPart("Mind the badger."),), injected=True)
     indexed(owner, TURN[0], reminder, TURN[1])
     assert not hits(owner, "badger", mode="full_text")
 
 
-def test_a_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> None:
+def test_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> None:
     conversation = indexed(owner, *TURN, OPEN)
     assert Item.objects.count() == 1
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("On the wall.")])
@@ -128,7 +128,7 @@ def test_a_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> 
     assert Passage.objects.filter(item_number=0).count() == 2
 
 
-def test_a_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+def test_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     conversation = indexed(owner, *TURN)
     responses.begin_response(owner=owner, conversation_id=conversation.pk, question=OPEN)
     responses.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[], failed=True)
@@ -154,7 +154,7 @@ def test_recall_finds_messages_outside_of_turns(owner: User, query: str) -> None
     assert (best.question_opening, best.answer_opening, best.earlier) == (None, None, ()), "it belongs to no turn"
 
 
-def test_words_in_the_middle_of_long_output_are_found(owner: User) -> None:
+def test_words_in_middle_of_long_output_are_found(owner: User) -> None:
     lines = [f"{number} tests passed" for number in range(3_000)]
     lines[1_500] = "pangolin failed"
     output = MessageDraft("tool", (ToolResultPart("t", "\n".join(lines)),))
@@ -163,7 +163,7 @@ def test_words_in_the_middle_of_long_output_are_found(owner: User) -> None:
 
 
 @pytest.mark.parametrize(("drafts", "count"), [(TURN, 1), ([GREETING, *TURN, OPEN], 2)])
-def test_only_messages_without_a_turn_take_a_second_query(
+def test_only_messages_without_turn_take_second_query(
     owner: User, drafts: list[MessageDraft], count: int, django_assert_num_queries: Any
 ) -> None:
     conversation = make_conversation(owner, drafts)
@@ -179,7 +179,7 @@ def test_only_messages_without_a_turn_take_a_second_query(
     ("stems", "wanted"),
     [([], {0, 1, 2}), (["quintu"], {0}), (["überling", "quintu"], {0, 1}), (["zinc"], set())],
 )
-def test_messages_without_the_stems_are_not_read_and_those_of_others_never(
+def test_messages_without_stems_are_not_read_and_those_of_others_never(
     owner: User, stems: list[str], wanted: set[int]
 ) -> None:
     make_conversation(owner, [user_says("Ask QUINTUS."), assistant_says("In Überlingen."), user_says("About bread.")])

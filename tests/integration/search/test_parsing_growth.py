@@ -33,7 +33,7 @@ FLOOR_S = 0.02
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_time_to_index_grows_with_the_text(unit: str) -> None:
+def test_time_to_index_grows_with_text(unit: str) -> None:
     before = FLOOR_S
     for size in (1_000, 10_000, 100_000):
         now = min(_time_to_parse(searchable((unit * size)[:size])) for _ in range(2))

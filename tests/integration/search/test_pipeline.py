@@ -18,7 +18,7 @@ from tests.integration.search.toy_retriever import RECENCY, NewestRetriever
 pytestmark = pytest.mark.django_db
 
 
-def test_a_retriever_and_a_ranker_are_added_without_touching_the_others() -> None:
+def test_retriever_and_ranker_are_added_without_touching_others() -> None:
     owner = make_user()
     made = [
         make_conversation(owner, [user_says("newest?", created_at=day), assistant_says("yes.", created_at=day)])
@@ -33,7 +33,7 @@ def test_a_retriever_and_a_ranker_are_added_without_touching_the_others() -> Non
     assert sources == [source_id(made[number]) for number in (1, 2, 0)]
 
 
-def test_the_toy_retriever_keeps_to_its_owner() -> None:
+def test_toy_retriever_keeps_to_its_owner() -> None:
     owner, other = make_user(), make_user()
     conversation = make_conversation(other, exchange(("newest?", "yes.")))
     index_conversation(conversation_id=conversation.pk)
@@ -43,13 +43,13 @@ def test_the_toy_retriever_keeps_to_its_owner() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_search_may_be_the_first_to_need_a_space_that_another_process_made() -> None:
+def test_search_may_be_first_to_need_space_that_another_process_made() -> None:
     space = active_space()
     EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=False)
     assert not len(rank_items(owner_id=make_user().pk, query=SearchQuery(text="newest")).table.keys)
     assert active_space() == space
 
 
-def test_a_ranker_without_a_retriever_for_its_feature_is_refused() -> None:
+def test_ranker_without_retriever_for_its_feature_is_refused() -> None:
     with pytest.raises(PipelineError, match="recency"):
         Pipeline(rankers=replace(Rankers.fitted(), full_text=SingleFeatureRanker(RECENCY)))

@@ -96,7 +96,7 @@ def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, floa
 
 
 class TestFewPassages:
-    def test_dense_retrievers_use_the_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
+    def test_dense_retrievers_use_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
         space = active_space()
         for owner in owners.values():
             for name in (*DENSE_PLANS, "passages_indexed"):
@@ -111,7 +111,7 @@ class TestFewPassages:
         for owner in owners.values():
             assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
 
-    def test_when_items_were_written_is_read_from_an_index_alone(self, owners: dict[str, Any]) -> None:
+    def test_when_items_were_written_is_read_from_index_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
             assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
 
@@ -119,7 +119,7 @@ class TestFewPassages:
         for owner in owners.values():
             assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
 
-    def test_binary_codes_of_items_are_read_from_an_index_alone(self, owners: dict[str, Any]) -> None:
+    def test_binary_codes_of_items_are_read_from_index_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
             assert "Index Only Scan using item_embedding_owner" in item_codes_plan(owner.pk, active_space())
 
@@ -132,7 +132,7 @@ class TestFewPassages:
             ("posting_block_owner", {"posting_digest"}),
         ],
     )
-    def test_a_lost_index_is_reported(
+    def test_lost_index_is_reported(
         self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
     ) -> None:
         monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
@@ -141,7 +141,7 @@ class TestFewPassages:
         with dropped(index):
             assert set(queries_without_index(active_space())) == lost
 
-    def test_binary_codes_and_index_find_what_the_exact_scan_finds(self, owners: dict[str, Any]) -> None:
+    def test_binary_codes_and_index_find_what_exact_scan_finds(self, owners: dict[str, Any]) -> None:
         space = active_space()
         questions = VectorMaker(space.dimensions).vectors(20)
         for owner in owners.values():
@@ -160,12 +160,12 @@ class TestFewPassages:
             hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
             assert len(hits) == 20
 
-    def test_building_the_index_again_does_nothing(self, owners: dict[str, Any]) -> None:
+    def test_building_index_again_does_nothing(self, owners: dict[str, Any]) -> None:
         assert vector_index.has_passage_index(active_space())
         assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)
 
 
-def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None:
+def test_next_message_is_looked_up_by_its_place_under_row_security() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
     vacuum()

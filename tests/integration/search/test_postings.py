@@ -66,7 +66,7 @@ def assert_same(first: Candidates, second: Candidates) -> None:
         assert_allclose(scores, second.features[name], atol=1e-4, err_msg=name)
 
 
-def test_scores_are_those_that_the_texts_themselves_give() -> None:
+def test_scores_are_those_that_texts_themselves_give() -> None:
     """Against `ts_rank` over the lexical documents, for random texts and questions of 1 to 50 words, in 3 scopes."""
     chance = random.Random(7)
     words = [
@@ -87,7 +87,7 @@ def test_scores_are_those_that_the_texts_themselves_give() -> None:
         assert_same(found(owner, question, scope=scope), expected)
 
 
-def test_every_change_is_seen_by_a_process_that_holds_the_postings() -> None:
+def test_every_change_is_seen_by_process_that_holds_postings() -> None:
     owner = make_user()
     first = indexed(owner, EGGS)
     assert len(items(found(owner, "eggs"))) == 1
@@ -117,7 +117,7 @@ def test_few_segments_are_held_however_often_something_changes() -> None:
     assert len(held.keys) == ITEMS_PER_BLOCK + 12
 
 
-def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
+def test_block_holds_its_items_and_is_replaced_whole() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
     blocks = list(PostingBlock.objects.filter(owner=owner, home=SPOKEN).order_by("number"))
@@ -153,7 +153,7 @@ def test_items_that_are_gone_leave_no_postings_behind() -> None:
         (EVERYTHING, "eggs vienna -vienna", 2),
     ],
 )
-def test_filtered_results_are_the_same_with_and_without_postings(filters: Filters, text: str, count: int) -> None:
+def test_filtered_results_are_same_with_and_without_postings(filters: Filters, text: str, count: int) -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS, agent="cook")
     indexed(owner, TRAINS, EGGS, project="kitchen")
@@ -174,7 +174,7 @@ def test_words_of_other_owners_are_not_found() -> None:
     assert len(items(found(other, "eggs"))) == 1
 
 
-def test_search_without_postings_is_right_until_the_sweep_packs_them() -> None:
+def test_search_without_postings_is_right_until_sweep_packs_them() -> None:
     owner = make_user()
     old, new = indexed(owner, EGGS), indexed(owner, TRAINS)
     expected = found(owner, "egg train")

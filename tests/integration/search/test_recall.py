@@ -33,7 +33,7 @@ def indexed(owner: Any, pairs: Any = PAIRS, **values: Any) -> Conversation:
     return conversation
 
 
-def test_the_best_message_comes_first_with_its_place_passages_and_openings() -> None:
+def test_best_message_comes_first_with_its_place_passages_and_openings() -> None:
     owner = make_user()
     conversation = indexed(owner, title="House")
     first = recall(owner=owner, query="how many minutes for a soft egg", threshold=0.2).messages[0]
@@ -67,7 +67,7 @@ STEPS = [
         ("mend the leaning fence", "I look at the plan of the garden first."),
     ],
 )
-def test_a_passage_comes_with_its_own_question_and_the_answer_it_stands_in(query: str, answer: str) -> None:
+def test_passage_comes_with_its_own_question_and_answer_it_stands_in(query: str, answer: str) -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
     first = recall(owner=owner, query=query, threshold=0.2).messages[0]
@@ -77,7 +77,7 @@ def test_a_passage_comes_with_its_own_question_and_the_answer_it_stands_in(query
     assert first.answer_opening.passage.text.startswith(answer)
 
 
-def test_answer_of_a_named_speaker_ranks_above_the_question() -> None:
+def test_answer_of_named_speaker_ranks_above_question() -> None:
     owner = make_user()
     talk = [
         user_says("I fed the cat and swept the yard.", name="Mara"),
@@ -92,14 +92,14 @@ def test_answer_of_a_named_speaker_ranks_above_the_question() -> None:
     assert found.messages[0].position == 2
 
 
-def test_the_context_keeps_the_line_breaks_of_what_was_said() -> None:
+def test_context_keeps_line_breaks_of_what_was_said() -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
     found = recall(owner=owner, query="set new posts of larch and pour gravel around", threshold=0.2, top_k=1)
     assert "\n| 1. Set new posts of larch.\n| 2. Pour gravel around." in build_memory_context(found.messages).text
 
 
-def test_only_the_callers_messages_come_back() -> None:
+def test_only_callers_messages_come_back() -> None:
     owner, stranger = make_user(), make_user()
     own, foreign = indexed(owner), indexed(stranger)
     for query in ("soft egg", "paint for a rusty gate"):
@@ -111,14 +111,14 @@ def test_only_the_callers_messages_come_back() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_recall_without_a_caller_is_empty(caller: Any) -> None:
+def test_recall_without_caller_is_empty(caller: Any) -> None:
     indexed(make_user())
     found = recall(owner=caller, query="soft egg")
     assert found.messages == ()
     assert found.reason == "no_caller"
 
 
-def test_a_conversation_bounds_what_is_recalled_and_may_be_archived() -> None:
+def test_conversation_bounds_what_is_recalled_and_may_be_archived() -> None:
     owner = make_user()
     one, other = indexed(owner), indexed(owner)
     ingest.change_conversation(owner=owner, conversation_id=other.pk, values={"archived_at": other.created_at})
@@ -149,7 +149,7 @@ def test_positions_bound_with_both_ends_left_out() -> None:
         recall(owner=owner, query="egg", before_position=3)
 
 
-def test_scope_threshold_and_top_k_bound_the_messages() -> None:
+def test_scope_threshold_and_top_k_bound_messages() -> None:
     owner = make_user()
     indexed(owner)
     spoken = recall(owner=owner, query="soft egg", threshold=0, scope=["assistant"], top_k=50).messages
@@ -179,7 +179,7 @@ def test_recall_while_memory_is_off_is_refused(settings: Any) -> None:
 @pytest.mark.parametrize(
     "missing", ["search.retrieval.dense.query_embedding", "search.retrieval.prepared.active_space"]
 )
-def test_recall_without_an_embedder_uses_words_and_adds_a_note(missing: str) -> None:
+def test_recall_without_embedder_uses_words_and_adds_note(missing: str) -> None:
     owner = make_user()
     indexed(owner)
     if missing.endswith("active_space"):
@@ -191,7 +191,7 @@ def test_recall_without_an_embedder_uses_words_and_adds_a_note(missing: str) -> 
     assert any("no model" in note for note in found.notes)
 
 
-def test_a_recall_asks_the_database_a_fixed_number_of_times() -> None:
+def test_recall_asks_database_fixed_number_of_times() -> None:
     owner = make_user()
     counts = []
     for _ in range(2):

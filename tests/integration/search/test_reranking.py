@@ -88,7 +88,7 @@ def turned_round(order: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-def test_best_hits_follow_the_rerankers_order_and_name_it(
+def test_best_hits_follow_rerankers_order_and_name_it(
     owner: User, server: RerankServer, settings: Settings, shape: str, mode: str
 ) -> None:
     settings.RERANK_SHAPE = shape
@@ -116,7 +116,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(owner: User, server: Rera
 
 
 @pytest.mark.parametrize("limit", [1, 4, 6, 7])
-def test_reranker_failure_between_pages_keeps_the_reranked_order(owner: User, server: RerankServer, limit: int) -> None:
+def test_reranker_failure_between_pages_keeps_reranked_order(owner: User, server: RerankServer, limit: int) -> None:
     first = find(owner, limit=limit)
     server.status = 500
     assert first.next_cursor
@@ -124,7 +124,7 @@ def test_reranker_failure_between_pages_keeps_the_reranked_order(owner: User, se
 
 
 @pytest.mark.parametrize("limit", [1, 4, 6, 7])
-def test_reranker_recovery_between_pages_keeps_the_fused_order(owner: User, server: RerankServer, limit: int) -> None:
+def test_reranker_recovery_between_pages_keeps_fused_order(owner: User, server: RerankServer, limit: int) -> None:
     server.status = 500
     first = find(owner, limit=limit)
     server.status = 200
@@ -132,12 +132,12 @@ def test_reranker_recovery_between_pages_keeps_the_fused_order(owner: User, serv
     assert turns(first) + paged(owner, limit, first.next_cursor) == fused(owner)
 
 
-def test_hits_of_later_pages_say_that_the_reranker_placed_them(owner: User, server: RerankServer) -> None:
+def test_hits_of_later_pages_say_that_reranker_placed_them(owner: User, server: RerankServer) -> None:
     second = find(owner, limit=4, cursor=find(owner, limit=4).next_cursor or "")
     assert ["reranker" in hit.matched for hit in second.hits] == [True, True, False, False]
 
 
-def test_the_size_of_the_page_may_change_on_the_way(owner: User, server: RerankServer) -> None:
+def test_size_of_page_may_change_on_way(owner: User, server: RerankServer) -> None:
     first = find(owner, limit=2)
     rest = find(owner, limit=50, cursor=first.next_cursor or "")
     assert turns(first) + turns(rest) == turned_round(fused(owner))
@@ -160,9 +160,7 @@ def test_single_hit_is_not_reranked(owner: User, server: RerankServer) -> None:
     assert server.requests == []
 
 
-def test_the_number_of_queries_stays_the_same(
-    owner: User, server: RerankServer, django_assert_num_queries: Any
-) -> None:
+def test_number_of_queries_stays_same(owner: User, server: RerankServer, django_assert_num_queries: Any) -> None:
     find(owner)  # warms the space and the query's vector
     with django_assert_num_queries(15):
         find(owner)
@@ -179,9 +177,7 @@ def test_reranker_of_weight_zero_gets_no_request(owner: User, server: RerankServ
     assert server.requests == []
 
 
-def test_unmeasured_reranker_does_not_change_the_best_hit(
-    owner: User, server: RerankServer, settings: Settings
-) -> None:
+def test_unmeasured_reranker_does_not_change_best_hit(owner: User, server: RerankServer, settings: Settings) -> None:
     index_conversation(conversation_id=make_conversation(owner, exchange(("my bicycle", "was stolen"))).pk)
     settings.RERANK_MODEL = "unknown"
     best = find(owner, "the stolen bicycle", limit=50).hits[0]
@@ -192,7 +188,7 @@ def test_unmeasured_reranker_does_not_change_the_best_hit(
 # --- what it is sent ------------------------------------------------------------------------------
 
 
-def test_reranker_gets_the_question_and_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
+def test_reranker_gets_question_and_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
     hits = find(owner, 'boiled egg -"fried"', has_operators=True).hits
     [asked] = server.requests
     assert asked["query"] == "boiled egg"
@@ -210,7 +206,7 @@ def test_long_texts_are_cut(server: RerankServer) -> None:
     assert all(len(text) <= QUESTION_CHARS + PASSAGE_CHARS + 1 for text in server.requests[0]["documents"])
 
 
-def test_only_the_callers_own_texts_are_sent(owner: User, server: RerankServer) -> None:
+def test_only_callers_own_texts_are_sent(owner: User, server: RerankServer) -> None:
     other = make_user()
     pairs = [(f"egg {n} of the cormorant", f"boiled cormorant {n}") for n in range(TURNS)]
     index_conversation(conversation_id=make_conversation(other, exchange(*pairs)).pk)
@@ -233,7 +229,7 @@ def test_forged_cursor_yields_no_turns_of_other_owners(owner: User, server: Rera
 
 
 @pytest.mark.parametrize("place", [[0, 5, 5], [2, 5, 6], [0, -1], [0, "5"], [0, *range(51)]])
-def test_a_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) -> None:
+def test_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) -> None:
     identity = SearchQuery(text="boiled egg").identity
     with pytest.raises(InvalidInput, match="cannot be read"):
         find(owner, cursor=encode_cursor(identity, place))
@@ -249,7 +245,7 @@ def test_a_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) 
      {"scores": lambda documents: [0.5] * (len(documents) - 1)}],
     ids=lambda fault: "-".join(f"{name}={value}" for name, value in fault.items())[:30],
 )  # fmt: skip
-def test_failed_reranker_keeps_the_fused_order_with_a_note(
+def test_failed_reranker_keeps_fused_order_with_note(
     owner: User,
     server: RerankServer,
     settings: Settings,
@@ -282,7 +278,7 @@ def test_unreachable_reranker_is_noted(owner: User, server: RerankServer, settin
 # --- the surfaces ---------------------------------------------------------------------------------
 
 
-def test_the_api_the_page_and_the_tools_have_the_same_order(client: Client, owner: User, server: RerankServer) -> None:
+def test_api_page_and_tools_have_same_order(client: Client, owner: User, server: RerankServer) -> None:
     client.force_login(owner)
     expected = turned_round(fused(owner))
     answer = client.get("/api/v1/conversations/search", {"query": "boiled egg", "limit": "50"}).json()
@@ -296,7 +292,7 @@ def test_the_api_the_page_and_the_tools_have_the_same_order(client: Client, owne
     assert "Not reranked: " in client.get("/search", {"q": "boiled egg"}).content.decode()
 
 
-def test_hits_in_a_conversation_and_recall_are_not_reranked(client: Client, owner: User, server: RerankServer) -> None:
+def test_hits_in_conversation_and_recall_are_not_reranked(client: Client, owner: User, server: RerankServer) -> None:
     client.force_login(owner)
     conversation = owner.conversations.get().pk
     hits_in = client.get("/search/hits-in", {"q": "boiled egg", "conversation": str(conversation), "turn": "1"})

@@ -48,7 +48,7 @@ def turns(results: SearchResults) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_right_turn_comes_first_in_every_mode(mode: str) -> None:
+def test_right_turn_comes_first_in_every_mode(mode: str) -> None:
     owner = make_user()
     conversation = indexed(owner, exchange(*KITCHEN), title="Kitchen", agent="chef")
     hit = find(owner, "sourdough starter too cold", mode=mode).hits[0]
@@ -66,7 +66,7 @@ def test_semantic_search_finds_turns_without_shared_words() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_two_users_with_the_same_texts_never_see_each_other(mode: str) -> None:
+def test_two_users_with_same_texts_never_see_each_other(mode: str) -> None:
     mine, other = make_user(), make_user()
     own = indexed(mine, exchange(*KITCHEN))
     indexed(other, exchange(*KITCHEN))
@@ -75,7 +75,7 @@ def test_two_users_with_the_same_texts_never_see_each_other(mode: str) -> None:
 
 
 @pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_without_a_caller_the_answer_is_empty(caller: Any) -> None:
+def test_without_caller_answer_is_empty(caller: Any) -> None:
     indexed(make_user(), exchange(*KITCHEN))
     results = find(caller, "sourdough")
     assert results.hits == []
@@ -121,7 +121,7 @@ def test_pages_follow_each_other_without_gap_or_repeat() -> None:
     assert seen == everything
 
 
-def test_a_cursor_of_another_query_is_refused() -> None:
+def test_cursor_of_another_query_is_refused() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     cursor = find(owner, "egg knife", limit=1).next_cursor
@@ -163,7 +163,7 @@ def test_without_diversity_no_vectors_of_items_are_read(settings: Settings, late
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_quoted_phrase_without_a_match_is_searched_as_words(mode: str) -> None:
+def test_quoted_phrase_without_match_is_searched_as_words(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN, ("is the starter cold enough?", "It is too cold already.")))
     held = find(owner, '"too cold" starter', mode=mode)
@@ -175,7 +175,7 @@ def test_quoted_phrase_without_a_match_is_searched_as_words(mode: str) -> None:
     assert 1 not in turns(find(owner, '"cold starter too" -sourdough', mode=mode))
 
 
-def test_phrase_in_an_empty_archive_gets_no_note_but_the_reason() -> None:
+def test_phrase_in_empty_archive_gets_no_note_but_reason() -> None:
     found = find(make_user(), '"cold starter too" sourdough')
     assert (found.notes, found.reason) == ((TOOLS[Reason.NOTHING_STORED],), Reason.NOTHING_STORED)
 
@@ -213,14 +213,14 @@ def test_bad_queries_are_refused(values: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "answer"), [("猫", "猫は窓のそばで眠る。"), ("🪴", "Water the 🪴 on Sundays.")])
-def test_one_character_that_is_a_word_is_a_query(text: str, answer: str) -> None:
+def test_one_character_that_is_word_is_query(text: str, answer: str) -> None:
     owner = make_user()
     found = indexed(owner, exchange(("who needs what?", answer)))
     indexed(owner, exchange(*KITCHEN))
     assert find(owner, text).hits[0].conversation_id == found.pk
 
 
-def test_a_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
+def test_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
     owner = make_user()
     indexed(
         owner, exchange(*[("what calls this line?", f"File line {number} in module, in call.") for number in range(9)])
@@ -236,7 +236,7 @@ def test_a_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
     assert "rarest words" in results.notes[0]
 
 
-def test_a_question_of_a_time_alone_lists_what_was_said_then_newest_first() -> None:
+def test_question_of_time_alone_lists_what_was_said_then_newest_first() -> None:
     owner, now = make_user(), timezone.now()
     last_week = now - timedelta(days=now.isoweekday() + 2)
     made = []
@@ -253,12 +253,12 @@ def test_a_question_of_a_time_alone_lists_what_was_said_then_newest_first() -> N
     assert "the newest first" in results.notes[0]
 
 
-def test_dates_the_wrong_way_round_are_refused() -> None:
+def test_dates_wrong_way_round_are_refused() -> None:
     with pytest.raises(InvalidInput, match="swap"):
         Filters(after=datetime(2026, 2, 1, tzinfo=UTC), before=datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def test_search_without_an_embedder_uses_words_and_adds_a_note() -> None:
+def test_search_without_embedder_uses_words_and_adds_note() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     with patch("search.retrieval.dense.query_embedding", side_effect=EmbedderUnavailable("the model file is missing")):
@@ -267,14 +267,14 @@ def test_search_without_an_embedder_uses_words_and_adds_a_note() -> None:
     assert "the model file is missing" in results.notes[0]
 
 
-def test_a_deleted_conversation_is_gone() -> None:
+def test_deleted_conversation_is_gone() -> None:
     owner = make_user()
     conversation = indexed(owner, exchange(*KITCHEN))
     ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
     assert find(owner, "sourdough starter").hits == []
 
 
-def test_the_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> None:
+def test_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> None:
     owner = make_user()
     for _ in range(3):
         indexed(owner, exchange(*KITCHEN))
@@ -287,7 +287,7 @@ FILLER = " ".join(f"Sentence number {number} of a long answer about bread and fl
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_passage_shown_holds_the_quoted_phrase(mode: str) -> None:
+def test_passage_shown_holds_quoted_phrase(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(("tell me about bread and flour", f"{FILLER} The zinc lid rattles. {FILLER}")))
     (hit,) = find(owner, 'bread flour "zinc lid"', mode=mode).hits
@@ -296,7 +296,7 @@ def test_the_passage_shown_holds_the_quoted_phrase(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "full_text"])
-def test_the_passage_shown_holds_the_rarest_word(mode: str) -> None:
+def test_passage_shown_holds_rarest_word(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     indexed(owner, exchange(("tell me about bread and flour", f"{FILLER} Ask Quintus first. {FILLER}")))
@@ -305,7 +305,7 @@ def test_the_passage_shown_holds_the_rarest_word(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("word", "asked"), [("Quintus", "quintus"), ("Überlingen", "überlingen"), ("СИЗИФ", "сизиф")])
-def test_a_rare_word_is_found_in_a_message_far_from_the_nearest_ones(word: str, asked: str) -> None:
+def test_rare_word_is_found_in_message_far_from_nearest_ones(word: str, asked: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     said = [FILLER, f"{word} knows more.", FILLER]
@@ -317,7 +317,7 @@ def test_a_rare_word_is_found_in_a_message_far_from_the_nearest_ones(word: str, 
 
 
 @pytest.mark.parametrize("word", ["ovens/bread.toml", "long-flour", "https://ovens.example/a(b[c*d?bread=1+2"])
-def test_a_rare_path_or_compound_is_found_far_from_the_nearest_messages(word: str) -> None:
+def test_rare_path_or_compound_is_found_far_from_nearest_messages(word: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     apart = " ".join(re.findall(r"\w+", word))

@@ -71,7 +71,7 @@ def tokens(codes: bytes) -> set[bytes]:
     return {codes[start : start + WIDTH] for start in range(0, len(codes), WIDTH)}
 
 
-def test_a_new_passage_has_one_vector_a_word() -> None:
+def test_new_passage_has_one_vector_word() -> None:
     owner = indexed_owner()
     sizes = {text: len(kept(owner).get(digest, b"")) // WIDTH for digest, text in texts_of(owner).items()}
     words = {text: sum(embedder().are_words(embedder().tokenize(text).ids)) for text in sizes}
@@ -80,7 +80,7 @@ def test_a_new_passage_has_one_vector_a_word() -> None:
     assert sum(counts.values()) > sum(sizes.values())  # what a passage costs is counted as before
 
 
-def test_punctuation_is_dropped_without_the_model_and_searches_find_the_same(
+def test_punctuation_is_dropped_without_model_and_searches_find_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     owner = indexed_owner()
@@ -100,7 +100,7 @@ def test_punctuation_is_dropped_without_the_model_and_searches_find_the_same(
     assert [hit.turn_number for hit in search(caller=owner, query=query).hits] == found
 
 
-def test_token_vectors_are_kept_while_the_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_vectors_are_kept_while_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = indexed_owner()
     as_of_before(owner)
     expected = kept(owner)
@@ -139,7 +139,7 @@ def test_token_vectors_stand_in_their_rows() -> None:
         assert cursor.fetchone() == (2, 0)
 
 
-def test_query_in_another_language_has_no_tokens_of_an_english_model(settings: Settings, tmp_path: Path) -> None:
+def test_query_in_another_language_has_no_tokens_of_english_model(settings: Settings, tmp_path: Path) -> None:
     owner = make_user()
     texts = ("Where is the old key?", "古い鍵はどこですか", "Wo ist denn nur der alte Schlüssel für die Tür?")
 

@@ -80,7 +80,7 @@ def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User,
         assert hits[0].relevance == max(hit.relevance or 0 for hit in hits), sentence
 
 
-def test_order_is_the_same_with_and_without_the_query_for_missing_vectors(
+def test_order_is_same_with_and_without_query_for_missing_vectors(
     owner: User, archive: list[Conversation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = [sentence for _, _, sentence in sentences()][::3]
@@ -89,7 +89,7 @@ def test_order_is_the_same_with_and_without_the_query_for_missing_vectors(
     assert [[(hit.key, hit.score) for hit in found(owner, text).hits] for text in queries] == scores
 
 
-def test_grown_turn_is_found_by_the_words_that_its_vector_lacks(owner: User, archive: list[Conversation]) -> None:
+def test_grown_turn_is_found_by_words_that_its_vector_lacks(owner: User, archive: list[Conversation]) -> None:
     more = "Mind the canker on the bark."
     ingest.append_messages(owner=owner, conversation_id=archive[0].pk, drafts=[assistant_says(more)])
     assert SourceIndex.objects.filter(indexed_version=1).count() == 4
@@ -97,7 +97,7 @@ def test_grown_turn_is_found_by_the_words_that_its_vector_lacks(owner: User, arc
     assert (best.conversation_id, best.turn_number) == (archive[0].pk, 3)
 
 
-def test_word_of_an_unanswered_question_alone_finds_it_first(owner: User, archive: list[Conversation]) -> None:
+def test_word_of_unanswered_question_alone_finds_it_first(owner: User, archive: list[Conversation]) -> None:
     drafts = [*exchange(*CONVERSATIONS[1]), user_says("Which bread do the Frisian islands bake?")]
     last = make_conversation(owner, drafts)
     index_conversation(conversation_id=last.pk)

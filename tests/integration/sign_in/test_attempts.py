@@ -71,7 +71,7 @@ def test_pauses_double_up_to_300_s() -> None:
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
-def test_attempts_during_a_pause_do_not_prolong_it() -> None:
+def test_attempts_during_pause_do_not_prolong_it() -> None:
     attack("ada", HERE, PAIR.free + 10)
     ends = list(PasswordFailures.objects.order_by("pk").values_list("paused_until", flat=True))
     for _ in range(20):
@@ -86,21 +86,21 @@ def test_unknown_names_pause_like_known_ones(ada: User) -> None:
         PasswordFailures.objects.all().delete()
 
 
-def test_a_name_is_paused_whatever_address_tries_it() -> None:
+def test_name_is_paused_whatever_address_tries_it() -> None:
     for number in range(NAME.free + 5):
         attack("ada", f"203.0.113.{number}", 1)
     assert wait_of("ada", ELSEWHERE) == 16
     fail("grace", ELSEWHERE)
 
 
-def test_an_address_is_paused_whatever_name_it_tries() -> None:
+def test_address_is_paused_whatever_name_it_tries() -> None:
     for number in range(ADDRESS.free + 5):
         attack(f"user{number}", HERE, 1)
     assert wait_of("ada", HERE) == 16
     fail("ada", ELSEWHERE)
 
 
-def test_pauses_of_a_name_end_within_minutes_however_long_the_attack() -> None:
+def test_pauses_of_name_end_within_minutes_however_long_attack() -> None:
     for number in range(NAME.free + 12):
         attack("ada", f"203.0.113.{number}", 1)
     assert wait_of("ada", ELSEWHERE) == NAME.longest_s
@@ -114,7 +114,7 @@ def test_known_address_is_not_paused_by_attacks_from_elsewhere(ada: User) -> Non
     succeed(ada, HERE)
 
 
-def test_a_right_password_after_the_pause_is_right(ada: User) -> None:
+def test_right_password_after_pause_is_right(ada: User) -> None:
     attack("ada", ELSEWHERE, NAME.free + 5)
     let_time_pass(seconds=wait_of("ada", ELSEWHERE))
     succeed(ada, ELSEWHERE)
@@ -123,7 +123,7 @@ def test_a_right_password_after_the_pause_is_right(ada: User) -> None:
     assert KnownAddress.objects.filter(owner=ada).count() == 1
 
 
-def test_a_known_address_guesses_no_faster_than_others(ada: User) -> None:
+def test_known_address_guesses_no_faster_than_others(ada: User) -> None:
     succeed(ada, HERE)
     attack("ada", HERE, PAIR.free + 3)
     assert wait_of("ada", HERE) == 4
@@ -136,7 +136,7 @@ def test_known_address_exempts_only_its_own_user(ada: User) -> None:
     assert wait_of("grace", HERE)
 
 
-def test_successful_sign_in_does_not_reset_the_address_pause(ada: User) -> None:
+def test_successful_sign_in_does_not_reset_address_pause(ada: User) -> None:
     for number in range(ADDRESS.free + 5):
         attack(f"user{number}", HERE, 1)
     let_time_pass(seconds=wait_of("user0", HERE))

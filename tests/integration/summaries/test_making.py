@@ -60,7 +60,7 @@ def ask(owner: User, conversation: Conversation, **values: Any) -> ConversationS
     return request_summary(owner=owner, conversation_id=conversation.pk, **values)
 
 
-def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Conversation, settings: Any) -> None:
+def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conversation, settings: Any) -> None:
     index_conversation(conversation_id=conversation.pk)
     settings.SUMMARY_MAX_TOKENS = 80
     summary = ask(owner, conversation)
@@ -78,7 +78,7 @@ def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Con
     assert (summary.model, summary.prompt_version) == ("", None)
 
 
-def test_messages_not_indexed_yet_are_embedded_for_a_summary(owner: User, conversation: Conversation) -> None:
+def test_messages_not_indexed_yet_are_embedded_for_summary(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation, from_position=2, to_position=3)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
@@ -86,7 +86,7 @@ def test_messages_not_indexed_yet_are_embedded_for_a_summary(owner: User, conver
     assert "sourdough" not in content
 
 
-def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
+def test_range_without_sentences_fails_and_says_so(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("?", "!")))
     summary = ask(owner, conversation)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
@@ -94,7 +94,7 @@ def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
     assert "no sentences" in summary.error
 
 
-def test_summary_with_an_endpoint_is_written_by_the_model(
+def test_summary_with_endpoint_is_written_by_model(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation, to_position=3)
@@ -142,15 +142,13 @@ def test_failed_summary_retries_with_backoff_up_to_max(
     assert summaries_to_make(limit=5) == []
 
 
-def test_retry_after_of_the_server_sets_the_delay(
-    owner: User, conversation: Conversation, endpoint: FakeEndpoint
-) -> None:
+def test_retry_after_of_server_sets_delay(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
     endpoint.faults.append(busy)
     assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
 
 
-def test_request_refused_by_the_server_fails_at_once(
+def test_request_refused_by_server_fails_at_once(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
@@ -171,7 +169,7 @@ def test_summary_refused_for_its_key_fails_at_once(
     assert len(endpoint.requests) == 1
 
 
-def test_summary_of_a_lost_worker_is_retried_then_fails(owner: User, conversation: Conversation) -> None:
+def test_summary_of_lost_worker_is_retried_then_fails(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation)
     rows = ConversationSummary.objects.filter(pk=summary.pk)
     rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))
@@ -187,7 +185,7 @@ def test_summary_of_a_lost_worker_is_retried_then_fails(owner: User, conversatio
     assert (summary.status, summary.error) == ("failed", "The work on it was interrupted 4 times.")
 
 
-def test_a_long_range_is_written_in_several_runs(
+def test_long_range_is_written_in_several_runs(
     owner: User, endpoint: FakeEndpoint, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.CHAT_CONTEXT_WINDOW = 2_048
@@ -208,7 +206,7 @@ def test_a_long_range_is_written_in_several_runs(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_summary_regenerated_during_a_run_is_not_overwritten(
+def test_summary_regenerated_during_run_is_not_overwritten(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation)
@@ -224,7 +222,7 @@ def test_summary_regenerated_during_a_run_is_not_overwritten(
     assert (summary.status, summary.content, summary.partials) == ("pending", "", {})
 
 
-def test_regenerating_keeps_the_text_until_there_is_a_new_one(
+def test_regenerating_keeps_text_until_there_is_new_one(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation)
@@ -249,7 +247,7 @@ def test_regenerating_keeps_the_text_until_there_is_a_new_one(
         ({"method": "model"}, "set CHAT_MODEL"),
     ],
 )
-def test_impossible_ranges_are_refused_with_the_reason(
+def test_impossible_ranges_are_refused_with_reason(
     owner: User, conversation: Conversation, values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
@@ -257,7 +255,7 @@ def test_impossible_ranges_are_refused_with_the_reason(
     assert not ConversationSummary.objects.exists()
 
 
-def test_an_empty_conversation_cannot_be_summarised(owner: User) -> None:
+def test_empty_conversation_cannot_be_summarised(owner: User) -> None:
     with pytest.raises(InvalidInput, match="no messages"):
         ask(owner, make_conversation(owner))
 
@@ -279,7 +277,7 @@ def test_foreign_summaries_are_not_found(owner: User, conversation: Conversation
         get_summary(owner=owner, conversation_id=other.pk, summary_id=summary.pk)
 
 
-def test_a_context_begins_with_the_chain_of_completed_summaries(owner: User, conversation: Conversation) -> None:
+def test_context_begins_with_chain_of_completed_summaries(owner: User, conversation: Conversation) -> None:
     rows = [ask(owner, conversation, to_position=last) for last in (1, 3, 4, 2)]
     for row, status in zip(rows, ("completed", "completed", "failed", "pending"), strict=True):
         done = timezone.now() if status == "completed" else None

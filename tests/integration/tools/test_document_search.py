@@ -67,7 +67,7 @@ def test_document_search_is_limited_to_given_or_attached_documents(owner: User, 
     assert "No document is attached" in nothing["note"]
 
 
-def test_a_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User, guide: Document) -> None:
+def test_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User, guide: Document) -> None:
     other = indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
     chat = make_conversation(owner, exchange(("hello", "Hi.")))
     agent = create_agent(owner=owner, values={"name": "Gardener"})

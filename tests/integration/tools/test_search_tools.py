@@ -69,7 +69,7 @@ def choice(owner: User) -> Conversation:
         ("assistant,user", "the storage is set up", "storage"),
     ],
 )
-def test_a_scope_says_whose_words_are_searched(
+def test_scope_says_whose_words_are_searched(
     owner: User, choice: Conversation, scope: Any, query: str, kind: str
 ) -> None:
     (hit,) = run_tool("ConversationSearch", {"query": query, "scope": scope}, owner)["results"]
@@ -100,7 +100,7 @@ def test_filters_leave_out_other_conversations(owner: User, tool: str) -> None:
     assert found_in(tool, owner, query=bread, agent="baker", project="mill") == set()
 
 
-def test_a_conversation_is_read_with_thinking_and_whole_results_on_request(owner: User) -> None:
+def test_conversation_is_read_with_thinking_and_whole_results_on_request(owner: User) -> None:
     long = "line\n" * 1_000 + "the end"
     answer = MessageDraft(role="assistant", parts=(ThinkingPart("secret thoughts"), TextPart("There.")))
     result = MessageDraft(role="tool", parts=(ToolResultPart("1", "start " + long),))
@@ -114,7 +114,7 @@ def test_a_conversation_is_read_with_thinking_and_whole_results_on_request(owner
     assert whole["messages"][-1]["text"] == f"[tool result] start {long}"
 
 
-def test_a_cursor_of_a_reading_is_good_for_the_same_parts_only(owner: User) -> None:
+def test_cursor_of_reading_is_good_for_same_parts_only(owner: User) -> None:
     made = make_conversation(owner, exchange(("word " * 500, "yes")))
     asked = {"conversation_id": made.pk, "max_tokens": 100}
     cursor = run_tool("read_conversation", asked, owner)["next_cursor"]
@@ -164,7 +164,7 @@ QUESTIONS = (
 
 
 @pytest.mark.parametrize("query", QUESTIONS)
-def test_the_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> None:
+def test_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> None:
     for pair in TOPICS:
         indexed(owner, exchange(pair))
     everything = run_tool("search_chat_history", {"query": query, "limit": 20}, owner)["results"]
@@ -176,7 +176,7 @@ def test_the_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> No
         assert fewer == everything[:limit]
 
 
-def test_total_counts_what_passes_the_bar_and_not_the_page(owner: User, settings: Any) -> None:
+def test_total_counts_what_passes_bar_and_not_page(owner: User, settings: Any) -> None:
     for pair in TOPICS:
         indexed(owner, exchange(pair))
     for limit in (1, 3, 20):
@@ -259,7 +259,7 @@ def test_impossible_message_ids_are_ignored(owner: User, bakery: Conversation) -
     assert recalled(owner, alive_message_ids=[-1, 0, 2**63, 10**30])[0]
 
 
-def test_messages_that_the_model_sees_are_excluded_from_recall(owner: User, bakery: Conversation) -> None:
+def test_messages_that_model_sees_are_excluded_from_recall(owner: User, bakery: Conversation) -> None:
     alive = message_ids(bakery, *range(4))
     seen = Seen(messages=frozenset(alive))
     answer = run_tool("conversation_recall", {"query": BREAD}, owner, seen=seen)

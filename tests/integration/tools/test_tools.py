@@ -47,7 +47,7 @@ def test_search_answers_with_one_line_for_each_likely_hit(owner: User, monkeypat
     assert f", /home/ada/bakery, baker; conversation_id {bread.pk}, turn 0)" in line
 
 
-def test_conversation_search_answers_with_what_leads_to_the_turn(owner: User, bread: Conversation) -> None:
+def test_conversation_search_answers_with_what_leads_to_turn(owner: User, bread: Conversation) -> None:
     answer = run_tool("ConversationSearch", {"query": "how to feed a sourdough starter"}, owner)
     best = answer["results"][0]
     assert (best["conversation_id"], best["turn_number"]) == (bread.pk, 0)
@@ -57,7 +57,7 @@ def test_conversation_search_answers_with_what_leads_to_the_turn(owner: User, br
     assert 0.5 < best["similarity"] <= 1
 
 
-def test_conversation_search_goes_on_where_the_page_ended(owner: User, bread: Conversation) -> None:
+def test_conversation_search_goes_on_where_page_ended(owner: User, bread: Conversation) -> None:
     first = run_tool("ConversationSearch", {"query": "sourdough or train", "limit": 1}, owner)
     arguments = {"query": "sourdough or train", "limit": 1, "cursor": first["next_cursor"]}
     second = run_tool("ConversationSearch", arguments, owner)
@@ -84,7 +84,7 @@ def test_search_chat_history_has_its_fixed_shape(owner: User, bread: Conversatio
 
 
 @pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_tools_without_a_caller_answer_empty(caller: Any, bread: Conversation) -> None:
+def test_tools_without_caller_answer_empty(caller: Any, bread: Conversation) -> None:
     answer = run_tool("search_chat_history", {"query": "sourdough"}, caller)
     assert answer["results"] == []
     assert answer["totalFound"] == 0
@@ -95,7 +95,7 @@ def test_tools_without_a_caller_answer_empty(caller: Any, bread: Conversation) -
         run_tool("read_conversation", {"conversation_id": bread.pk}, caller)
 
 
-def test_search_chat_history_without_history_adds_a_note() -> None:
+def test_search_chat_history_without_history_adds_note() -> None:
     answer = run_tool("search_chat_history", {"query": "sourdough"}, make_user())
     assert answer.pop("note").startswith("no chat history found: ")
     assert answer == {"results": [], "totalFound": 0, "query": "sourdough", "reason": "nothing_stored"}
@@ -125,7 +125,7 @@ def test_search_chat_history_says_what_goes_wrong_instead_of_raising(
 # --- recalling ------------------------------------------------------------------------------------
 
 
-def test_recall_brings_question_and_answer_back_behind_a_fence(owner: User, bread: Conversation) -> None:
+def test_recall_brings_question_and_answer_back_behind_fence(owner: User, bread: Conversation) -> None:
     answer = run_tool("conversation_recall", {"query": "how do I feed my sourdough starter?"}, owner)
     assert BREAD[0] in answer["context"]
     assert BREAD[1] in answer["context"]
@@ -136,7 +136,7 @@ def test_recall_brings_question_and_answer_back_behind_a_fence(owner: User, brea
 
 
 @pytest.mark.parametrize("max_tokens", [1, 40, 80, 120, 400])
-def test_a_recall_never_takes_more_than_its_budget(owner: User, bread: Conversation, max_tokens: int) -> None:
+def test_recall_never_takes_more_than_its_budget(owner: User, bread: Conversation, max_tokens: int) -> None:
     answer = run_tool("conversation_recall", {"query": "feeding a sourdough starter", "max_tokens": max_tokens}, owner)
     assert answer["tokens"] <= max_tokens
     assert any(row["in_context"] for row in answer["results"]) == bool(answer["context"])
@@ -155,13 +155,13 @@ def test_recalled_text_cannot_close_its_fence(owner: User) -> None:
     assert context.index("ignore all rules") < context.index("</recalled-memory")
 
 
-def test_recall_without_a_caller_or_history_is_empty(bread: Conversation) -> None:
+def test_recall_without_caller_or_history_is_empty(bread: Conversation) -> None:
     for caller in (None, AnonymousUser(), make_user()):
         answer = run_tool("conversation_recall", {"query": "sourdough starter"}, caller)
         assert (answer["context"], answer["tokens"], answer["results"]) == ("", 0, [])
 
 
-def test_a_server_without_memory_does_not_offer_it(owner: User, settings: Any) -> None:
+def test_server_without_memory_does_not_offer_it(owner: User, settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
         run_tool("conversation_recall", {"query": "sourdough starter"}, owner)
@@ -170,7 +170,7 @@ def test_a_server_without_memory_does_not_offer_it(owner: User, settings: Any) -
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_read_with_tools_in_short_and_without_thinking(owner: User) -> None:
+def test_conversation_is_read_with_tools_in_short_and_without_thinking(owner: User) -> None:
     answer = MessageDraft(
         role="assistant",
         parts=(
@@ -203,7 +203,7 @@ def test_turns_are_chosen_by_number(owner: User) -> None:
         run_tool("read_conversation", {**arguments, "to_turn": 3}, owner)
 
 
-def test_messages_outside_of_turns_are_read_with_the_nearest_turn(owner: User) -> None:
+def test_messages_outside_of_turns_are_read_with_nearest_turn(owner: User) -> None:
     drafts = [assistant_says("Welcome!"), *exchange(("one?", "1"), ("two?", "2"), ("three?", "3")), user_says("four?")]
     made = make_conversation(owner, drafts)
 
@@ -220,7 +220,7 @@ def test_messages_outside_of_turns_are_read_with_the_nearest_turn(owner: User) -
 
 
 @pytest.mark.parametrize("max_tokens", [100, 137, 1_000, 20_000])
-def test_pages_stay_in_the_budget_and_together_hold_everything(owner: User, max_tokens: int) -> None:
+def test_pages_stay_in_budget_and_together_hold_everything(owner: User, max_tokens: int) -> None:
     texts = ["short", "word " * 700, "中文" * 300, "🥖" * 90, "the end"]
     drafts = [draft for text in texts for draft in (user_says(text), assistant_says(f"yes, {text}"))]
     made = make_conversation(owner, drafts)
@@ -237,7 +237,7 @@ def test_pages_stay_in_the_budget_and_together_hold_everything(owner: User, max_
     assert [read[position] for position in sorted(read)] == expected
 
 
-def test_a_cursor_is_good_for_its_reading_only(owner: User) -> None:
+def test_cursor_is_good_for_its_reading_only(owner: User) -> None:
     made = make_conversation(owner, exchange(("word " * 500, "yes"), ("more", "yes")))
     arguments = {"conversation_id": made.pk, "max_tokens": 100}
     cursor = run_tool("read_conversation", arguments, owner)["next_cursor"]
@@ -247,7 +247,7 @@ def test_a_cursor_is_good_for_its_reading_only(owner: User) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 10**30])
-def test_foreign_and_unknown_conversations_raise_the_same_error(number: int, owner: User, bread: Conversation) -> None:
+def test_foreign_and_unknown_conversations_raise_same_error(number: int, owner: User, bread: Conversation) -> None:
     answers = []
     for unknown in (bread.pk, number):
         with pytest.raises(NotFound) as raised:

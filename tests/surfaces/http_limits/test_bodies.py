@@ -86,7 +86,7 @@ POSTS = pytest.mark.parametrize("post", [post_declared, post_chunked])
 
 @POSTS
 @pytest.mark.parametrize("path", PROGRAM_PATHS)
-def test_anonymous_api_body_over_the_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
+def test_anonymous_api_body_over_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
     answer = post(address, path, 20 * MB)
     assert answer.status == 413
     assert answer.headers["content-type"] == "application/problem+json"
@@ -102,7 +102,7 @@ def test_anonymous_api_body_over_the_limit_gets_413(address: str, stored: list[i
 
 @POSTS
 @pytest.mark.parametrize("path", PAGE_PATHS)
-def test_anonymous_page_body_over_the_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
+def test_anonymous_page_body_over_limit_gets_413(address: str, stored: list[int], post: Any, path: str) -> None:
     answer = post(address, path, 20 * MB)
     assert answer.status == 413
     assert "text/html" in answer.headers["content-type"]
@@ -122,12 +122,12 @@ def test_mcp_reads_no_body_of_strangers(address: str) -> None:
         assert answer.sent < 12 * MB
 
 
-def test_proxy_reports_the_limit_in_openai_error_shape(address: str) -> None:
+def test_proxy_reports_limit_in_openai_error_shape(address: str) -> None:
     answer = post_chunked(address, "/v1/chat/completions", 2 * MB)
     assert "MAX_ANONYMOUS_REQUEST_KB" in json.loads(answer.body)["error"]["message"]
 
 
-def test_declared_length_over_the_limit_is_refused_unread(address: str, stored: list[int]) -> None:
+def test_declared_length_over_limit_is_refused_unread(address: str, stored: list[int]) -> None:
     answer = talk(address, head("/login", f"Content-Length: {600 * MB}"))
     assert answer.status == 413
     assert stored == []
@@ -147,7 +147,7 @@ def test_invalid_content_length_is_refused_unread(address: str, stored: list[int
     assert stored == []
 
 
-def test_a_length_and_chunks_together_are_refused(address: str, stored: list[int]) -> None:
+def test_length_and_chunks_together_are_refused(address: str, stored: list[int]) -> None:
     first = head("/login", "Content-Length: 5", "Transfer-Encoding: chunked")
     assert talk(address, first, chunked(64 * KB, 320)).status in (400, 413)
     assert sum(stored) <= MB
@@ -155,7 +155,7 @@ def test_a_length_and_chunks_together_are_refused(address: str, stored: list[int
 
 @POSTS
 @pytest.mark.parametrize("path", ["/api/v1/conversations", "/v1/chat/completions", "/api/v1/tools/x"])
-def test_a_key_sends_up_to_the_limit_of_requests(
+def test_key_sends_up_to_limit_of_requests(
     address: str, settings: Settings, stored: list[int], key_header: str, post: Any, path: str
 ) -> None:
     settings.MAX_REQUEST_MB = 3
@@ -169,7 +169,7 @@ def test_a_key_sends_up_to_the_limit_of_requests(
 
 
 @POSTS
-def test_read_only_key_gets_the_limit_of_users(address: str, settings: Settings, user: User, post: Any) -> None:
+def test_read_only_key_gets_limit_of_users(address: str, settings: Settings, user: User, post: Any) -> None:
     settings.MAX_REQUEST_MB = 3
     header = f"Authorization: Bearer {create_key(owner=user, read_only=True)}"
     assert "3 MB (MAX_REQUEST_MB)" in post(address, "/api/v1/memory/recall", 20 * MB, header).body
@@ -178,7 +178,7 @@ def test_read_only_key_gets_the_limit_of_users(address: str, settings: Settings,
 
 
 @POSTS
-def test_a_session_sends_up_to_the_limit_of_requests(
+def test_session_sends_up_to_limit_of_requests(
     address: str, settings: Settings, stored: list[int], cookie_header: str, post: Any
 ) -> None:
     settings.MAX_REQUEST_MB = 3
@@ -193,14 +193,14 @@ def test_a_session_sends_up_to_the_limit_of_requests(
     "header",
     ["Authorization: Bearer cvm_wrong", "Cookie: convmemory_session=wrong", "Authorization: Bearer", "Cookie: =;;\xff"],
 )
-def test_wrong_credentials_get_the_anonymous_limit(address: str, stored: list[int], header: str) -> None:
+def test_wrong_credentials_get_anonymous_limit(address: str, stored: list[int], header: str) -> None:
     answer = post_chunked(address, "/api/v1/imports", 20 * MB, header)
     assert answer.status == 413
     assert "MAX_ANONYMOUS_REQUEST_KB" in answer.body
     assert sum(stored) <= MB
 
 
-def test_wrong_key_with_a_session_gets_the_anonymous_limit(address: str, cookie_header: str) -> None:
+def test_wrong_key_with_session_gets_anonymous_limit(address: str, cookie_header: str) -> None:
     answer = post_chunked(address, "/api/v1/imports", 2 * MB, cookie_header, "Authorization: Bearer cvm_wrong")
     assert "MAX_ANONYMOUS_REQUEST_KB" in answer.body
 
@@ -218,7 +218,7 @@ def test_uploads_are_limited_by_max_upload_mb(
         assert "import_conversations" in answer.body
 
 
-def test_only_a_post_to_the_import_route_is_an_upload(address: str, settings: Settings, key_header: str) -> None:
+def test_only_post_to_import_route_is_upload(address: str, settings: Settings, key_header: str) -> None:
     settings.MAX_REQUEST_MB, settings.MAX_UPLOAD_MB = 1, 8
     for method, path in (("PUT", "/api/v1/imports"), ("POST", "/api/v1/imports/x"), ("GET", "/import")):
         answer = talk(address, head(path, f"Content-Length: {3 * MB}", key_header, method=method))
@@ -236,7 +236,7 @@ def test_key_is_not_looked_up_for_small_bodies(address: str, key_header: str, mo
     assert len(asked) == 1
 
 
-def test_unreachable_database_during_a_body_gets_503(
+def test_unreachable_database_during_body_gets_503(
     address: str, key_header: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(key: str, *, writes: bool) -> None:
@@ -263,7 +263,7 @@ def test_stalled_body_gets_408(address: str, settings: Settings, path: str) -> N
 
 
 @pytest.mark.usefixtures("heads_may_begin_late")
-def test_mcp_gives_a_body_that_stops_up(address: str, settings: Settings, key_header: str) -> None:
+def test_mcp_gives_body_that_stops_up(address: str, settings: Settings, key_header: str) -> None:
     settings.REQUEST_IDLE_S = 0.2
     json_headers = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
     answer = talk(address, head("/mcp", "Content-Length: 1000", key_header, *json_headers), [b"{"])
@@ -271,7 +271,7 @@ def test_mcp_gives_a_body_that_stops_up(address: str, settings: Settings, key_he
 
 
 @pytest.mark.usefixtures("heads_may_begin_late")
-def test_a_body_a_byte_at_a_time_is_given_up(address: str, settings: Settings) -> None:
+def test_body_byte_at_time_is_given_up(address: str, settings: Settings) -> None:
     settings.REQUEST_IDLE_S, settings.REQUEST_MIN_BYTES_PER_S = 0.5, 1_000_000
     answer = talk(address, head("/login", "Content-Length: 1000"), (b"x" for _ in range(1000)), pause_s=0.05)
     assert answer.status == 408
@@ -293,7 +293,7 @@ def answer_after_whole_body(address: str, path: str, size: int, *headers: str) -
 
 
 @pytest.mark.parametrize("size_mb", [2, 5, 7.5])
-def test_large_mcp_request_of_a_user_is_answered_413(
+def test_large_mcp_request_of_user_is_answered_413(
     address: str, key_header: str, long_linger: None, size_mb: float
 ) -> None:
     answer = answer_after_whole_body(address, "/mcp", int(size_mb * MB), key_header)
@@ -301,7 +301,7 @@ def test_large_mcp_request_of_a_user_is_answered_413(
     assert b"of one MCP request" in answer
 
 
-def test_answer_before_the_end_of_a_body_reaches_a_client_that_sends_all_first(
+def test_answer_before_end_of_body_reaches_client_that_sends_all_first(
     address: str, settings: Settings, long_linger: None
 ) -> None:
     settings.MAX_ANONYMOUS_REQUEST_KB = 8 * KB

@@ -161,7 +161,7 @@ async def test_one_address_takes_at_most_its_share_of_places(site: Site) -> None
 
 
 @on_site
-async def test_unknown_callers_leave_the_last_places_to_known_users(site: Site) -> None:
+async def test_unknown_callers_leave_last_places_to_known_users(site: Site) -> None:
     callers.known.note("cvm_known", 7)
     asked = [await site.request(f"192.0.2.{number}") for number in range(32)]
     known = [await site.request("198.51.100.1", key="cvm_known") for _ in range(10)]
@@ -195,7 +195,7 @@ async def test_one_address_has_at_most_its_share_of_unfinished_bodies(site: Site
 
 
 @on_site
-async def test_users_behind_one_address_have_a_share_each(site: Site) -> None:
+async def test_users_behind_one_address_have_share_each(site: Site) -> None:
     for user_id in (7, 8):
         callers.known.note(f"cvm_known_{user_id}", user_id)
     asked = [await site.request("192.0.2.1", key=f"cvm_known_{7 + number % 2}") for number in range(20)]
@@ -211,7 +211,7 @@ async def test_places_are_free_again_when_requests_end(site: Site) -> None:
     assert [(await site.request("192.0.2.1")).status for _ in range(12)] == [200] * 12
 
 
-def test_requests_over_the_limit_are_refused_and_health_checks_are_not(address: str, settings: Settings) -> None:
+def test_requests_over_limit_are_refused_and_health_checks_are_not(address: str, settings: Settings) -> None:
     settings.MAX_CONCURRENT_REQUESTS = 8
     upload = head("/chat/send", "Content-Length: 9")
     deadline = time.monotonic() + 20

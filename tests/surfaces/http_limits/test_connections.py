@@ -44,7 +44,7 @@ def read_to_end(connection: socket.socket) -> bytes:
     return received
 
 
-def test_a_connection_without_a_request_is_closed(address: str, soon: None) -> None:
+def test_connection_without_request_is_closed(address: str, soon: None) -> None:
     with connect(address) as silent:
         assert read_to_end(silent) == b""
 
@@ -55,13 +55,13 @@ def test_unfinished_request_head_gets_408(address: str, soon_after_a_byte: None)
         assert read_to_end(slow).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_head_a_byte_at_a_time_is_given_up(address: str, soon_after_a_byte: None) -> None:
+def test_head_byte_at_time_is_given_up(address: str, soon_after_a_byte: None) -> None:
     answer = talk(address, b"GET /health HTTP/1.1\r\n", (b"x" for _ in range(10_000)), pause_s=0.01)
     assert answer.status == 408
     assert answer.sent < 10_000
 
 
-def test_a_second_head_has_as_much_time_as_the_first(address: str, soon_after_a_byte: None) -> None:
+def test_second_head_has_as_much_time_as_first(address: str, soon_after_a_byte: None) -> None:
     with connect(address) as slow:
         slow.sendall(head("/health", method="GET"))
         assert slow.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -76,12 +76,12 @@ def test_endless_request_head_gets_431(address: str) -> None:
     assert answer.sent < 1_000_000
 
 
-def test_a_head_of_usual_size_comes_in_pieces(address: str) -> None:
+def test_head_of_usual_size_comes_in_pieces(address: str) -> None:
     pieces = [HEALTH[start : start + 7] for start in range(0, len(HEALTH), 7)]
     assert talk(address, pieces[0], pieces[1:], pause_s=0.001).status == 200
 
 
-def test_large_body_is_not_mistaken_for_a_request_head(address: str) -> None:
+def test_large_body_is_not_mistaken_for_request_head(address: str) -> None:
     answer = talk(address, head("/chat/send", "Content-Length: 500000", "Connection: close"), [bytes(500_000)])
     assert answer.status == 403  # no CSRF token
 
@@ -97,7 +97,7 @@ def test_many_silent_connections_leave_room(address: str, monkeypatch: pytest.Mo
         assert silent[-1].recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_answer_that_streams_slowly_is_not_cut(soon_after_a_byte: None) -> None:
+def test_answer_that_streams_slowly_is_not_cut(soon_after_a_byte: None) -> None:
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for number in range(5):

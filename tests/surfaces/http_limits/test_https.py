@@ -40,12 +40,12 @@ def test_deploy_check_has_no_issues_with_https_only() -> None:
     assert "no issues" in https, https
 
 
-def test_the_check_sees_that_hsts_is_off() -> None:
+def test_check_sees_that_hsts_is_off() -> None:
     assert "security.W004" in deploy_check(HTTPS_ONLY="1", HSTS_SECONDS="0")
 
 
 @pytest.mark.parametrize("name", ["SecurityMiddleware", "XFrameOptionsMiddleware", "CsrfViewMiddleware"])
-def test_a_missing_middleware_is_an_error(settings: Settings, name: str) -> None:
+def test_missing_middleware_is_error(settings: Settings, name: str) -> None:
     assert checks.check_middlewares() == []
     settings.MIDDLEWARE = [path for path in settings.MIDDLEWARE if not path.endswith(name)]
     (error,) = checks.check_middlewares()
@@ -87,7 +87,7 @@ def test_mcp_is_not_served_over_plain_http(http: httpx2.Client, https_only: None
     assert http.post("/mcp", json={}, headers={"X-Forwarded-Proto": "https"}).status_code == 401
 
 
-def test_https_without_a_named_proxy_is_warned_of(settings: Settings) -> None:
+def test_https_without_named_proxy_is_warned_of(settings: Settings) -> None:
     settings.HTTPS_ONLY, settings.FORWARDED_ALLOW_IPS = True, []
     assert [message.id for message in checks.check_proxy()] == ["convmemory.W001"]
     settings.FORWARDED_ALLOW_IPS = ["127.0.0.1"]

@@ -72,7 +72,7 @@ def refused(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def test_every_parameter_of_the_api_refuses_nul(program: Client, conversation: Conversation) -> None:
+def test_every_parameter_of_api_refuses_nul(program: Client, conversation: Conversation) -> None:
     for method, path, name in parameters_of("query"):
         query = "&".join(f"{key}={quote(value)}" for key, value in (VALUES | {name: NUL}).items())
         answer = program.generic(method.upper(), f"{filled(path, conversation)}?{query}")
@@ -81,7 +81,7 @@ def test_every_parameter_of_the_api_refuses_nul(program: Client, conversation: C
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools/a%00b", "/conversations/%00", "/a%00", "/static/%00", "/admin/%00/"])
-def test_nul_in_the_path_is_refused(program: Client, path: str) -> None:
+def test_nul_in_path_is_refused(program: Client, path: str) -> None:
     assert "NUL" in refused(program.get(path))
     refused(program.post(path))
 
@@ -145,7 +145,7 @@ def test_nul_in_any_tool_argument_is_no_server_error(program: Client, conversati
         ("/api/v1/conversations/search", {"query": "bread and butter"}),
     ],
 )
-def test_nul_inside_a_cursor_is_refused(program: Client, path: str, names: dict[str, str]) -> None:
+def test_nul_inside_cursor_is_refused(program: Client, path: str, names: dict[str, str]) -> None:
     for place in ([NUL], [NUL, 1], ["2026-01-01\x00", 1]):
         assert "cursor" in refused(program.get(path, names | {"cursor": encode_cursor({}, place)}))
 
@@ -197,7 +197,7 @@ def changelists() -> list[str]:
     return [f"/admin/{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry]
 
 
-def test_filters_and_actions_of_every_list_of_the_administration_refuse_nul(browser: Client) -> None:
+def test_filters_and_actions_of_every_list_of_administration_refuse_nul(browser: Client) -> None:
     names = ["q", "o", "p", "upto", "owner", "conversation", "e", "all", "id", "pk__exact", "is_staff__exact", "_popup"]
     for path in changelists():
         for name in names:

@@ -70,7 +70,7 @@ def prolong_pauses() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_wrong_passwords_are_followed_by_a_pause(ada: User, form: str) -> None:
+def test_wrong_passwords_are_followed_by_pause(ada: User, form: str) -> None:
     client, post = client_for(form, ada), FORMS[form]
     answers = [post(client, WRONG) for _ in range(TRIES)]
     assert {answer.status_code for answer in answers} <= {200, 422}
@@ -85,7 +85,7 @@ def test_wrong_passwords_are_followed_by_a_pause(ada: User, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_full_hashing_queue_gets_503_without_counting_a_failure(
+def test_full_hashing_queue_gets_503_without_counting_failure(
     ada: User, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(*_: object, **__: object) -> None:
@@ -101,7 +101,7 @@ def test_full_hashing_queue_gets_503_without_counting_a_failure(
     assert post(client, RIGHT).status_code in (200, 302)
 
 
-def test_unknown_and_known_names_get_the_same_answers(ada: User) -> None:
+def test_unknown_and_known_names_get_same_answers(ada: User) -> None:
     texts = []
     for name in ("ada", "nobody"):
         client = Client(REMOTE_ADDR=f"192.0.2.{len(name)}")
@@ -113,7 +113,7 @@ def test_unknown_and_known_names_get_the_same_answers(ada: User) -> None:
     assert texts[0][-1][0] == 429
 
 
-def test_unknown_name_costs_a_hash_too(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_costs_hash_too(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.PASSWORD_HASHERS = POOLED
     hashes: list[object] = []
 
@@ -126,7 +126,7 @@ def test_unknown_name_costs_a_hash_too(settings: Settings, monkeypatch: pytest.M
     assert len(hashes) == 1
 
 
-def test_the_administrations_form_for_a_new_password_is_the_one_with_pauses(ada: User) -> None:
+def test_administrations_form_for_new_password_is_one_with_pauses(ada: User) -> None:
     client = Client()
     client.force_login(ada)
     for answer in (
@@ -142,7 +142,7 @@ def test_weak_passwords_are_refused(password: str) -> None:
         validate_password(password, User(username="adalovelace"))
 
 
-def test_the_first_administrators_password_is_strong_enough(tmp_path: Any) -> None:
+def test_first_administrators_password_is_strong_enough(tmp_path: Any) -> None:
     password = create_admin(tmp_path)
     assert password
     validate_password(password, User.objects.get())
@@ -162,7 +162,7 @@ def test_pooled_hashes_are_compatible_with_django(settings: Settings) -> None:
     assert check_password(RIGHT, pooled)
 
 
-def test_more_than_the_places_are_refused_at_once() -> None:
+def test_more_than_places_are_refused_at_once() -> None:
     pool, go, running = HashingPool(threads=1, places=3), threading.Event(), []
 
     def hash_slowly() -> None:
@@ -182,14 +182,14 @@ def test_more_than_the_places_are_refused_at_once() -> None:
     pool.run(lambda: None)
 
 
-def test_a_place_is_free_again_after_an_error() -> None:
+def test_place_is_free_again_after_error() -> None:
     pool = HashingPool(threads=1, places=1)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             pool.run(lambda: 1 // 0)
 
 
-def test_hashing_has_a_low_priority() -> None:
+def test_hashing_has_low_priority() -> None:
     pool = HashingPool(threads=1, places=1)
     nice = pool.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
     assert nice == max(hashing.NICENESS, os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
@@ -247,7 +247,7 @@ def test_most_of_many_concurrent_passwords_are_refused_unhashed(address: str, se
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("proxies", "addresses"), [("", 1), ("127.0.0.1", 2), ("10.0.0.0/8", 1)])
-def test_only_configured_proxies_name_the_address_of_a_wrong_password(ada: User, proxies: str, addresses: int) -> None:
+def test_only_configured_proxies_name_address_of_wrong_password(ada: User, proxies: str, addresses: int) -> None:
     def start(port: int) -> list[str]:
         with override_settings(FORWARDED_ALLOW_IPS=[proxies] if proxies else []):
             return web_command("127.0.0.1", port)

@@ -85,7 +85,7 @@ def test_failed_answer_has_private_headers() -> None:
     assert_private(answer)
 
 
-def test_full_disk_while_django_stores_the_body_is_507_on_every_surface(
+def test_full_disk_while_django_stores_body_is_507_on_every_surface(
     http: httpx2.Client, monkeypatch: pytest.MonkeyPatch, full_file: IO[bytes]
 ) -> None:
     monkeypatch.setattr("django.core.handlers.asgi.tempfile.SpooledTemporaryFile", lambda **_: full_file)
@@ -96,7 +96,7 @@ def test_full_disk_while_django_stores_the_body_is_507_on_every_surface(
     assert_private(answers[0])
 
 
-def test_full_disk_while_a_form_is_read_is_507(
+def test_full_disk_while_form_is_read_is_507(
     http: httpx2.Client, monkeypatch: pytest.MonkeyPatch, settings: Settings, full_file: IO[bytes]
 ) -> None:
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 10

@@ -41,7 +41,7 @@ serve(Toy)
 """
 
 
-def test_an_adapter_answers_over_the_pipe_whatever_libraries_print(tmp_path: Path) -> None:
+def test_adapter_answers_over_pipe_whatever_libraries_print(tmp_path: Path) -> None:
     with AdapterProcess([sys.executable, "-c", TALKATIVE], log=tmp_path / "log") as adapter:
         assert adapter.ask("start")["servers"] == [1]
         adapter.ask("index", archive="one", turns=[["t1", "a cat"], ["t2", "a dog"], ["t3", "cats"]])
@@ -52,7 +52,7 @@ def test_an_adapter_answers_over_the_pipe_whatever_libraries_print(tmp_path: Pat
     assert "libraries print" in (tmp_path / "log").read_text()
 
 
-def test_exception_in_an_adapter_is_raised_with_its_type(tmp_path: Path) -> None:
+def test_exception_in_adapter_is_raised_with_its_type(tmp_path: Path) -> None:
     with (
         AdapterProcess([sys.executable, "-c", TALKATIVE], log=tmp_path / "log") as adapter,
         pytest.raises(AdapterFailed, match="KeyError"),
@@ -68,7 +68,7 @@ def test_adapter_that_exits_is_reported_with_its_last_output(tmp_path: Path) -> 
         adapter.ask("start")
 
 
-def test_adapters_embed_as_the_product_does(tmp_path: Path) -> None:
+def test_adapters_embed_as_product_does(tmp_path: Path) -> None:
     options = EmbeddingOptions.from_settings()
     folder = default_folder()
     graph = cached_graph(ModelFiles.of_bert(folder), options.cache_folder)
@@ -78,7 +78,7 @@ def test_adapters_embed_as_the_product_does(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.encode(texts), expected, atol=1e-5)
 
 
-def test_every_system_has_an_adapter_and_pinned_requirements() -> None:
+def test_every_system_has_adapter_and_pinned_requirements() -> None:
     peers = SYSTEMS[0].requirements_file.parents[1]
     for system in SYSTEMS:
         assert (peers / f"{system.adapter}.py").exists()
@@ -89,7 +89,7 @@ def test_every_system_has_an_adapter_and_pinned_requirements() -> None:
         assert all("==" in line for line in lines)
 
 
-def test_a_system_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
+def test_system_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
     requirements = tmp_path / "requirements.txt"
     requirements.write_text(f"{tmp_path / 'no-such-package.whl'}\n")
     with pytest.raises(NotInstalled, match="no-such-package"):

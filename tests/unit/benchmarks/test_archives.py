@@ -18,7 +18,7 @@ def said(role: str, text: str, key: str, name: str = "") -> MessageDraft:
     return MessageDraft("user" if role == "user" else "assistant", (TextPart(text),), name=name, source_key=key)
 
 
-def test_text_of_a_turn_names_each_speaker() -> None:
+def test_text_of_turn_names_each_speaker() -> None:
     spoken = [
         said("user", "Where is it?", "m1", "Ann"),
         said("assistant", "In the shed.", "m2", "Bob"),

@@ -19,18 +19,18 @@ def test_values_are_computed_per_question() -> None:
     assert values["mrr"].tolist() == [1, 0.5, 0]
 
 
-def test_reciprocal_rank_counts_the_first_twenty_hits() -> None:
+def test_reciprocal_rank_counts_first_twenty_hits() -> None:
     values = values_of([ASKED[0]], [[*map(str, range(20)), "a"]])
     assert values["mrr"].tolist() == [0]
 
 
-def test_an_interval_holds_the_mean_and_narrows_with_more_questions() -> None:
+def test_interval_holds_mean_and_narrows_with_more_questions() -> None:
     few, many = mean_interval(np.tile([0.0, 1.0], 10)), mean_interval(np.tile([0.0, 1.0], 1_000))
     assert few.low < few.mean == 0.5 < few.high
     assert many.high - many.low < (few.high - few.low) / 5
 
 
-def test_equal_rankings_do_not_differ_and_a_better_one_does() -> None:
+def test_equal_rankings_do_not_differ_and_better_one_does() -> None:
     values = values_of(ASKED, FOUND)
     worse = values_of(ASKED, [["n"]] * 3)
     assert differences(values, values)["mrr"] == {"mean": 0, "low": 0, "high": 0}
@@ -38,7 +38,7 @@ def test_equal_rankings_do_not_differ_and_a_better_one_does() -> None:
     assert quality(values)["hit@5"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
 
 
-def test_percentiles_are_of_the_times() -> None:
+def test_percentiles_are_of_times() -> None:
     assert percentiles([float(number) for number in range(1, 102)]) == {"p50": 51.0, "p95": 96.0}
 
 
@@ -46,7 +46,7 @@ def row(category: str, right: str, found: str) -> Ranked:
     return Ranked(category, frozenset(right), tuple(found))
 
 
-def test_lmeb_is_the_mean_of_its_tasks_not_of_its_questions() -> None:
+def test_lmeb_is_mean_of_its_tasks_not_of_its_questions() -> None:
     rows = [row("single-hop", "a", "ab"), row("single-hop", "a", "ab"), row("adversarial", "b", "xb")]
     found = lmeb_figures(rows)
     assert found["single_hop"] == {"questions": 2, "ndcg@10": 1.0, "recall@10": 1.0}

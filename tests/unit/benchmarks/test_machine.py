@@ -14,13 +14,13 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_wait_until_quiet_sleeps_until_the_load_is_low(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
+def test_wait_until_quiet_sleeps_until_load_is_low(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (2.0 - 0.5 * len(slept), 0.0, 0.0))
     machine.wait_until_quiet()
     assert len(slept) == 3
 
 
-def test_wait_for_a_quiet_machine_ends_after_patience_s(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
+def test_wait_for_quiet_machine_ends_after_patience_s(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (9.0, 9.0, 9.0))
     machine.wait_until_quiet()
     assert machine.PATIENCE_S <= sum(slept) <= machine.PATIENCE_S + 10

@@ -60,36 +60,36 @@ def test_unmeasured_system_is_listed_with_its_reason() -> None:
     assert "| not measured |" in text
 
 
-def test_a_busy_machine_is_called_busy() -> None:
+def test_busy_machine_is_called_busy() -> None:
     assert "busy" not in run_line(FACTS)
     assert "The machine was busy" in run_line(FACTS | {"load_before": 3.0})
 
 
-def test_marked_places_are_filled_and_the_rest_stays() -> None:
+def test_marked_places_are_filled_and_rest_stays() -> None:
     page = "Before\n<!-- one -->\nold\n<!-- end of one -->\nbetween\n<!-- two -->\nold\n<!-- end of two -->\nafter\n"
     filled = up_to_date(page, {"one": "new"})
     assert filled == page.replace("old", "new", 1).replace("old", NOT_RUN)
     assert up_to_date(filled, {"one": "new"}) == filled
 
 
-def test_page_and_plots_are_up_to_date_with_the_results() -> None:
+def test_page_and_plots_are_up_to_date_with_results() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert up_to_date(page, written_blocks()) == page, "run: python -m benchmarks page"
     for name, picture in plots().items():
         assert (IMAGES / name).read_text(encoding="utf-8") == picture
 
 
-def test_every_result_has_a_place_on_the_page() -> None:
+def test_every_result_has_place_on_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in written_blocks() if f"<!-- {name} -->" not in page] == []
 
 
-def test_a_table_is_markdown() -> None:
+def test_table_is_markdown() -> None:
     assert table(["a", "b"], [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
 @pytest.mark.parametrize("values", [{10: 1.0}, {10: 3.0, 1_000: 95.5, 1_000_000: 120.0}])
-def test_a_plot_is_well_formed_labels_every_point_and_stays_inside(values: dict[int, float]) -> None:
+def test_plot_is_well_formed_labels_every_point_and_stays_inside(values: dict[int, float]) -> None:
     root = ElementTree.fromstring(svg(Axes("Search & find", "passages", "ms"), {"p95": values}))
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     labels = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}

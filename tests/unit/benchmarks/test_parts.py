@@ -17,7 +17,7 @@ def by_title(beginning: str) -> Part:
     return part
 
 
-def test_the_complete_search_is_the_products_own() -> None:
+def test_complete_search_is_products_own() -> None:
     assert COMPLETE.pipeline() is PIPELINE
     assert (COMPLETE.mode, COMPLETE.settings) == ("hybrid", {})
 
@@ -36,23 +36,23 @@ def test_every_part_can_be_left_out_and_something_changes(part: Part) -> None:
         ("the conversation around", OF_CONVERSATIONS),
     ],
 )
-def test_features_of_a_removed_part_have_no_weight(title: str, features: frozenset[str]) -> None:
+def test_features_of_removed_part_have_no_weight(title: str, features: frozenset[str]) -> None:
     left = weighed(by_title(title))
     assert not left & features
     assert left == PIPELINE.rankers.features - features
 
 
-def test_a_retriever_that_is_left_out_is_not_asked() -> None:
+def test_retriever_that_is_left_out_is_not_asked() -> None:
     kept = by_title("vectors of whole turns").pipeline().retrievers
     assert [type(one).__name__ for one in kept] == ["LexicalRetriever", "PassageRetriever"]
 
 
-def test_without_late_interaction_the_first_stage_decides() -> None:
+def test_without_late_interaction_first_stage_decides() -> None:
     rankers = by_title("late interaction").pipeline().rankers
     assert rankers.hybrid == rankers.first_stage == PIPELINE.rankers.first_stage
 
 
-def test_ablation_covers_every_feature_with_a_weight() -> None:
+def test_ablation_covers_every_feature_with_weight() -> None:
     parts = single_features()
     assert {part.title for part in parts} >= {f"`{name}`" for name, weight in weights_of("hybrid").items() if weight}
     for part in parts:

@@ -10,7 +10,7 @@ TURN, SECTION = "/conversations/7?turn=2", "/documents/3?section=1"
 SOURCES = {1: TURN, 2: SECTION}
 
 
-def test_results_are_numbered_from_where_the_conversation_stands() -> None:
+def test_results_are_numbered_from_where_conversation_stands() -> None:
     document = {"cite": f"[1]({SECTION}&from=3&to=9#section-1)", "url": SECTION}
     answer = with_citations({"results": [{"url": TURN, "passage": "p"}, {"id": 4}, document]}, first=5)
     assert answer["results"] == [
@@ -27,7 +27,7 @@ def test_answer_without_citable_results_is_unchanged(answer: dict[str, object]) 
     assert with_citations(answer, first=1) == answer
 
 
-def test_an_answer_that_was_cut_still_names_its_first_sources() -> None:
+def test_answer_that_was_cut_still_names_its_first_sources() -> None:
     whole = json.dumps(with_citations({"results": [{"url": TURN}, {"url": SECTION}]}, first=1))
     assert sources_in([whole[: whole.index(SECTION)]]) == {1: TURN}
 

@@ -33,7 +33,7 @@ def joined(pieces: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
-def test_thinking_in_the_text_comes_as_thinking_in_pieces_of_any_size(size: int) -> None:
+def test_thinking_in_text_comes_as_thinking_in_pieces_of_any_size(size: int) -> None:
     text = "<think>\nA newt? No, a toad.\n</think>\n\nA toad, in `<think>` or not."
     draft = CompletionDraft()
     events = [event for at in range(0, len(text), size) for event in draft.add(chunk(content=text[at : at + size]))]
@@ -43,7 +43,7 @@ def test_thinking_in_the_text_comes_as_thinking_in_pieces_of_any_size(size: int)
     assert [part.type for part in draft.spoken_parts] == ["thinking", "text"]
 
 
-def test_reply_that_ends_while_the_model_thinks_has_thinking_alone() -> None:
+def test_reply_that_ends_while_model_thinks_has_thinking_alone() -> None:
     draft = CompletionDraft()
     draft.add(chunk(content="<think>A newt</th"))
     assert [(part.type, part_text(part)) for part in draft.spoken_parts] == [("thinking", "A newt</th")]
@@ -82,7 +82,7 @@ def test_calls_under_one_index_with_ids_of_their_own_are_several_calls() -> None
     assert [call.part.name for call in draft.finished_calls()] == ["a", "b"]
 
 
-def test_a_call_without_an_id_gets_one_and_arguments_may_be_an_object() -> None:
+def test_call_without_id_gets_one_and_arguments_may_be_object() -> None:
     draft = CompletionDraft(call_id_prefix="call_7")
     draft.add(chunk(tool_calls=[call_piece(name="a", arguments={"x": 1})]))
     [call] = draft.finished_calls()
@@ -90,7 +90,7 @@ def test_a_call_without_an_id_gets_one_and_arguments_may_be_an_object() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "told"), [('{"a"', "not JSON"), ("[]", "object"), ("7", "object")])
-def test_arguments_that_cannot_be_used_are_kept_with_the_reason(arguments: str, told: str) -> None:
+def test_arguments_that_cannot_be_used_are_kept_with_reason(arguments: str, told: str) -> None:
     draft = CompletionDraft()
     draft.add(chunk(tool_calls=[call_piece(id="c", name="a", arguments=arguments)]))
     [call] = draft.finished_calls()

@@ -22,7 +22,7 @@ SYSTEM = MessageDraft(role="system", parts=(TextPart("It is 12:01."),))
 
 
 @given(drafts, drafts)
-def test_a_history_is_recognised_in_every_longer_one_and_gives_what_is_new(
+def test_history_is_recognised_in_every_longer_one_and_gives_what_is_new(
     old: list[MessageDraft], new: list[MessageDraft]
 ) -> None:
     known = history_hashes(old)[-1]

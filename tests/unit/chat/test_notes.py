@@ -16,7 +16,7 @@ def reply(question: int, status: str, error: str = "", **context: object) -> Rep
 MESSAGES = [message(1, "user"), message(2), message(3, "tool"), message(4), message(5, "user"), message(6)]
 
 
-def test_interrupted_reply_gets_a_warning_below_its_last_message() -> None:
+def test_interrupted_reply_gets_warning_below_its_last_message() -> None:
     notes = notes_on([reply(1, "interrupted", "The server went away.")], MESSAGES)
     assert {pk: [note.text for note in found] for pk, found in notes.items() if found} == {
         4: ["The reply was interrupted. The server went away."]
@@ -24,12 +24,12 @@ def test_interrupted_reply_gets_a_warning_below_its_last_message() -> None:
     assert notes[4][0].is_warning
 
 
-def test_a_failure_without_an_answer_stands_below_the_question() -> None:
+def test_failure_without_answer_stands_below_question() -> None:
     notes = notes_on([reply(5, "failed", "It is down.")], MESSAGES[:5])
     assert [note.text for note in notes[5]] == ["The reply failed. It is down."]
 
 
-def test_left_out_messages_are_noted_below_the_question_with_a_link() -> None:
+def test_left_out_messages_are_noted_below_question_with_link() -> None:
     notes = notes_on([reply(5, "done", left_out=12, shortened=1)], MESSAGES)
     [note] = notes[5]
     assert note.text == "For this answer 12 older messages were left out, 1 tool output was shortened."

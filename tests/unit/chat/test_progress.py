@@ -18,7 +18,7 @@ CALLS = MessageDraft(
 RESULT = MessageDraft(role="tool", parts=(ToolResultPart("a", "found"),))
 
 
-def test_every_kept_call_has_a_result() -> None:
+def test_every_kept_call_has_result() -> None:
     kept = ReplyProgress(messages=[CALLS, RESULT]).received(now=NOW)
     assert kept[:2] == [CALLS, RESULT]
     [missing] = kept[2].parts
@@ -38,7 +38,7 @@ def test_empty_completion_is_not_kept() -> None:
     assert ReplyProgress(current=CompletionDraft()).received(now=NOW) == []
 
 
-def test_messages_survive_their_form_in_the_database() -> None:
+def test_messages_survive_their_form_in_database() -> None:
     for draft in (CALLS, RESULT, MessageDraft(role="assistant", parts=(TextPart("x"),), model="m", created_at=NOW)):
         assert draft_from_json(draft_to_json(draft)) == draft
 
@@ -56,7 +56,7 @@ def test_messages_survive_their_form_in_the_database() -> None:
      {"role": "assistant", "model": "", "created_at": None,
       "parts": [{"type": "tool_call", "id": "a", "name": "x", "input": []}]}],
 )  # fmt: skip
-def test_damaged_messages_of_a_stored_reply_are_left_out(damaged: Any) -> None:
+def test_damaged_messages_of_stored_reply_are_left_out(damaged: Any) -> None:
     assert read_partial([draft_to_json(CALLS), damaged, draft_to_json(RESULT)]) == ([CALLS, RESULT], False)
 
 
@@ -67,7 +67,7 @@ def test_stored_reply_that_is_no_list_is_not_read() -> None:
         assert read_partial(damaged) == ([], False)
 
 
-def test_an_event_is_one_line_of_data_whatever_it_holds() -> None:
+def test_event_is_one_line_of_data_whatever_it_holds() -> None:
     wire = encode_event(Event("text", {"text": "a\n\ndata: b\r\x00\ud800 é"}))
     assert wire.startswith(b"event: text\ndata: ")
     assert wire.endswith(b"\n\n")

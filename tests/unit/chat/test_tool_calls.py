@@ -34,7 +34,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
         (ZeroDivisionError("secret detail"), f"{NAME} failed: an error inside the server.", True),
     ],
 )
-def test_a_tool_that_raises_is_a_result(
+def test_tool_that_raises_is_result(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, told: str, logged: bool
 ) -> None:
     def run(name: str, arguments: Mapping[str, Any], caller: User, *, seen: Seen) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_a_tool_that_raises_is_a_result(
     assert ("secret detail" in caplog.text) == logged
 
 
-def test_a_tool_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
     def run(name: str, arguments: Mapping[str, Any], caller: User, *, seen: Seen) -> dict[str, Any]:

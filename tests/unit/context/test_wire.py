@@ -24,7 +24,7 @@ def test_texts_calls_and_results_take_openais_shape() -> None:
     ]
 
 
-def test_the_definition_of_a_tool_is_counted_once() -> None:
+def test_definition_of_tool_is_counted_once() -> None:
     counted: list[str] = []
 
     def count(text: str) -> int:
@@ -48,20 +48,20 @@ def test_attachments_are_named_and_their_text_is_sent() -> None:
     assert wire_messages("", [message]) == [{"role": "user", "content": "see\n\n[Attachment: a.txt]\nhello"}]
 
 
-def test_a_result_that_comes_late_moves_to_its_call() -> None:
+def test_result_that_comes_late_moves_to_its_call() -> None:
     sent = wire_messages("", [assistant(0, "x", "a", "b"), user(1, "wait"), tool(2, "b", "B"), tool(3, "a", "A")])
     assert [(m["role"], m["content"]) for m in sent] == [
         ("assistant", "x"), ("tool", "A"), ("tool", "B"), ("user", "wait"),
     ]  # fmt: skip
 
 
-def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_becomes_text() -> None:
+def test_call_without_result_gets_one_and_result_without_call_becomes_text() -> None:
     sent = wire_messages("", [tool(0, "gone", "left over"), assistant(1, "x", "a")])
     assert sent[0] == {"role": "user", "content": "[Result of a tool]\nleft over"}
     assert sent[2] == {"role": "tool", "tool_call_id": "a", "content": NO_RESULT}
 
 
-def test_results_that_an_anthropic_user_message_carries_are_tool_messages() -> None:
+def test_results_that_anthropic_user_message_carries_are_tool_messages() -> None:
     mixed = ContextMessage(3, 2, "user", (ToolResultPart("a", "boom", is_error=True), TextPart("go on")))
     sent = wire_messages("", [assistant(1, "x", "a"), mixed])
     assert sent[1:] == [
@@ -76,13 +76,13 @@ def test_ids_used_again_are_made_unique() -> None:
     assert len(set(calls)) == 2
 
 
-def test_tool_call_in_a_user_message_is_sent_as_text() -> None:
+def test_tool_call_in_user_message_is_sent_as_text() -> None:
     message = ContextMessage(1, 0, "user", (ToolCallPart("a", "bash", {"command": "ls"}), TextPart("I typed that")))
     assert wire_messages("", [message]) == [{"role": "user", "content": "bash command:ls\n\nI typed that"}]
 
 
 @given(conversations())
-def test_any_history_becomes_a_valid_openai_history(messages: list[ContextMessage]) -> None:
+def test_any_history_becomes_valid_openai_history(messages: list[ContextMessage]) -> None:
     waiting: list[str] = []
     seen: set[str] = set()
     for sent in wire_messages("", messages):

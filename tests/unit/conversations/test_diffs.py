@@ -14,7 +14,7 @@ def shown(diff: Diff | None) -> str:
     return "\n".join(line.sign + line.text for line in diff.lines)
 
 
-def test_only_the_lines_that_differ_are_shown_with_their_neighbours() -> None:
+def test_only_lines_that_differ_are_shown_with_their_neighbours() -> None:
     before = "\n".join(f"line {number}" for number in range(20))
     diff = diff_of(
         "Edit",
@@ -62,7 +62,7 @@ def test_other_calls_are_no_edits(tool: str, parameters: dict[str, Any]) -> None
     assert diff_of(tool, parameters) is None
 
 
-def test_lines_that_a_passage_says_are_marked() -> None:
+def test_lines_that_passage_says_are_marked() -> None:
     diff = diff_of("Edit", {"file_path": "a", "old_string": "wait(3)", "new_string": "wait(5)\nretry()"})
     assert diff
     marked = diff.marking("new_string:wait(5)\nret")
@@ -71,7 +71,7 @@ def test_lines_that_a_passage_says_are_marked() -> None:
     assert diff.marking("another passage") is None
 
 
-def test_a_long_diff_is_cut() -> None:
+def test_long_diff_is_cut() -> None:
     diff = Diff("a", (DiffLine("added", "x" * 9), DiffLine("added", "y" * 9), DiffLine("removed", "z" * 9)))
     cut, left_out = diff.cut(15)
     assert [line.text for line in cut.lines] == ["x" * 9, "y" * 5]

@@ -12,7 +12,7 @@ def message(*parts: TextPart | ToolCallPart, raw: bytes = b"") -> MessageDraft:
     return MessageDraft("user", parts, raw=raw)
 
 
-def test_same_key_gets_the_same_number_in_all_parts() -> None:
+def test_same_key_gets_same_number_in_all_parts() -> None:
     call = ToolCallPart("", "bash", {"command": [f"echo {OTHER}", {"token": TOKEN}]})
     draft = without_keys(message(TextPart(f"{TOKEN} and {TOKEN}"), call))
     assert draft.parts[0] == TextPart("[hidden github-token 1] and [hidden github-token 1]")
@@ -20,7 +20,7 @@ def test_same_key_gets_the_same_number_in_all_parts() -> None:
     assert [(key.number, key.value) for key in draft.hidden_keys] == [(1, TOKEN), (2, OTHER)]
 
 
-def test_a_message_without_keys_is_the_same_message() -> None:
+def test_message_without_keys_is_same_message() -> None:
     draft = message(TextPart("bread"), raw=b"bread")
     assert without_keys(draft) is draft
 
@@ -34,5 +34,5 @@ def test_source_lines_are_looked_into() -> None:
     assert without_keys(message(TextPart("bread"), raw=f"so {TOKEN}".encode())).raw == b"so [hidden github-token 1]"
 
 
-def test_the_value_is_not_in_its_own_description() -> None:
+def test_value_is_not_in_its_own_description() -> None:
     assert TOKEN not in repr(without_keys(message(TextPart(TOKEN))))

@@ -77,7 +77,7 @@ def without_marks(html: str | None) -> str:
         ("🦜 parrots 🦜🦜 fly", "🦜🦜", "🦜🦜"),
     ],
 )
-def test_the_passage_is_marked_and_nothing_else_changes(text: str, passage: str, shown: str) -> None:
+def test_passage_is_marked_and_nothing_else_changes(text: str, passage: str, shown: str) -> None:
     part = view(text, passage)
     assert part.is_marked
     assert marked(part.html) == shown
@@ -85,7 +85,7 @@ def test_the_passage_is_marked_and_nothing_else_changes(text: str, passage: str,
     assert str(part.html).count('id="passage"') == 1
 
 
-def test_code_in_a_passage_keeps_its_colours() -> None:
+def test_code_in_passage_keeps_its_colours() -> None:
     html = view(PYTHON, "def f(name):\n    return [name, 'a & b']").html
     assert html is not None
     assert re.search(r'<span class="k"><mark [^>]*>def</mark></span>', html)
@@ -93,7 +93,7 @@ def test_code_in_a_passage_keeps_its_colours() -> None:
 
 
 @pytest.mark.parametrize("span", [MarkedSpan(4, 10_000), MarkedSpan(0, 3)])
-def test_a_passage_that_ends_beyond_the_text_ends_with_it(span: MarkedSpan) -> None:
+def test_passage_that_ends_beyond_text_ends_with_it(span: MarkedSpan) -> None:
     part = view_part(TextPart("one two"), 0, tools={}, passage=span)
     assert marked(part.html) == "one two"[span.start : span.end]
 
@@ -112,7 +112,7 @@ def test_passage_without_visible_text_marks_whole_part() -> None:
 
 
 @pytest.mark.parametrize("character", ["\ufdd0", "\ufdd1", "&#xFDD0;", "&#64976;"])
-def test_marker_characters_in_a_transcript_are_removed(character: str) -> None:
+def test_marker_characters_in_transcript_are_removed(character: str) -> None:
     text = f"a {character}b{character} `{character}` c. The passage. {character}"
     part = view(text, "The passage.")
     assert marked(part.html) == "The passage."
@@ -126,7 +126,7 @@ def test_marker_characters_in_a_transcript_are_removed(character: str) -> None:
     st.integers(0, 300),
     st.integers(1, 300),
 )
-def test_any_highlight_is_harmless_and_keeps_the_text(pieces: list[str], start: int, length: int) -> None:
+def test_any_highlight_is_harmless_and_keeps_text(pieces: list[str], start: int, length: int) -> None:
     text = "".join(pieces)
     html = view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(start, start + length)).html
     parser = HarmlessWithMarks()
@@ -159,7 +159,7 @@ def test_every_kind_of_text_is_marked(part: Part) -> None:
     assert "<b>" not in (shown.html or shown.text)
 
 
-def test_a_passage_of_a_call_is_marked_in_its_parameters() -> None:
+def test_passage_of_call_is_marked_in_its_parameters() -> None:
     call = ToolCallPart("t1", "Edit", {"path": "src/<main>.py", "lines": [1, 2], "text": "a new line"})
     full = "Edit path:src/<main>.py lines:[1, 2] text:a new line"
     everything = view_part(call, 0, tools={}, passage=MarkedSpan(0, len(full)))
@@ -172,7 +172,7 @@ def test_a_passage_of_a_call_is_marked_in_its_parameters() -> None:
 
 
 @pytest.mark.parametrize("kind", [TextPart, ThinkingPart])
-def test_a_passage_below_the_cut_is_shown(kind: type[TextPart | ThinkingPart]) -> None:
+def test_passage_below_cut_is_shown(kind: type[TextPart | ThinkingPart]) -> None:
     text = "a line\n" * (TEXT_CHARS // 4) + "the needle" + "\nmore" * 5_000
     start = text.index("the needle")
     part = view_part(kind(text), 0, tools={}, passage=MarkedSpan(start, start + 10))
@@ -180,7 +180,7 @@ def test_a_passage_below_the_cut_is_shown(kind: type[TextPart | ThinkingPart]) -
     assert part.left_out
 
 
-def test_far_down_in_output_the_head_and_the_passage_are_shown() -> None:
+def test_far_down_in_output_head_and_passage_are_shown() -> None:
     text = "a line\n" * 100_000 + "the needle" + "\nmore" * 100_000
     start = text.index("the needle")
     part = view_part(ToolResultPart("t1", text), 0, tools={}, passage=MarkedSpan(start, start + 10))

@@ -19,7 +19,7 @@ DRAFTS = [
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-def test_the_content_hash_is_of_role_speaker_and_parts(draft: MessageDraft) -> None:
+def test_content_hash_is_of_role_speaker_and_parts(draft: MessageDraft) -> None:
     row = row_of(draft)
     told = [draft.role, row.is_real_user, draft.name, list(map(part_to_json, draft.parts))]
     whole = json.dumps([*told, *([True] if draft.superseded else [])], sort_keys=True, ensure_ascii=False)

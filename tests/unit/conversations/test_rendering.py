@@ -117,7 +117,7 @@ def test_bare_addresses_end_before_punctuation_and_code_keeps_them_as_text() -> 
     assert 'href="https://a.example/e"' not in html
 
 
-def test_relative_links_become_text_with_their_target_as_a_hint() -> None:
+def test_relative_links_become_text_with_their_target_as_hint() -> None:
     html = render_markdown("in [main.py](src/main.py)")
     assert '<span class="reference" title="src/main.py">main.py</span>' in html
 
@@ -164,7 +164,7 @@ def message(role: str, *parts: Part, turn: int | None = 0, real: bool | None = N
     )
 
 
-def test_long_parts_are_cut_at_a_line_and_shown_whole_on_demand() -> None:
+def test_long_parts_are_cut_at_line_and_shown_whole_on_demand() -> None:
     text = "".join(f"line {number}\n" for number in range(5_000))
     for part, limit in ((TextPart(text), TEXT_CHARS), (ToolResultPart("c", text), TOOL_CHARS)):
         view = view_part(part, 0, tools={})
@@ -174,7 +174,7 @@ def test_long_parts_are_cut_at_a_line_and_shown_whole_on_demand() -> None:
         assert "line 4999" in (whole.html or whole.text)
 
 
-def test_a_tool_call_shows_its_parameters_as_they_were_written() -> None:
+def test_tool_call_shows_its_parameters_as_they_were_written() -> None:
     call = ToolCallPart("t1", "Edit", {"file_path": "a.py", "new_string": "x\n  y", "flags": [1, 2], "replace": True})
     view = view_part(call, 0, tools={})
     assert (view.label, view.gist) == ("Edit", "a.py")
@@ -197,11 +197,11 @@ def test_a_tool_call_shows_its_parameters_as_they_were_written() -> None:
         ({}, ""),
     ],
 )
-def test_gist_of_a_call_is_its_first_text_parameter(parameters: dict[str, Any], gist: str) -> None:
+def test_gist_of_call_is_its_first_text_parameter(parameters: dict[str, Any], gist: str) -> None:
     assert view_part(ToolCallPart("t1", "Tool", parameters), 0, tools={}).gist == gist
 
 
-def test_a_call_with_huge_parameters_is_cut_in_all() -> None:
+def test_call_with_huge_parameters_is_cut_in_all() -> None:
     call = ToolCallPart("t1", "Post", {"content": "x" * 50_000, "path": "a.py", "other": "y" * 50_000})
     view = view_part(call, 0, tools={})
     assert sum(len(field.text) for field in view.fields) <= TOOL_CHARS
@@ -209,7 +209,7 @@ def test_a_call_with_huge_parameters_is_cut_in_all() -> None:
     assert view_part(call, 0, tools={}, whole=True).left_out == 0
 
 
-def test_a_result_is_named_after_the_call_that_it_answers() -> None:
+def test_result_is_named_after_call_that_it_answers() -> None:
     views = view_messages(
         [
             message("user", TextPart("go")),
@@ -221,12 +221,12 @@ def test_a_result_is_named_after_the_call_that_it_answers() -> None:
     assert (result.label, result.gist, result.is_error) == ("Bash", "a.py", True)
 
 
-def test_an_attachment_is_a_line() -> None:
+def test_attachment_is_line() -> None:
     view = view_part(AttachmentPart("plan.pdf", "application/pdf", 3 * 1024**2), 0, tools={})
     assert (view.label, view.gist, view.text) == ("plan.pdf", "application/pdf, 3.0 MB", "")
 
 
-def test_the_first_message_of_each_turn_opens_it_and_speakers_are_named_once() -> None:
+def test_first_message_of_each_turn_opens_it_and_speakers_are_named_once() -> None:
     views = view_messages(
         [
             message("system", TextPart("rules"), turn=None),
@@ -249,7 +249,7 @@ def test_the_first_message_of_each_turn_opens_it_and_speakers_are_named_once() -
     assert views[6].speaker == "Ada"
 
 
-def test_a_window_in_the_middle_of_a_turn_does_not_open_it_again() -> None:
+def test_window_in_middle_of_turn_does_not_open_it_again() -> None:
     views = view_messages([message("assistant", TextPart("more"), turn=4)], turn_before=4)
     assert not views[0].opens_turn
     assert views[0].headed
@@ -258,7 +258,7 @@ def test_a_window_in_the_middle_of_a_turn_does_not_open_it_again() -> None:
 # --- how much work a page may be -----------------------------------------------------------------
 
 
-def test_a_page_of_odd_markdown_is_shown_as_it_is_and_says_so() -> None:
+def test_page_of_odd_markdown_is_shown_as_it_is_and_says_so() -> None:
     odd = "![" * (TEXT_CHARS // 2)
     message = Message(pk=1, position=0, role="user", is_real_user=True, parts=[part_to_json(TextPart(odd))] * 400)
     (view,) = view_messages([message])
@@ -269,7 +269,7 @@ def test_a_page_of_odd_markdown_is_shown_as_it_is_and_says_so() -> None:
     assert len(laid_out) + len(as_it_is) == 400
 
 
-def test_a_page_of_ordinary_markdown_is_laid_out() -> None:
+def test_page_of_ordinary_markdown_is_laid_out() -> None:
     text = ("Some *words* and `code`, [a link](https://example.org) and more of the same.\n- an item\n\n" * 200)[
         :TEXT_CHARS
     ]
@@ -285,7 +285,7 @@ def test_text_that_takes_too_much_work_alone_is_shown_as_it_is() -> None:
     assert "Shown as it is" in html
 
 
-def test_a_bare_address_in_a_link_is_no_second_link() -> None:
+def test_bare_address_in_link_is_no_second_link() -> None:
     html = render_markdown("[see http://a.example](http://b.example) and http://c.example")
     assert html.count("<a ") == 2
 
@@ -297,7 +297,7 @@ def test_long_code_keeps_every_character_and_its_colours() -> None:
     assert re.sub("<[^>]*>", "", shown) == code
 
 
-def test_an_edit_is_shown_as_the_lines_it_changes() -> None:
+def test_edit_is_shown_as_lines_it_changes() -> None:
     call = ToolCallPart("t1", "Edit", {"file_path": "a.py", "old_string": "one\ntwo", "new_string": "one\n2"})
     view = view_part(call, 0, tools={})
     assert view.diff is not None
@@ -314,14 +314,14 @@ def test_terminal_colours_of_output_are_classes() -> None:
     assert view.gist == "3 passed <b>"
 
 
-def test_a_passage_in_an_edit_is_marked_in_its_parameters() -> None:
+def test_passage_in_edit_is_marked_in_its_parameters() -> None:
     call = ToolCallPart("t1", "Edit", {"old_string": "one", "new_string": "two"})
     view = view_part(call, 0, tools={}, passage=MarkedSpan(5, 20))
     assert view.diff is None
     assert view.is_marked
 
 
-def test_places_of_the_archive_are_links_and_other_relative_addresses_are_not() -> None:
+def test_places_of_archive_are_links_and_other_relative_addresses_are_not() -> None:
     assert 'href="/conversations/12?turn=3"' in render_markdown("[there](/conversations/12?turn=3)")
     assert 'href="/documents/4?section=0"' in render_markdown("[there](/documents/4?section=0)")
     for address in ("/logout", "/conversations/1/delete", "//evil.example", "/conversations/1?turn=1&x", "../x"):

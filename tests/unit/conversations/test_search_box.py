@@ -54,7 +54,7 @@ def test_typed_tokens_become_form_fields() -> None:
     assert box.typed_fields == {"agent": ["codex"], "archived": "1", "scope": ["tool"]}
 
 
-def test_search_box_without_filters_omits_them_from_the_address() -> None:
+def test_search_box_without_filters_omits_them_from_address() -> None:
     box = SearchBox(q="rye", agent=("codex", "aider"), after="2026-01-01", before="2026-02-01")
     assert box.without("after", "before") == "q=rye&agent=codex&agent=aider"
 

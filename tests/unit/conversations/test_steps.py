@@ -52,7 +52,7 @@ def test_calls_and_results_of_many_messages_are_one_run() -> None:
     assert [block.last_position for block in blocks] == [0, 24, 25]
 
 
-def test_text_before_calls_is_the_heading_of_their_run() -> None:
+def test_text_before_calls_is_heading_of_their_run() -> None:
     blocks = folded(
         message(0, "user", TextPart("go")),
         message(1, "assistant", TextPart("I look."), call(1), call(2)),
@@ -69,7 +69,7 @@ def test_text_before_calls_is_the_heading_of_their_run() -> None:
     assert not blocks[2].run.is_folded
 
 
-def test_a_thought_between_calls_is_in_the_run_and_not_counted() -> None:
+def test_thought_between_calls_is_in_run_and_not_counted() -> None:
     blocks = folded(
         message(0, "assistant", ThinkingPart("first"), call(1)),
         message(1, "tool", result(1)),
@@ -82,14 +82,14 @@ def test_a_thought_between_calls_is_in_the_run_and_not_counted() -> None:
     assert block.run.gist == "2 Bash"
 
 
-def test_results_without_calls_form_a_run() -> None:
+def test_results_without_calls_form_run() -> None:
     (block,) = folded(message(4, "tool", result(1), result(2, is_error=True)))
     assert block.run is not None
     assert [step.part.type for step in block.run.steps] == ["tool_result", "tool_result"]
     assert block.run.failed == 1
 
 
-def test_a_run_ends_with_its_turn_and_with_another_speaker() -> None:
+def test_run_ends_with_its_turn_and_with_another_speaker() -> None:
     one = message(0, "assistant", call(1), name="Ada")
     two = message(1, "assistant", call(2), name="Bob")
     assert len(folded(one, two)) == 2
@@ -105,14 +105,14 @@ def test_superseded_calls_are_not_grouped() -> None:
     assert len(block.view.parts) == 1
 
 
-def test_notes_and_positions_are_those_of_the_last_message() -> None:
+def test_notes_and_positions_are_those_of_last_message() -> None:
     note = Note("The reply was stopped.")
     (block,) = folded(message(0, "assistant", call(1)), message(1, "tool", result(1)), notes={2: (note,)})
     assert block.view.notes == (note,)
     assert block.last_position == 1
 
 
-def test_many_tools_are_named_by_the_most_used() -> None:
+def test_many_tools_are_named_by_most_used() -> None:
     calls = [call(number, f"tool{number % 6}") for number in range(13)]
     (block,) = folded(message(0, "assistant", *calls))
     assert block.run is not None

@@ -33,17 +33,17 @@ def test_thinking_becomes_parts_of_its_own(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", AS_IT_IS)
-def test_text_without_a_block_stays_as_it_is(text: str) -> None:
+def test_text_without_block_stays_as_it_is(text: str) -> None:
     assert thinking_apart([TextPart(text)]) == (TextPart(text),)
 
 
-def test_a_persons_text_stays_as_it_is() -> None:
+def test_persons_text_stays_as_it_is() -> None:
     assert message_draft({"role": "user", "content": "<think>hm</think>Yes."}).parts == (
         TextPart("<think>hm</think>Yes."),
     )
 
 
-def test_reply_of_the_proxy_that_was_not_streamed_is_split_too() -> None:
+def test_reply_of_proxy_that_was_not_streamed_is_split_too() -> None:
     body = b'{"choices": [{"message": {"content": "<think>hm</think>Yes."}}]}'
     reply = ReplyReader(CHAT)
     reply.add(body)
@@ -51,7 +51,7 @@ def test_reply_of_the_proxy_that_was_not_streamed_is_split_too() -> None:
 
 
 @pytest.mark.parametrize("text", [*CASES, *AS_IT_IS])
-def test_pieces_of_any_size_give_the_same(text: str) -> None:
+def test_pieces_of_any_size_give_same(text: str) -> None:
     for seed in range(20):
         dice, splitter, at = random.Random(seed), ThinkingSplitter(), 0
         said = {True: "", False: ""}

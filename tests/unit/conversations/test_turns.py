@@ -41,11 +41,11 @@ def numbers(kinds: str, first_number: int = 0) -> list[int | None]:
         ("ss", [None, None]),
     ],
 )
-def test_turn_numbers_follow_the_glossary(kinds: str, expected: list[int | None]) -> None:
+def test_turn_numbers_follow_glossary(kinds: str, expected: list[int | None]) -> None:
     assert numbers(kinds) == expected
 
 
-def test_numbering_goes_on_from_a_later_turn() -> None:
+def test_numbering_goes_on_from_later_turn() -> None:
     assert numbers("uaua", first_number=7) == [7, 7, 8, 8]
 
 
@@ -57,7 +57,7 @@ def test_numbers_start_at_zero_never_skip_and_never_fall(kinds: str) -> None:
 
 
 @given(st.text(alphabet="uiats", max_size=40))
-def test_every_numbered_turn_has_a_question_first_and_an_answer(kinds: str) -> None:
+def test_every_numbered_turn_has_question_first_and_answer(kinds: str) -> None:
     result = numbers(kinds)
     for number in {n for n in result if n is not None}:
         turn = "".join(kind for kind, n in zip(kinds, result, strict=True) if n == number)
@@ -73,7 +73,7 @@ def test_appended_messages_never_change_earlier_turn_numbers(before: str, added:
 
 
 @given(st.lists(st.text(alphabet="uiats", max_size=8), max_size=6))
-def test_numbering_in_pieces_matches_the_whole_except_unanswered(pieces: list[str]) -> None:
+def test_numbering_in_pieces_matches_whole_except_unanswered(pieces: list[str]) -> None:
     counter = TurnCounter()
     found = [number for piece in pieces for number in counter.number(KINDS[kind] for kind in piece)]
     whole = numbers("".join(pieces))
@@ -82,7 +82,7 @@ def test_numbering_in_pieces_matches_the_whole_except_unanswered(pieces: list[st
         assert found == whole
 
 
-def test_real_user_message_has_text_written_by_a_person() -> None:
+def test_real_user_message_has_text_written_by_person() -> None:
     text = (TextPart("hello"),)
     assert is_real_user_message("user", text)
     assert not is_real_user_message("user", text, injected=True)

@@ -28,7 +28,7 @@ def test_background_process_is_niced() -> None:
 
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="no autogroups here")
-def test_only_an_own_session_changes_its_autogroup_niceness() -> None:
+def test_only_own_session_changes_its_autogroup_niceness() -> None:
     assert niceness(leads_session=True)[-2:] == ["nice", str(NICENESS)]
     assert niceness(leads_session=False)[-2:] != ["nice", str(NICENESS)]
 
@@ -42,7 +42,7 @@ def test_another_process_can_be_pushed_back_with_its_session() -> None:
         process.kill()
 
 
-def test_pushing_back_a_process_that_is_gone_does_nothing() -> None:
+def test_pushing_back_process_that_is_gone_does_nothing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     push_back(process.pid)

@@ -67,16 +67,14 @@ async def _ask_later(endpoint: Endpoint) -> Any:
         return await client.chat.completions.create(model=endpoint.model, messages=[{"role": "user", "content": "hi"}])
 
 
-def test_the_asynchronous_client_reaches_the_same_server(server: FakeEndpoint) -> None:
+def test_asynchronous_client_reaches_same_server(server: FakeEndpoint) -> None:
     import asyncio
 
     response = asyncio.run(_ask_later(endpoint_at(server)))
     assert response.choices[0].message.content == "You said: hi"
 
 
-def test_without_a_key_none_is_taken_from_the_environment(
-    server: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_key_none_is_taken_from_environment(server: FakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-key-of-another-service")
     assert "set CHAT_API_KEY" in str(failure(endpoint_at(server, api_key="")))
     assert "secret" not in repr(endpoint_at(server))
@@ -111,7 +109,7 @@ def test_invalid_json_reply_raises_endpoint_unavailable(server: FakeEndpoint) ->
     assert isinstance(failure(endpoint_at(server)), EndpointUnavailable)
 
 
-def test_retry_after_travels_with_the_error(server: FakeEndpoint) -> None:
+def test_retry_after_travels_with_error(server: FakeEndpoint) -> None:
     body = {"error": {"message": "slow down"}}
     for header, seconds in (("7", 7.0), ("soon", None)):
         server.faults.append(Fault(429, body, {"Retry-After": header}))
@@ -129,20 +127,20 @@ def test_rate_limited_request_is_retried_up_to_max_retries(server: FakeEndpoint)
     assert len(server.requests) == 6
 
 
-def test_stalled_or_missing_server_error_names_the_setting(server: FakeEndpoint) -> None:
+def test_stalled_or_missing_server_error_names_setting(server: FakeEndpoint) -> None:
     server.faults.append(Fault(delay_s=60.0))
     assert "raise CHAT_TIMEOUT_S" in str(failure(endpoint_at(server, timeout_s=0.1)))
     gone = replace(endpoint_at(server), base_url="http://127.0.0.1:9/v1")
     assert "cannot be reached: check CHAT_BASE_URL" in str(failure(gone))
 
 
-def test_reply_limit_parameter_depends_on_the_server(server: FakeEndpoint) -> None:
+def test_reply_limit_parameter_depends_on_server(server: FakeEndpoint) -> None:
     plain = endpoint_at(server)
     assert reply_limit(plain, 5) == {"max_tokens": 5}
     assert reply_limit(replace(plain, base_url="https://api.openai.com/v1"), 5) == {"max_completion_tokens": 5}
 
 
-def test_an_endpoint_is_set_up_by_a_model_and_an_address_or_a_key(settings: Any) -> None:
+def test_endpoint_is_set_up_by_model_and_address_or_key(settings: Any) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = "", "", "gpt-4.1-mini"
     assert endpoint_from_settings() is None
     settings.CHAT_API_KEY = "k"

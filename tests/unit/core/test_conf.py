@@ -22,26 +22,26 @@ def test_env_int_reads_whole_numbers(given: pytest.MonkeyPatch, text: str, value
     assert conf.env_int("THING", 3, minimum=-9, maximum=9) == value
 
 
-def test_env_int_is_the_default_when_unset(given: pytest.MonkeyPatch) -> None:
+def test_env_int_is_default_when_unset(given: pytest.MonkeyPatch) -> None:
     assert conf.env_int("THING", 3, minimum=1, maximum=9) == 3
 
 
 @pytest.mark.parametrize("text", ["seven", "7.5", "7 8", "0x7"])
-def test_env_int_names_the_variable_and_the_value(given: pytest.MonkeyPatch, text: str) -> None:
+def test_env_int_names_variable_and_value(given: pytest.MonkeyPatch, text: str) -> None:
     given.setenv("THING", text)
 
     with pytest.raises(SettingError, match=f"THING='{text}' is not a whole number"):
         conf.env_int("THING", 3, minimum=-9, maximum=9)
 
 
-def test_env_int_refuses_less_than_the_minimum(given: pytest.MonkeyPatch) -> None:
+def test_env_int_refuses_less_than_minimum(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "0")
 
     with pytest.raises(SettingError, match="THING=0 is too small: use 1 or more"):
         conf.env_int("THING", 3, minimum=1, maximum=9)
 
 
-def test_env_int_refuses_more_than_the_maximum(given: pytest.MonkeyPatch) -> None:
+def test_env_int_refuses_more_than_maximum(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "9")
 
     with pytest.raises(SettingError, match="THING=9 is too large: use 8 or less"):
@@ -71,7 +71,7 @@ def test_env_choice_may_ignore_case(given: pytest.MonkeyPatch) -> None:
         conf.env_choice("THING", "INFO", ("INFO", "WARNING"))
 
 
-def test_env_time_zone_knows_the_names(given: pytest.MonkeyPatch) -> None:
+def test_env_time_zone_knows_names(given: pytest.MonkeyPatch) -> None:
     assert conf.env_time_zone("THING", "UTC") == "UTC"
     given.setenv("THING", "Europe/Berlin")
     assert conf.env_time_zone("THING", "UTC") == "Europe/Berlin"
@@ -90,7 +90,7 @@ def test_env_share_is_above_0_and_at_most_1(given: pytest.MonkeyPatch) -> None:
             conf.env_share("THING", 0.5)
 
 
-def test_env_seconds_is_above_0_and_at_most_an_hour(given: pytest.MonkeyPatch) -> None:
+def test_env_seconds_is_above_0_and_at_most_hour(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "0.3")
     assert conf.env_seconds("THING", 0.8) == 0.3
     for text in ("0", "-1", "3601", "nan", "inf"):
@@ -102,7 +102,7 @@ def test_env_seconds_is_above_0_and_at_most_an_hour(given: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("text", "value"), [("1", True), ("TRUE", True), (" on ", True), ("0", False), ("No", False), ("", False)]
 )
-def test_env_bool_reads_the_usual_words(given: pytest.MonkeyPatch, text: str, value: bool) -> None:
+def test_env_bool_reads_usual_words(given: pytest.MonkeyPatch, text: str, value: bool) -> None:
     given.setenv("THING", text)
 
     assert conf.env_bool("THING", default=not value) is value
@@ -121,14 +121,14 @@ def test_env_list_splits_at_commas(given: pytest.MonkeyPatch) -> None:
     assert conf.env_list("THING") == ["a", "b", "c"]
 
 
-def test_env_path_knows_the_home_folder(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_env_path_knows_home_folder(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given.setenv("HOME", str(tmp_path))
     given.setenv("THING", "~/data")
 
     assert conf.env_path("THING", Path("/x")) == tmp_path.resolve() / "data"
 
 
-def test_env_secret_reads_the_file_first(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_env_secret_reads_file_first(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given.setenv("THING", "from the environment")
     assert conf.env_secret("THING") == "from the environment"
     (tmp_path / "thing").write_text("from the file\n")
@@ -136,7 +136,7 @@ def test_env_secret_reads_the_file_first(given: pytest.MonkeyPatch, tmp_path: Pa
     assert conf.env_secret("THING") == "from the file"
 
 
-def test_env_secret_names_a_file_that_cannot_be_read(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_env_secret_names_file_that_cannot_be_read(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given.setenv("THING_FILE", str(tmp_path / "absent"))
 
     with pytest.raises(SettingError, match=r"THING_FILE='.*absent' cannot be read: No such file"):

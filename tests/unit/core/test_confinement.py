@@ -75,7 +75,7 @@ def run_confined(
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_hostile_code_in_a_confined_process_is_refused(tmp_path: Path, attempt: str) -> None:
+def test_hostile_code_in_confined_process_is_refused(tmp_path: Path, attempt: str) -> None:
     secret = tmp_path / "var" / "secret_key"
     secret.parent.mkdir()
     secret.write_text("secret")
@@ -84,14 +84,14 @@ def test_hostile_code_in_a_confined_process_is_refused(tmp_path: Path, attempt: 
     assert secret.stat().st_mode & 0o077 == os.stat(tmp_path / "neighbour").st_mode & 0o077
 
 
-def test_confined_process_cannot_connect_to_a_listening_server(tmp_path: Path) -> None:
+def test_confined_process_cannot_connect_to_listening_server(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), timeout=2)"
         done = run_confined(tmp_path, code)
     assert "PermissionError" in done.stderr
 
 
-def test_folder_of_the_installation_cannot_be_listed(tmp_path: Path) -> None:
+def test_folder_of_installation_cannot_be_listed(tmp_path: Path) -> None:
     done = run_confined(tmp_path, "os.listdir(place)", ROOT)
     assert "PermissionError" in done.stderr
 
@@ -131,7 +131,7 @@ os.kill(os.getppid(), 0)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_format_is_converted_in_the_confined_process(tmp_path: Path, name: str) -> None:
+def test_every_format_is_converted_in_confined_process(tmp_path: Path, name: str) -> None:
     source, target = tmp_path / "digest", tmp_path / "work" / "sections.jsonl"
     target.parent.mkdir()
     source.write_bytes(FILES[name])
@@ -142,7 +142,7 @@ def test_every_format_is_converted_in_the_confined_process(tmp_path: Path, name:
     assert heading.chars
 
 
-def test_pages_are_drawn_in_the_confined_process(tmp_path: Path) -> None:
+def test_pages_are_drawn_in_confined_process(tmp_path: Path) -> None:
     source, folder = tmp_path / "digest", tmp_path / "pictures"
     folder.mkdir()
     source.write_bytes(FILES["paper.pdf"])

@@ -34,7 +34,7 @@ def test_cursor_round_trips() -> None:
      forged(), forged(1), forged(1, 2, 3), forged(-1, 2), forged("1", 2), forged(True, 1), forged(None, None),
      forged("2026-13-01", 1), forged("2026-01-01T00:00:00+00:00", "1"), forged("0001-01-01T00:00:00+14:00", 1)],
 )  # fmt: skip
-def test_a_forged_cursor_is_bad_input(cursor: str) -> None:
+def test_forged_cursor_is_bad_input(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
         decode_numbers(QUERY, cursor, count=2)
     with pytest.raises(InvalidInput, match="cursor"):

@@ -120,7 +120,7 @@ ASKING = [ask_for_summary, ask_for_vectors, ask_for_order, ask_in_chat, ask_thro
 
 
 @pytest.mark.parametrize("ask", ASKING, ids=lambda ask: ask.__name__)
-def test_cookie_of_an_endpoint_is_not_sent_back(server: Server, ask: Callable[[Server], None]) -> None:
+def test_cookie_of_endpoint_is_not_sent_back(server: Server, ask: Callable[[Server], None]) -> None:
     server.headers = {"Set-Cookie": "session=of-another-person; Path=/"}
     ask(server)
     assert len(server.requests) == 2
@@ -166,7 +166,7 @@ both = pytest.mark.parametrize("get", [get, get_async], ids=["sync", "async"])
 
 
 @both
-def test_body_over_the_limit_is_refused(server: Server, get: Callable[..., httpx2.Response]) -> None:
+def test_body_over_limit_is_refused(server: Server, get: Callable[..., httpx2.Response]) -> None:
     server.body = b"x" * (2 * 1024**2)
     with pytest.raises(ResponseRefused, match="more than 1 MB"):
         get(server)
@@ -185,7 +185,7 @@ def test_compressed_body_is_refused_unread(server: Server, get: Callable[..., ht
 
 @both
 @pytest.mark.parametrize("stream", [True, False])
-def test_body_of_an_error_is_cut(server: Server, get: Callable[..., httpx2.Response], stream: bool) -> None:
+def test_body_of_error_is_cut(server: Server, get: Callable[..., httpx2.Response], stream: bool) -> None:
     server.status, server.body = 500, b"x" * (2 * 1024**2)
     response = get(server, stream=stream)
     assert (response.status_code, len(response.content)) == (500, MAX_ERROR_BYTES)
@@ -201,7 +201,7 @@ def test_redirect_is_not_followed(server: Server, get: Callable[..., httpx2.Resp
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"data": ' + b"[" * 200_000])
-def test_deeply_nested_json_is_a_failure_of_the_endpoint(server: Server, body: bytes) -> None:
+def test_deeply_nested_json_is_failure_of_endpoint(server: Server, body: bytes) -> None:
     server.body = body
     with make_client(endpoint_at(server)) as client, pytest.raises(ConvMemoryError, match="usually ends in /v1"):
         complete(client, endpoint_at(server), messages=[], max_tokens=5)

@@ -15,11 +15,11 @@ def events_of(stream: bytes, size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
-def test_events_are_the_same_in_pieces_of_any_size(size: int) -> None:
+def test_events_are_same_in_pieces_of_any_size(size: int) -> None:
     assert events_of(STREAM, size) == [b"one", b"two\nthree", b"four"]
 
 
-def test_line_without_an_end_is_refused_at_its_limit() -> None:
+def test_line_without_end_is_refused_at_its_limit() -> None:
     reader = LineReader(max_bytes=1_000)
     assert list(reader.feed(b"x" * 1_000)) == []
     with pytest.raises(ResponseRefused, match="line"):

@@ -107,7 +107,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_requests_over_the_limit_wait_for_their_own_caller_only() -> None:
+def test_requests_over_limit_wait_for_their_own_caller_only() -> None:
     async def scenario() -> None:
         site = Site()
         flood = [site.ask("ada", f"/{number}") for number in range(5)]
@@ -180,7 +180,7 @@ def test_flood_gets_fewer_concurrent_requests_once_one_waits_in_line() -> None:
 
 
 @pytest.mark.usefixtures("endless_pauses")
-def test_only_the_caller_that_keeps_the_process_busy_pauses() -> None:
+def test_only_caller_that_keeps_process_busy_pauses() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
         await site.answer("bob", "/bob", seconds=0.1)
@@ -195,7 +195,7 @@ def test_only_the_caller_that_keeps_the_process_busy_pauses() -> None:
     run(scenario)
 
 
-def test_person_who_reads_between_searches_is_not_delayed_by_a_flood() -> None:
+def test_person_who_reads_between_searches_is_not_delayed_by_flood() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
         await site.answer("flood", "/long", seconds=9.0)
@@ -211,7 +211,7 @@ def test_person_who_reads_between_searches_is_not_delayed_by_a_flood() -> None:
 
 
 @pytest.mark.usefixtures("endless_pauses")
-def test_waiting_in_line_counts_towards_a_pause() -> None:
+def test_waiting_in_line_counts_towards_pause() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
         await site.answer("ada", "/ada", seconds=0.1)
@@ -247,7 +247,7 @@ def test_stream_that_receives_only_after_answering_holds_no_place() -> None:
 
 
 @pytest.mark.usefixtures("endless_pauses")
-def test_a_pause_ends_with_its_event_loop() -> None:
+def test_pause_ends_with_its_event_loop() -> None:
     site = Site(at_once=1)
 
     async def first() -> None:
@@ -272,7 +272,7 @@ def test_lone_caller_never_pauses() -> None:
     run(scenario)
 
 
-def test_caller_does_not_pause_for_an_inactive_caller() -> None:
+def test_caller_does_not_pause_for_inactive_caller() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         await site.answer("bob", "/bob", seconds=0.1)
@@ -318,7 +318,7 @@ def test_request_that_waited_too_long_gets_429() -> None:
     run(scenario)
 
 
-def test_disconnected_client_leaves_the_line() -> None:
+def test_disconnected_client_leaves_line() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         site.ask("ada", "/0")
@@ -336,7 +336,7 @@ def test_disconnected_client_leaves_the_line() -> None:
     run(scenario)
 
 
-def test_cancelled_request_leaves_the_line() -> None:
+def test_cancelled_request_leaves_line() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
         site.ask("ada", "/0")
@@ -372,7 +372,7 @@ def test_streams_are_not_counted_as_requests() -> None:
     run(scenario)
 
 
-def test_streaming_answer_frees_its_place_up_to_the_stream_limit() -> None:
+def test_streaming_answer_frees_its_place_up_to_stream_limit() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, streams=1)
         for path in ("/export/1", "/export/2", "/3"):
@@ -451,7 +451,7 @@ def named(callers: KnownCallers, address: str = "192.0.2.1", **headers: str) -> 
     return caller_of_request(pairs, address, session_cookie="session", callers=callers)
 
 
-def test_all_keys_and_sessions_of_a_user_are_one_caller() -> None:
+def test_all_keys_and_sessions_of_user_are_one_caller() -> None:
     callers = KnownCallers()
     for credential in ("key-1", "key-2", "abc"):
         callers.note(credential, 7)
@@ -471,13 +471,13 @@ def test_unknown_caller_is_identified_by_address() -> None:
     assert named(callers, "::ffff:192.0.2.1") == named(callers)
 
 
-def test_a_wrong_key_is_not_covered_by_a_right_session() -> None:
+def test_wrong_key_is_not_covered_by_right_session() -> None:
     callers = KnownCallers()
     callers.note("abc", 7)
     assert named(callers, authorization="Bearer wrong", cookie="session=abc") == "address:192.0.2.1"
 
 
-def test_known_callers_drop_the_oldest_credential_when_full() -> None:
+def test_known_callers_drop_oldest_credential_when_full() -> None:
     callers = KnownCallers(size=2)
     for number in range(3):
         callers.note(f"key-{number}", number)

@@ -12,7 +12,7 @@ PLANTED = planted_keys()
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_a_key_is_found_in_running_text(kind: str) -> None:
+def test_key_is_found_in_running_text(kind: str) -> None:
     text = f"I put it into the settings: {PLANTED[kind]}\nIs that right?"
     [found] = find_keys(text)
     assert found.kind == kind
@@ -23,19 +23,19 @@ def test_a_key_is_found_in_running_text(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_a_key_is_found_in_json_in_json(kind: str) -> None:
+def test_key_is_found_in_json_in_json(kind: str) -> None:
     once = json.dumps({"text": PLANTED[kind]})
     for text in (once, json.dumps([once])):
         assert kind in {found.kind for found in find_keys(text)}
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_a_key_is_found_in_a_long_text(kind: str) -> None:
+def test_key_is_found_in_long_text(kind: str) -> None:
     for text in (f"{'Äpfel, Mehl. ' * 900}{PLANTED[kind]}", f"{PLANTED[kind]} {'Äpfel, Mehl. ' * 900}"):
         assert kind in {found.kind for found in find_keys(text)}
 
 
-def test_all_of_a_private_key_is_found_even_where_its_end_is_missing() -> None:
+def test_all_of_private_key_is_found_even_where_its_end_is_missing() -> None:
     whole = PLANTED["private-key"]
     for text in (whole, whole[: whole.index("-----END")].rstrip()):
         [found] = find_keys(text)
@@ -60,7 +60,7 @@ def test_all_of_a_private_key_is_found_even_where_its_end_is_missing() -> None:
         "019e19b4-eb48-746a-aa6b-8dfcfa37954b",
     ],
 )
-def test_text_that_resembles_a_key_is_not_found(text: str) -> None:
+def test_text_that_resembles_key_is_not_found(text: str) -> None:
     assert find_keys(text) == []
 
 
@@ -132,5 +132,5 @@ def test_adjacent_keys_are_both_found() -> None:
 @pytest.mark.parametrize(
     "beginning", ["eyJ-", "-----BEGIN PRIVATE KEY-----", "a://b:", "pypi-AgEI-", "sk-ant-", "xoxb-"]
 )
-def test_beginnings_in_a_row_take_no_more_than_linear_time(beginning: str) -> None:
+def test_beginnings_in_row_take_no_more_than_linear_time(beginning: str) -> None:
     assert_linear(lambda text: find_keys(text.replace("a-", beginning)), units=("a-",))

@@ -27,7 +27,7 @@ def failed() -> BaseException:
         return error
 
 
-def test_a_json_line_has_time_level_ids_and_fields() -> None:
+def test_json_line_has_time_level_ids_and_fields() -> None:
     tokens = logs.request_id.set("req-12345"), logs.task_id.set("task1")
     line = JsonFormatter().format(record("It\nends", fields={"status": 200}))
     logs.request_id.reset(tokens[0])
@@ -40,14 +40,14 @@ def test_a_json_line_has_time_level_ids_and_fields() -> None:
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), PlainFormatter()])
-def test_an_exception_keeps_its_stack_and_loses_the_values_of_rows(formatter: logging.Formatter) -> None:
+def test_exception_keeps_its_stack_and_loses_values_of_rows(formatter: logging.Formatter) -> None:
     line = formatter.format(record("failed", failed()))
     assert "test_logs.py" in line
     assert "ValueError: (message left out)" in line
     assert SECRET not in line
 
 
-def test_a_plain_line_names_the_request_only_within_one() -> None:
+def test_plain_line_names_request_only_within_one() -> None:
     assert PlainFormatter().format(record("ends")) == "WARNING search: ends"
     token = logs.request_id.set("req-12345")
     assert PlainFormatter().format(record("ends")) == "WARNING search: ends [request_id=req-12345]"
@@ -65,13 +65,13 @@ def test_a_plain_line_names_the_request_only_within_one() -> None:
         ("", False),
     ],
 )
-def test_only_a_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
+def test_only_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
     accepted = logs.accepted_request_id(given)
     assert (accepted == given) == kept
     assert len(accepted) >= 8
 
 
-def test_an_unknown_format_and_parameters_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_format_and_parameters_of_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "xml")
     with pytest.raises(SettingError, match="plain or json"):
         conf.env_choice("LOG_FORMAT", "plain", ("plain", "json"))

@@ -55,7 +55,7 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert masked(text) == text
 
 
-def test_a_failing_endpoint_is_named_without_its_secrets() -> None:
+def test_failing_endpoint_is_named_without_its_secrets() -> None:
     from openai import APIConnectionError
 
     endpoint = Endpoint(base_url=URL, model="m", context_window=1_024)
@@ -65,7 +65,7 @@ def test_a_failing_endpoint_is_named_without_its_secrets() -> None:
     assert "hunter2" not in str(EndpointUnavailable(f"quoted: {URL}"))
 
 
-def test_the_embedding_endpoint_is_named_without_its_secrets() -> None:
+def test_embedding_endpoint_is_named_without_its_secrets() -> None:
     options = replace(
         EmbeddingOptions.from_settings(), provider=OPENAI, model="text-embedding-3-small", base_url=URL, timeout_s=1.0
     )
@@ -78,7 +78,7 @@ def test_the_embedding_endpoint_is_named_without_its_secrets() -> None:
 
 
 @pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])
-def test_log_lines_hold_no_secret_of_an_address(formatter: logging.Formatter) -> None:
+def test_log_lines_hold_no_secret_of_address(formatter: logging.Formatter) -> None:
     try:
         raise ValueError(f"no answer from {URL}")
     except ValueError as error:
@@ -88,21 +88,21 @@ def test_log_lines_hold_no_secret_of_an_address(formatter: logging.Formatter) ->
     assert "hunter2" not in line
 
 
-def test_settings_in_force_hold_no_secret_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_in_force_hold_no_secret_of_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THING_URL", URL)
     assert conf.env_address("THING_URL") == URL
     assert conf.IN_FORCE.pop("THING_URL") == "http://models.example:8000/v1?api_key=***"
 
 
 @pytest.mark.parametrize("url", ["http://ada:hun/ter2@h", "redis://:hun/ter2@h", "no address"])
-def test_a_setting_that_is_no_address_is_not_repeated(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_setting_that_is_no_address_is_not_repeated(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("THING_URL", url)
     with pytest.raises(SettingError, match="THING_URL is not an address") as caught:
         conf.env_address("THING_URL")
     assert "hun" not in str(caught.value).replace("THING", "")
 
 
-def test_doctor_shows_no_secret_of_an_address(settings: Settings) -> None:
+def test_doctor_shows_no_secret_of_address(settings: Settings) -> None:
     def facts() -> Iterator[Fact]:
         yield "endpoint", URL
 

@@ -34,7 +34,7 @@ def put(root: Path, files: dict[str, str]) -> Path:
         ),
     ],
 )
-def test_memory_size_without_a_limit_is_that_of_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
+def test_memory_size_without_limit_is_that_of_machine(tmp_path: Path, files: dict[str, str]) -> None:
     assert memory_size(put(tmp_path, files)) == psutil.virtual_memory().total
 
 
@@ -66,16 +66,14 @@ def test_memory_size_without_a_limit_is_that_of_the_machine(tmp_path: Path, file
         ),
     ],
 )
-def test_memory_size_is_limited_by_the_control_group(tmp_path: Path, files: dict[str, str]) -> None:
+def test_memory_size_is_limited_by_control_group(tmp_path: Path, files: dict[str, str]) -> None:
     assert memory_size(put(tmp_path, files)) == MIB
 
 
 @pytest.mark.parametrize(
     ("memory", "buffers"), [(GIB, "256MB"), (16 * GIB, "2048MB"), (24064 * MIB, "3008MB"), (512 * GIB, "8192MB")]
 )
-def test_the_cache_follows_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buffers: str
-) -> None:
+def test_cache_follows_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buffers: str) -> None:
     monkeypatch.setattr(configuration, "memory_size", lambda: memory)
 
     configuration.write_configuration(tmp_path, tmp_path, {})
@@ -83,7 +81,7 @@ def test_the_cache_follows_the_memory(
     assert f"shared_buffers = '{buffers}'" in (tmp_path / "convmemory.conf").read_text(encoding="utf-8").splitlines()
 
 
-def test_given_shared_buffers_replace_the_computed_cache(tmp_path: Path) -> None:
+def test_given_shared_buffers_replace_computed_cache(tmp_path: Path) -> None:
     configuration.write_configuration(tmp_path, tmp_path, {"shared_buffers": "64MB"})
 
     lines = (tmp_path / "convmemory.conf").read_text(encoding="utf-8").splitlines()

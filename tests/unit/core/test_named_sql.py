@@ -31,7 +31,7 @@ def test_statements_keep_their_comments_and_lose_their_name_lines() -> None:
         ("-- name: count_hits\nSELECT 1\n", "no comment"),
     ],
 )
-def test_file_that_breaks_a_rule_is_refused(text: str, message: str) -> None:
+def test_file_that_breaks_rule_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         split_statements(text)
 

@@ -23,7 +23,7 @@ class Maker:
         return f"{owner_id} {key}"
 
 
-def test_a_value_is_made_once_for_each_owner() -> None:
+def test_value_is_made_once_for_each_owner() -> None:
     maker = Maker(per_owner=4, total=8)
     maker.get(ADA, "a", "a")
     maker.get(BOB, "a", "a")
@@ -31,7 +31,7 @@ def test_a_value_is_made_once_for_each_owner() -> None:
     assert maker.made == [(ADA, "a"), (BOB, "a")]
 
 
-def test_full_cache_drops_the_owners_least_recently_used_entry() -> None:
+def test_full_cache_drops_owners_least_recently_used_entry() -> None:
     maker = Maker(per_owner=2, total=8)
     maker.get(ADA, "a", "b", "a", "c", "a", "b")
     assert maker.made == [(ADA, "a"), (ADA, "b"), (ADA, "c"), (ADA, "b")]
@@ -46,7 +46,7 @@ def test_busy_owner_does_not_evict_another_owners_entries() -> None:
     assert maker.made == []
 
 
-def test_full_cache_drops_the_least_recently_used_owners() -> None:
+def test_full_cache_drops_least_recently_used_owners() -> None:
     maker = Maker(per_owner=2, total=3)
     for owner_id in range(100):
         maker.get(owner_id, "a")
@@ -57,7 +57,7 @@ def test_full_cache_drops_the_least_recently_used_owners() -> None:
     assert len(maker.cache._owners) == 3
 
 
-def test_a_failure_is_not_remembered() -> None:
+def test_failure_is_not_remembered() -> None:
     maker = Maker(per_owner=2, total=2)
 
     def fail() -> str:

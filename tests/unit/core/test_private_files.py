@@ -37,7 +37,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_file_is_private_before_anything_is_written(tmp_path: Path) -> None:
+def test_file_is_private_before_anything_is_written(tmp_path: Path) -> None:
     path = tmp_path / "backup.partial"
     path.write_bytes(b"of a killed run")
     path.chmod(0o644)
@@ -55,7 +55,7 @@ def test_planted_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "theirs").read_bytes() == b""
 
 
-def test_a_folder_is_private_and_one_that_is_there_is_left(tmp_path: Path) -> None:
+def test_folder_is_private_and_one_that_is_there_is_left(tmp_path: Path) -> None:
     private_folder(tmp_path / "a" / "var")
     assert mode(tmp_path / "a" / "var") == 0o700
     (tmp_path / "a" / "var").chmod(0o750)
@@ -63,12 +63,12 @@ def test_a_folder_is_private_and_one_that_is_there_is_left(tmp_path: Path) -> No
     assert mode(tmp_path / "a" / "var") == 0o750
 
 
-def test_missing_parents_of_a_private_folder_are_private(tmp_path: Path) -> None:
+def test_missing_parents_of_private_folder_are_private(tmp_path: Path) -> None:
     private_folder(tmp_path / "a" / "var")
     assert mode(tmp_path / "a") == 0o700
 
 
-def test_full_disk_leaves_no_file_and_the_same_write_succeeds_later(tmp_path: Path) -> None:
+def test_full_disk_leaves_no_file_and_same_write_succeeds_later(tmp_path: Path) -> None:
     place, content = tmp_path / "files" / "report", bytes(100_000)
 
     def write() -> None:
@@ -83,7 +83,7 @@ def test_full_disk_leaves_no_file_and_the_same_write_succeeds_later(tmp_path: Pa
     assert list(place.parent.iterdir()) == [place]
 
 
-def test_failed_rewrite_keeps_the_earlier_file(tmp_path: Path) -> None:
+def test_failed_rewrite_keeps_earlier_file(tmp_path: Path) -> None:
     place = tmp_path / "report"
     place.write_bytes(b"earlier")
     with files_end_at(40_000), pytest.raises(OSError, match="too large"), written_whole(place) as file:
@@ -91,7 +91,7 @@ def test_failed_rewrite_keeps_the_earlier_file(tmp_path: Path) -> None:
     assert place.read_bytes() == b"earlier"
 
 
-def test_process_killed_before_the_rename_leaves_a_draft_and_no_file(tmp_path: Path) -> None:
+def test_process_killed_before_rename_leaves_draft_and_no_file(tmp_path: Path) -> None:
     place = tmp_path / "report"
     program = (
         "import os, signal, sys\n"
@@ -118,7 +118,7 @@ def test_existing_file_is_kept_if_replacing_is_not_allowed(tmp_path: Path) -> No
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
 
 
-def test_digest_of_a_truncated_or_missing_file_does_not_match(tmp_path: Path) -> None:
+def test_digest_of_truncated_or_missing_file_does_not_match(tmp_path: Path) -> None:
     place, content = tmp_path / "file", b"whole content"
     digest = hashlib.sha256(content).hexdigest()
     assert not has_digest(place, digest)
@@ -130,7 +130,7 @@ def test_digest_of_a_truncated_or_missing_file_does_not_match(tmp_path: Path) ->
     assert not has_digest(place, digest)
 
 
-def test_secret_key_is_made_once_and_a_full_disk_leaves_none(tmp_path: Path) -> None:
+def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret_key"
     with files_end_at(10), pytest.raises(OSError, match="too large"):
         secret_key(path)

@@ -22,7 +22,7 @@ def scope_of(method: str, path: str, *headers: tuple[bytes, bytes]) -> dict[str,
         ("POST", "/api/v1/imports"),
     ],
 )
-def test_request_that_waits_for_a_model_or_worker_is_a_stream(method: str, path: str) -> None:
+def test_request_that_waits_for_model_or_worker_is_stream(method: str, path: str) -> None:
     assert waits_for_others(scope_of(method, path))
 
 

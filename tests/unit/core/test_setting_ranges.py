@@ -47,9 +47,7 @@ def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
         ("FORWARDED_ALLOW_IPS", "127.0.0.1, *", "or * alone"),
     ],
 )
-def test_out_of_range_setting_names_the_allowed_range(
-    start: pytest.MonkeyPatch, name: str, value: str, said: str
-) -> None:
+def test_out_of_range_setting_names_allowed_range(start: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
     message = refused(start, name, value)
     assert name in message
     assert said in message
@@ -57,11 +55,11 @@ def test_out_of_range_setting_names_the_allowed_range(
 
 @pytest.mark.parametrize("name", sorted(numeric_settings()))
 @pytest.mark.parametrize("value", ["-1", "9" * 18])
-def test_every_number_has_a_range(start: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_every_number_has_range(start: pytest.MonkeyPatch, name: str, value: str) -> None:
     assert name in refused(start, name, value)
 
 
-def test_ends_of_a_range_are_accepted(start: pytest.MonkeyPatch) -> None:
+def test_ends_of_range_are_accepted(start: pytest.MonkeyPatch) -> None:
     for values in ({"RECALL_TOP_K": "50", "MMR_LAMBDA": "1"}, {"RECALL_THRESHOLD": "0", "MMR_LAMBDA": "0"}):
         for name, value in values.items():
             start.setenv(name, value)

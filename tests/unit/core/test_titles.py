@@ -33,7 +33,7 @@ def test_opening_alone_says_nothing(text: str) -> None:
     assert not says_something(text)
 
 
-def test_title_comes_from_the_first_question_that_says_something() -> None:
+def test_title_comes_from_first_question_that_says_something() -> None:
     assert title_from(["hi", "/compact", "which flour for rye?"], 80) == "which flour for rye?"
     assert title_from(["hi", "ok"], 80) == "hi"
     assert title_from(["x" * 5_000], 80) == "x" * 79 + "…"

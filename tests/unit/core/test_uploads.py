@@ -24,7 +24,7 @@ def request_with(content: bytes) -> HttpRequest:
     return RequestFactory().post("/documents", {"file": SimpleUploadedFile("a.md", content)})
 
 
-def test_large_upload_is_complete_and_has_no_name_on_the_disk(folder: Path, settings: Any) -> None:
+def test_large_upload_is_complete_and_has_no_name_on_disk(folder: Path, settings: Any) -> None:
     assert len(LARGE) > settings.FILE_UPLOAD_MAX_MEMORY_SIZE
     request = request_with(LARGE)
     file = request.FILES["file"]

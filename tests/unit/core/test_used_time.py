@@ -38,26 +38,26 @@ def test_used_time_decays_exponentially(used: UsedTime, clock: Clock) -> None:
     assert used.of("bob") == 0
 
 
-def test_caller_within_the_free_share_does_not_pause(used: UsedTime) -> None:
+def test_caller_within_free_share_does_not_pause(used: UsedTime) -> None:
     used.add("ada", SPAN_S * FREE_SHARE / 2)
     assert used.pause_after("ada", 0.2, others=["bob"]) == 0
 
 
-def test_only_the_largest_of_two_floods_pauses(used: UsedTime) -> None:
+def test_only_largest_of_two_floods_pauses(used: UsedTime) -> None:
     used.add("ada", MUCH)
     used.add("bob", MUCH + 1)
     assert used.pause_after("ada", 0.2, others=["bob"]) == 0
     assert used.pause_after("bob", 0.2, others=["ada"]) == PAUSE_BY_REQUEST * 0.2
 
 
-def test_all_floods_pause_while_a_person_is_active(used: UsedTime) -> None:
+def test_all_floods_pause_while_person_is_active(used: UsedTime) -> None:
     used.add("ada", MUCH)
     used.add("bob", MUCH + 1)
     assert used.pause_after("ada", 0.2, others=["bob", "person"]) == PAUSE_BY_REQUEST * 0.2
     assert used.pause_after("bob", 0.2, others=["ada", "person"]) == PAUSE_BY_REQUEST * 0.2
 
 
-def test_time_waited_in_line_makes_a_caller_a_flood(used: UsedTime) -> None:
+def test_time_waited_in_line_makes_caller_flood(used: UsedTime) -> None:
     used.add("person", SPAN_S * FREE_SHARE + 1)
     used.add("flood", SPAN_S * FREE_SHARE + 0.5, waited_s=SPAN_S)
     assert used.pause_after("person", 0.2, others=["flood"]) == 0

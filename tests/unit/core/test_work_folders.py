@@ -60,7 +60,7 @@ def test_work_folder_is_private_named_by_its_claim_and_deleted_afterwards(root: 
     assert list(root.rglob("*-5-*")) == []
 
 
-def test_folder_of_a_killed_process_is_swept_and_that_of_a_running_one_is_not(
+def test_folder_of_killed_process_is_swept_and_that_of_running_one_is_not(
     holder: tuple[subprocess.Popen[str], Path],
 ) -> None:
     process, folder = holder

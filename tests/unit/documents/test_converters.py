@@ -46,7 +46,7 @@ def test_text_of_any_encoding_is_read(tmp_path: Path, content: str, encoding: st
     assert (heading.format, section.text) == ("text", content)
 
 
-def test_code_has_a_section_for_each_function(tmp_path: Path) -> None:
+def test_code_has_section_for_each_function(tmp_path: Path) -> None:
     body = "\n".join(f"    value_{number} = {number} * 2" for number in range(12))
     text = f"import os\n\n\nclass Garden:\n{body}\n    def water(self):\n{body}\n\n\ndef plant(seed):\n{body}\n"
     _, sections = convert(tmp_path, text, "garden.py")
@@ -54,7 +54,7 @@ def test_code_has_a_section_for_each_function(tmp_path: Path) -> None:
     assert "".join(section.text for section in sections) == text
 
 
-def test_a_pdf_has_pages_and_headings_by_the_size_of_the_type(tmp_path: Path) -> None:
+def test_pdf_has_pages_and_headings_by_size_of_type(tmp_path: Path) -> None:
     lines = [(12, LONG[:80]) for _ in range(6)]
     data = pdf_of([[(24, "Growing"), *lines], [(12, "Second page, the same chapter."), *lines]])
     heading, sections = convert(tmp_path, data, "plants.pdf")
@@ -81,7 +81,7 @@ def test_word_has_headings_and_tables(tmp_path: Path) -> None:
         ("2024.md", "# 12\n\nText.", "2024"),
     ],
 )
-def test_a_title_says_something(tmp_path: Path, name: str, content: bytes | str, title: str) -> None:
+def test_title_says_something(tmp_path: Path, name: str, content: bytes | str, title: str) -> None:
     heading, _ = convert(tmp_path, content, name)
     assert heading.title == title
 
@@ -95,7 +95,7 @@ def test_slides_are_pages(tmp_path: Path) -> None:
     ]
 
 
-def test_sheets_are_pages_under_the_names_of_their_columns(tmp_path: Path) -> None:
+def test_sheets_are_pages_under_names_of_their_columns(tmp_path: Path) -> None:
     rows: list[list[object]] = [["Seed", "Price", "Fresh"], ["Bean", 2.5, True], ["Pea", 3.0, False]]
     heading, sections = convert(tmp_path, xlsx_of(Prices=rows, Stock=[["Seed"], ["Kale"]]), "shop.xlsx")
     assert (heading.format, heading.pages) == ("xlsx", 2)
@@ -103,7 +103,7 @@ def test_sheets_are_pages_under_the_names_of_their_columns(tmp_path: Path) -> No
     assert "Bean | 2.5 | yes\nPea | 3 | no\n" in sections[0].text
 
 
-def test_a_sheet_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_sheet_that_cannot_be_read_is_named_and_others_are_read(tmp_path: Path) -> None:
     source, target = zipfile.ZipFile(io.BytesIO(xlsx_of(Stock=[["Seed"], ["Kale"]], Prices=[[2.5]]))), io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for name in source.namelist():
@@ -113,7 +113,7 @@ def test_a_sheet_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: 
     assert list(heading.notes) == ["The sheet 'Prices' cannot be read: save it again from the program that made it."]
 
 
-def test_a_book_is_read_in_its_order(tmp_path: Path) -> None:
+def test_book_is_read_in_its_order(tmp_path: Path) -> None:
     data = epub_of(two=f"<h1>Second</h1><p>{LONG}</p>", one=f"<h1>First</h1><p>{LONG}</p>")
     heading, sections = convert(tmp_path, data, "book.epub")
     assert (heading.format, heading.title) == ("epub", "A book")
@@ -136,7 +136,7 @@ def test_mail_names_its_attachments(tmp_path: Path) -> None:
     assert "a.pdf" in heading.notes[0]
 
 
-def test_a_table_of_values_keeps_the_names_of_its_columns(tmp_path: Path) -> None:
+def test_table_of_values_keeps_names_of_its_columns(tmp_path: Path) -> None:
     text = "seed,price\n" + "bean,2\n" * 400
     _, sections = convert(tmp_path, text, "prices.csv")
     assert len(sections) > 1
@@ -177,7 +177,7 @@ def test_unreadable_document_names_failure_and_remedy(
     assert remedy in heading.error
 
 
-def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+def test_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     bomb = packed(word__document_dot_xml=bytes(64 * 1024**2))
     assert len(bomb) < 100_000
     heading, _ = convert(tmp_path, bomb, "bomb.docx")
@@ -216,16 +216,14 @@ def test_limits_are_named(tmp_path: Path) -> None:
     assert (heading.failure, "MAX_DOCUMENT_CHARS" in heading.error) == ("too_large", True)
 
 
-def test_a_sheet_of_a_million_cells_is_read_and_a_larger_one_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sheet_of_million_cells_is_read_and_larger_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convmemory.documents.converters.office.MAX_CELLS", 20)
     heading, _ = convert(tmp_path, xlsx_of(A=[["x"] * 4] * 6), "a.xlsx")
     assert (heading.failure, "24 cells" in heading.error) == ("too_large", True)
 
 
 @pytest.mark.parametrize("cells", [[LAST_CELL], [(0, 0), LAST_CELL], [(0, LAST_CELL[1]), LAST_CELL], [(1_048_575, 2)]])
-def test_workbook_with_a_cell_far_outside_is_refused_by_its_bounds(
+def test_workbook_with_cell_far_outside_is_refused_by_its_bounds(
     tmp_path: Path, cells: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("python_calamine.CalamineWorkbook", None)  # it would allocate the whole range
@@ -238,7 +236,7 @@ def test_formats_without_content_are_no_cells(tmp_path: Path) -> None:
     assert (heading.failure, section.text.split()) == ("", ["Far", "x", "|", "x"])
 
 
-def test_a_scan_is_read_by_ocr_where_that_is_switched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_is_read_by_ocr_where_that_is_switched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "tesseract"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\ncat > /dev/null\necho Read from a picture\n")

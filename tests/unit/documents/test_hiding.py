@@ -22,7 +22,7 @@ def convert(folder: Path, text: str, **limits: bool) -> tuple[dict[str, object],
 
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
-def test_hidden_key_keeps_the_length_of_the_text(kind: str) -> None:
+def test_hidden_key_keeps_length_of_text(kind: str) -> None:
     text = f"Before it.\n\n{PLANTED[kind]}\n\nBehind it."
     hidden, count = masked_keys(text)
     assert (count, len(hidden)) == (1, len(text))
@@ -32,12 +32,12 @@ def test_hidden_key_keeps_the_length_of_the_text(kind: str) -> None:
     assert masked_keys(hidden) == (hidden, 0)
 
 
-def test_mark_of_a_hidden_key_names_its_kind_if_it_fits() -> None:
+def test_mark_of_hidden_key_names_its_kind_if_it_fits() -> None:
     assert mark_of("github-token", 24) == "[hidden github-token]•••"
     assert mark_of("github-token", 9) == "•" * 9
 
 
-def test_a_key_that_two_sections_share_is_hidden_in_both() -> None:
+def test_key_that_two_sections_share_is_hidden_in_both() -> None:
     key = PLANTED["github-token"]
     sections = [SectionDraft((key,), None, 10, f"a {key[:20]}"), SectionDraft((), 2, 32, f"{key[20:]} b")]
     found = KeysHidden.of(sections)

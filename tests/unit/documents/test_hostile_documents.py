@@ -81,7 +81,7 @@ def test_mail_with_many_or_nested_parts_is_refused(tmp_path: Path, mail: str) ->
         MAIL_WITH_FILE % ("(" * 5_000),
     ],
 )
-def test_mail_with_a_nested_header_is_refused(tmp_path: Path, mail: str) -> None:
+def test_mail_with_nested_header_is_refused(tmp_path: Path, mail: str) -> None:
     heading, _ = convert(tmp_path, mail, "a.eml")
     assert (heading.failure, heading.error) == ("too_large", converting.NESTED)
 
@@ -94,7 +94,7 @@ def test_long_headers_are_cut_before_they_are_parsed(tmp_path: Path) -> None:
     assert len("".join(section.text for section in sections)) < 3 * web.MAX_HEADER_CHARS
 
 
-def test_chapter_that_the_spine_names_often_is_read_once(tmp_path: Path) -> None:
+def test_chapter_that_spine_names_often_is_read_once(tmp_path: Path) -> None:
     book = epub_of(a=f"<p>{'words of a chapter ' * 500}</p>", b="<p>the end</p>")
     often = changed(
         book, "OEBPS/book.opf", lambda xml: xml.replace(b'<itemref idref="a"/>', b'<itemref idref="a"/>' * 20_000)
@@ -123,7 +123,7 @@ def test_long_attribute_values_are_no_attributes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("declaration", [STYLES, PROPERTIES])
-def test_word_file_with_an_undeclared_part_is_read(tmp_path: Path, declaration: bytes) -> None:
+def test_word_file_with_undeclared_part_is_read(tmp_path: Path, declaration: bytes) -> None:
     file = docx_of(("Heading 1", "Plan"), ("Normal", "Read me"))
     undeclared = changed(file, "[Content_Types].xml", lambda xml: xml.replace(declaration, b""))
     assert undeclared != file
@@ -203,7 +203,7 @@ def test_document_with_too_many_blocks_is_refused(
     assert (heading.failure, "more than 20 headings" in heading.error) == ("too_large", True)
 
 
-def test_error_of_a_library_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_library_is_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(text: str) -> None:
         raise ZeroDivisionError("a secret of the document")
 
@@ -213,7 +213,7 @@ def test_error_of_a_library_is_a_refusal(tmp_path: Path, monkeypatch: pytest.Mon
     assert heading.error == f"{converting.DAMAGED} (ZeroDivisionError)"
 
 
-def test_memory_error_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_error_ends_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits of the process say what to do."""
 
     def fail(text: str) -> None:
@@ -224,7 +224,7 @@ def test_memory_error_ends_the_process(tmp_path: Path, monkeypatch: pytest.Monke
         convert(tmp_path, "<html><body>hi", "a.html")
 
 
-def test_documents_share_the_ratio_of_imports(tmp_path: Path) -> None:
+def test_documents_share_ratio_of_imports(tmp_path: Path) -> None:
     dense = packed(word__document_dot_xml=b"x" * 9 * 1024**2)
     heading, _ = convert(tmp_path, dense, "a.docx")
     assert (heading.failure, "unpacks to 9 MB" in heading.error) == ("too_large", True)

@@ -68,7 +68,7 @@ def test_headings_tables_lists_and_code_are_laid_out() -> None:
 
 
 @pytest.mark.parametrize("passage", ["Wrapped text\nthat goes on", "leeks", "7  # in the morning", "two"])
-def test_a_passage_is_marked_in_its_place(passage: str) -> None:
+def test_passage_is_marked_in_its_place(passage: str) -> None:
     sections = sections_of(GUIDE)
     (html,) = html_of(sections, span_of(GUIDE, passage), target=0)
     assert marked(html) == passage
@@ -76,7 +76,7 @@ def test_a_passage_is_marked_in_its_place(passage: str) -> None:
     assert MARK.sub(r"\1", html) == html_of(sections)[0]
 
 
-def test_a_passage_over_two_sections_has_one_place_that_links_lead_to() -> None:
+def test_passage_over_two_sections_has_one_place_that_links_lead_to() -> None:
     text = "# One\n\n" + "First words. " * 20 + "\n\n# Two\n\n" + "Second words. " * 20
     sections = sections_of(text)
     html = html_of(sections, MarkedSpan(text.index("First words"), text.rindex("Second")), target=1)
@@ -100,7 +100,7 @@ def test_code_that_sections_cut_stays_code() -> None:
     assert marked(html_of(sections, wanted, target)[target]) == "value_40 = 40  # **not"
 
 
-def test_a_table_that_sections_cut_has_its_head_in_each() -> None:
+def test_table_that_sections_cut_has_its_head_in_each() -> None:
     rows = "".join(f"| bed {number} | leeks |\n" for number in range(80))
     text = f"# Beds\n\n| bed | what |\n|---|---|\n{rows}\nAfter | all.\n"
     html = html_of(sections_of(text, max_chars=500))
@@ -125,18 +125,18 @@ def test_a_table_that_sections_cut_has_its_head_in_each() -> None:
         ("| " + "wide " * 500 + "| b |\n|---|---|\n", ""),
     ],
 )
-def test_opening_after_returns_the_unclosed_code_or_table(text: str, opening: str) -> None:
+def test_opening_after_returns_unclosed_code_or_table(text: str, opening: str) -> None:
     assert opening_after(text) == opening
 
 
-def test_the_head_of_a_table_is_not_repeated_where_the_table_has_ended() -> None:
+def test_head_of_table_is_not_repeated_where_table_has_ended() -> None:
     row = Section(number=1, path=[], start=100, text="\nText after the table.\n")
     (found,) = lay_out([row], opening="a | b\n--|--\n")
     assert found
     assert "<table" not in found.html
 
 
-def test_fields_at_the_beginning_are_code_and_no_heading() -> None:
+def test_fields_at_beginning_are_code_and_no_heading() -> None:
     text = "---\ntitle: Beds\ndate: 2026-05-01\n---\n\n# Beds\n\n" + "Leeks stand in the sun. " * 20
     sections = sections_of(text)
     assert [section.path for section in sections] == [["Beds"]]
@@ -148,7 +148,7 @@ def test_fields_at_the_beginning_are_code_and_no_heading() -> None:
     assert end_of_fields("---\ntitle: " + "long " * 2_000 + "\n---\n") == 0
 
 
-def test_section_over_the_work_limit_is_not_laid_out() -> None:
+def test_section_over_work_limit_is_not_laid_out() -> None:
     hostile = Section(number=0, path=[], start=0, text="[" * 1_000 + "**a_" * 40_000)
     found = list(lay_out([hostile, Section(number=1, path=["b"], start=161_000, text="**bold**")]))
     assert found[0] is None
@@ -168,7 +168,7 @@ def test_documents_cannot_act(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("a|-`~# \n<&"), max_size=120), st.integers(0, 120), st.integers(0, 60))
-def test_passage_marks_do_not_change_the_html(text: str, start: int, length: int) -> None:
+def test_passage_marks_do_not_change_html(text: str, start: int, length: int) -> None:
     section = Section(number=0, path=[], start=0, text=text)
     (plain,) = lay_out([section])
     (found,) = lay_out([section], passage=MarkedSpan(start, start + length))

@@ -21,7 +21,7 @@ def drawn(folder: Path, data: bytes, *, first: int = 1, count: int = 8) -> list[
     return sorted(path.name for path in target.iterdir())
 
 
-def test_a_page_is_a_picture_and_the_places_of_its_words(tmp_path: Path) -> None:
+def test_page_is_picture_and_places_of_its_words(tmp_path: Path) -> None:
     assert drawn(tmp_path, PAGES, first=2) == ["2.json", "2.webp"]
     said = json.loads((tmp_path / "pages/2.json").read_text())
     with Image.open(tmp_path / "pages/2.webp") as picture:
@@ -34,7 +34,7 @@ def test_a_page_is_a_picture_and_the_places_of_its_words(tmp_path: Path) -> None
                 assert any(box.histogram()[:128])  # letters stand in the box
 
 
-def test_a_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> None:
+def test_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> None:
     drawn(tmp_path, PAGES.replace(b"/Type/Page/Parent", b"/Rotate 90/Type/Page/Parent"), count=1)
     said = json.loads((tmp_path / "pages/1.json").read_text())
     assert said["width"] > said["height"]
@@ -44,7 +44,7 @@ def test_a_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("box", [b"[0 0 14400 14400]", b"[0 0 144 14400]", b"[0 0 14400 144]"])
-def test_huge_page_is_drawn_within_the_largest_size(tmp_path: Path, box: bytes) -> None:
+def test_huge_page_is_drawn_within_largest_size(tmp_path: Path, box: bytes) -> None:
     drawn(tmp_path, PAGES.replace(b"[0 0 595 842]", box), count=1)
     said = json.loads((tmp_path / "pages/1.json").read_text())
     assert 1 <= said["width"] <= MAX_WIDTH
@@ -52,7 +52,7 @@ def test_huge_page_is_drawn_within_the_largest_size(tmp_path: Path, box: bytes) 
 
 
 @pytest.mark.parametrize("box", [b"[0 0 1 14400]", b"[0 0 14400 1]", b"[0 0 .1 .1]", b"[0 0 200000 200000]"])
-def test_page_with_absurd_sides_is_not_drawn_and_the_others_are(tmp_path: Path, box: bytes) -> None:
+def test_page_with_absurd_sides_is_not_drawn_and_others_are(tmp_path: Path, box: bytes) -> None:
     assert drawn(tmp_path, PAGES.replace(b"[0 0 595 842]", box, 1)) == ["2.json", "2.webp"]
 
 

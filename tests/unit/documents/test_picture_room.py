@@ -45,14 +45,14 @@ def test_least_recently_viewed_pictures_are_pruned_first() -> None:
     assert kept() == ["2.json", "2.webp", "4.json", "4.webp"]
 
 
-def test_pictures_within_the_limit_are_not_pruned() -> None:
+def test_pictures_within_limit_are_not_pruned() -> None:
     keep(1, looked_at=LONG_AGO)
     keep(2, looked_at=LONG_AGO, digest="cd" * 32)
     assert prune_all_pictures() == 0
     assert len(kept()) == 2
 
 
-def test_picture_limit_is_shared_by_an_owners_documents_only() -> None:
+def test_picture_limit_is_shared_by_owners_documents_only() -> None:
     keep(1, looked_at=LONG_AGO, owner_id=BOB)
     keep(7, looked_at=LONG_AGO + 1)
     for page in (1, 2):
@@ -61,7 +61,7 @@ def test_picture_limit_is_shared_by_an_owners_documents_only() -> None:
     assert (kept(), len(kept(digest="cd" * 32)), len(kept(BOB))) == ([], 4, 2)
 
 
-def test_draft_of_a_killed_worker_is_pruned_like_a_picture() -> None:
+def test_draft_of_killed_worker_is_pruned_like_picture() -> None:
     draft = keep(1, looked_at=LONG_AGO).with_name(".9.webp.4711")
     draft.write_bytes(b" " * 2 * MB)
     os.utime(draft, (LONG_AGO - 1, LONG_AGO - 1))
@@ -69,7 +69,7 @@ def test_draft_of_a_killed_worker_is_pruned_like_a_picture() -> None:
     assert kept() == ["1.json", "1.webp"]
 
 
-def test_a_page_that_is_shown_counts_as_looked_at() -> None:
+def test_page_that_is_shown_counts_as_looked_at() -> None:
     words = keep(1, looked_at=LONG_AGO)
     keep(2, looked_at=LONG_AGO + 1)
     keep(3, looked_at=LONG_AGO + 2)
@@ -80,7 +80,7 @@ def test_a_page_that_is_shown_counts_as_looked_at() -> None:
     assert "2.json" not in kept()
 
 
-def test_second_view_within_the_hour_is_not_recorded() -> None:
+def test_second_view_within_hour_is_not_recorded() -> None:
     lately = int(time.time()) - 60
     words = keep(1, looked_at=lately)
     record_view(words)

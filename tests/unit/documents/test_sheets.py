@@ -12,7 +12,7 @@ def marked(passage: str, before: str = "") -> list[Mark]:
     return marks_of(LINES, passage=passage, before=before)
 
 
-def test_a_passage_over_two_lines_has_a_mark_on_each() -> None:
+def test_passage_over_two_lines_has_mark_on_each() -> None:
     assert marked("sun is\nbrighter.", "The ") == [Mark(40, 0, 120, 10), Mark(0, 20, 30, 10)]
 
 
@@ -21,17 +21,17 @@ def test_repeated_passage_is_marked_after_its_preceding_text() -> None:
     assert marked("The sun", "The sun is brighter. ") == [Mark(40, 20, 70, 10)]
 
 
-def test_part_of_a_word_marks_the_word() -> None:
+def test_part_of_word_marks_word() -> None:
     assert marked("un is") == [Mark(40, 0, 50, 10)]
 
 
-def test_text_that_is_not_on_the_page_is_not_marked() -> None:
+def test_text_that_is_not_on_page_is_not_marked() -> None:
     assert marked("The moon") == []
     assert marked("  ") == []
     assert marks_of([], passage="x", before="") == []
 
 
-def test_words_of_a_line_are_joined_to_one_text() -> None:
+def test_words_of_line_are_joined_to_one_text() -> None:
     first, second = text_lines(LINES)
     assert (first.text, first.x, first.y, first.size, first.width) == ("The sun is bright\u00ad", 0, 8, 10, 160)
     assert second.y == 28

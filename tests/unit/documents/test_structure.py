@@ -18,7 +18,7 @@ BLOCKS = st.lists(
 
 
 @given(BLOCKS)
-def test_the_sections_are_the_whole_text(blocks: list[Block]) -> None:
+def test_sections_are_whole_text(blocks: list[Block]) -> None:
     sections = cut_sections(blocks, max_chars=100)
     assert "".join(section.text for section in sections) == "".join(block.text for block in blocks)
     starts = [section.start for section in sections]
@@ -38,7 +38,7 @@ def test_headings_make_paths() -> None:
     assert [section.path for section in cut_sections(blocks)] == [("Guide",), ("Guide", "Soil"), ("Tools",)]
 
 
-def test_heading_without_text_joins_the_next_section() -> None:
+def test_heading_without_text_joins_next_section() -> None:
     blocks = [Block("Guide\n", level=1), Block("Soil\n", level=2), Block(SENTENCE * 4)]
     (section,) = cut_sections(blocks)
     assert section.path == ("Guide", "Soil")
@@ -60,12 +60,12 @@ def test_joined_sections_keep_their_headings() -> None:
     assert parts[-1].path == ("FAQ", "Question 2?")
 
 
-def test_a_page_begins_a_section() -> None:
+def test_page_begins_section() -> None:
     blocks = [Block("one two three. ", page=1), Block("four five six.", page=2)]
     assert [(section.page, section.start) for section in cut_sections(blocks)] == [(1, 0), (2, 15)]
 
 
-def test_a_long_section_is_cut_into_equal_parts_where_sentences_end() -> None:
+def test_long_section_is_cut_into_equal_parts_where_sentences_end() -> None:
     parts = cut_sections([Block(SENTENCE * 45)])
     assert len(parts) == 3
     assert max(len(part.text) for part in parts) <= SECTION_CHARS

@@ -28,7 +28,7 @@ def tiny(tmp_path: Path) -> LocalEmbedder:
     return open_small_model(write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache")
 
 
-def test_the_default_model_gives_its_canonical_vectors() -> None:
+def test_default_model_gives_its_canonical_vectors() -> None:
     vectors = open_local(EmbeddingOptions.from_settings()).embed_passages(list(CANONICAL))
     np.testing.assert_allclose(vectors[:, :5], list(CANONICAL.values()), atol=2e-5)
 
@@ -39,7 +39,7 @@ def test_default_model_card_gives_name_dimensions_and_licence() -> None:
     assert (card.max_tokens, card.licence, card.has_token_vectors) == (254, "Apache-2.0", True)
 
 
-def test_texts_of_like_length_share_a_batch(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_like_length_share_batch(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[int, ...]] = []
     run = GraphSession.run
 
@@ -72,7 +72,7 @@ def test_runs_are_cut_where_padding_would_cost_more(lengths: list[int], sizes: l
     assert [number for run in runs for number in range(run.start, run.stop)] == list(range(len(lengths)))
 
 
-def test_the_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{chr(97 + n % 26)} {'cat ' * (n % 5)}" for n in range(70)]
     whole = tiny.embed_passages(texts)
     monkeypatch.setattr(local, "_WINDOW", 16)
@@ -82,7 +82,7 @@ def test_the_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: 
     np.testing.assert_allclose(with_tokens, whole, atol=1e-5)
 
 
-def test_max_tokens_comes_from_the_model_files(tiny: LocalEmbedder) -> None:
+def test_max_tokens_comes_from_model_files(tiny: LocalEmbedder) -> None:
     assert tiny.card.max_tokens == MAX_SEQUENCE - 2
     full = "cat " * tiny.card.max_tokens
     fits, cut = tiny.embed_passages([full, full + "mat"])
@@ -90,19 +90,19 @@ def test_max_tokens_comes_from_the_model_files(tiny: LocalEmbedder) -> None:
     assert not np.allclose(fits, tiny.embed_passages(["cat " * (tiny.card.max_tokens - 1)])[0], atol=1e-3)
 
 
-def test_offsets_point_into_the_text(tiny: LocalEmbedder) -> None:
+def test_offsets_point_into_text(tiny: LocalEmbedder) -> None:
     text = "The cats,  sät"
     assert [text[start:end] for start, end in tiny.tokenize(text).spans] == ["The", "cat", "s", ",", "sät"]
 
 
-def test_special_tokens_in_a_text_are_text() -> None:
+def test_special_tokens_in_text_are_text() -> None:
     embedder = open_local(EmbeddingOptions.from_settings())
     assert isinstance(embedder, LocalEmbedder)
     assert embedder.count_tokens(["[SEP]"]) == [3]
     assert not {101, 102} & set(embedder.tokenize("[CLS] a [SEP]").ids.tolist())
 
 
-def test_a_folders_model_is_named_by_its_weights(tmp_path: Path) -> None:
+def test_folders_model_is_named_by_its_weights(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "tiny")
     options = replace(EmbeddingOptions.from_settings(), model_path=folder, cache_folder=tmp_path / "cache")
     first = open_local(options).card.model

@@ -39,7 +39,7 @@ def digest_of(folder: Path, cache: Path) -> str:
 
 
 @pytest.mark.parametrize(("pooling", "prefix"), [("mean", ""), ("cls", ""), ("mean", "bert.")])
-def test_a_random_model_agrees_with_the_definition(tmp_path: Path, pooling: str, prefix: str) -> None:
+def test_random_model_agrees_with_definition(tmp_path: Path, pooling: str, prefix: str) -> None:
     reference = write_tiny_bert(tmp_path / "reference", pooling=pooling)
     embedder = open_small_model(write_tiny_bert(tmp_path / "model", pooling=pooling, prefix=prefix), tmp_path / "cache")
     texts = ["the cat sat on the mat.", "mats", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
@@ -47,7 +47,7 @@ def test_a_random_model_agrees_with_the_definition(tmp_path: Path, pooling: str,
         assert vector @ reference_vector(reference, text, embedder, pooling=pooling) >= 0.99999
 
 
-def test_token_vectors_agree_with_the_definition(tmp_path: Path) -> None:
+def test_token_vectors_agree_with_definition(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     embedder = open_small_model(folder, tmp_path / "cache")
     text = "the cats sat"
@@ -57,14 +57,14 @@ def test_token_vectors_agree_with_the_definition(tmp_path: Path) -> None:
     assert (found.token_vectors * states).sum(axis=1).min() >= 0.99999
 
 
-def test_the_default_model_agrees_with_the_definition() -> None:
+def test_default_model_agrees_with_definition() -> None:
     embedder = open_local(EmbeddingOptions.from_settings())
     folder = model_folder.default_folder()
     for text, vector in zip(SENTENCES, embedder.embed_passages(SENTENCES), strict=True):
         assert vector @ reference_vector(folder, text, embedder) >= 0.99999
 
 
-def test_a_graph_is_built_once_for_the_same_weights(tmp_path: Path) -> None:
+def test_graph_is_built_once_for_same_weights(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     graph = graph_of(write_tiny_bert(tmp_path / "one"), cache)
     built = graph.stat().st_mtime_ns
@@ -74,7 +74,7 @@ def test_a_graph_is_built_once_for_the_same_weights(tmp_path: Path) -> None:
     assert not list(cache.glob("build-*"))
 
 
-def test_concurrent_requests_for_a_graph_build_it_once(tmp_path: Path) -> None:
+def test_concurrent_requests_for_graph_build_it_once(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     with ThreadPoolExecutor(6) as pool:
         graphs = set(pool.map(lambda _: graph_of(folder, tmp_path / "cache"), range(6)))
@@ -130,7 +130,7 @@ def test_truncated_graph_is_built_again(tmp_path: Path, name: str) -> None:
     assert file.read_bytes() == whole
 
 
-def test_full_disk_while_a_graph_is_built_leaves_nothing_that_is_used(tmp_path: Path) -> None:
+def test_full_disk_while_graph_is_built_leaves_nothing_that_is_used(tmp_path: Path) -> None:
     folder, cache = write_tiny_bert(tmp_path / "model"), tmp_path / "cache"
     digest_of(folder, cache)
     with files_end_at(2_000), pytest.raises(EmbedderUnavailable, match="cannot be prepared"):
@@ -139,7 +139,7 @@ def test_full_disk_while_a_graph_is_built_leaves_nothing_that_is_used(tmp_path: 
     assert open_small_model(folder, cache).embed_query("cat").any()
 
 
-def test_a_damaged_graph_says_which_folder_to_delete(tmp_path: Path) -> None:
+def test_damaged_graph_says_which_folder_to_delete(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     graph = graph_of(folder, tmp_path / "cache")
     graph.write_bytes(bytes(graph.stat().st_size))
@@ -158,7 +158,7 @@ def test_weights_that_are_no_bert_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
-def test_a_missing_file_says_what_to_do(tmp_path: Path, name: str) -> None:
+def test_missing_file_says_what_to_do(tmp_path: Path, name: str) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     (folder / name).unlink()
     with pytest.raises(EmbedderUnavailable, match=rf"{name} is missing: run `make setup`"):
@@ -191,5 +191,5 @@ def test_other_modules_and_poolings_are_refused(tmp_path: Path) -> None:
         open_small_model(folder, tmp_path / "cache")
 
 
-def test_the_cache_lies_under_var() -> None:
+def test_cache_lies_under_var() -> None:
     assert EmbeddingOptions.from_settings().cache_folder == Path(settings.VAR_DIR) / "models"

@@ -60,14 +60,14 @@ def direction(text: str, dimensions: int = 8) -> Any:
     return vector / np.linalg.norm(vector)
 
 
-def test_the_servers_vectors_come_back_at_unit_length(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_servers_vectors_come_back_at_unit_length(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     vectors = open_embedder().embed_passages(["one", "two", "three"])
     np.testing.assert_allclose(vectors, [direction("one"), direction("two"), direction("three")], atol=1e-6)
     [request] = endpoint.requests
     assert request == {"model": "some-model", "input": ["one", "two", "three"], "encoding_format": "float"}
 
 
-def test_a_known_model_needs_no_dimensions_and_sends_base64(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_known_model_needs_no_dimensions_and_sends_base64(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.native_dimensions = 1536
     embedder = open_embedder(model="text-embedding-3-small", dimensions=0)
     assert (embedder.card.dimensions, embedder.card.max_tokens) == (1536, 8191)
@@ -76,7 +76,7 @@ def test_a_known_model_needs_no_dimensions_and_sends_base64(endpoint: FakeEndpoi
     assert "dimensions" not in endpoint.requests[0]
 
 
-def test_a_known_model_is_asked_for_shorter_vectors(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_known_model_is_asked_for_shorter_vectors(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.can_shorten = True
     embedder = open_embedder(model="text-embedding-3-large", dimensions=256)
     assert embedder.embed_query("hello").shape == (256,)
@@ -99,7 +99,7 @@ def test_batches_are_limited_by_tokens(
 
 
 @pytest.mark.parametrize("drops_texts", [False, True])
-def test_batch_limit_of_the_server_is_learnt(endpoint: FakeEndpoint, open_embedder: Open, drops_texts: bool) -> None:
+def test_batch_limit_of_server_is_learnt(endpoint: FakeEndpoint, open_embedder: Open, drops_texts: bool) -> None:
     endpoint.max_texts, endpoint.drops_texts = 8, drops_texts
     texts = [f"text {number}" for number in range(70)]
     vectors = open_embedder().embed_passages(texts)
@@ -121,7 +121,7 @@ LOST_CONNECTION = Fault(body=CUT, headers={"Content-Type": "application/json", "
 
 
 @pytest.mark.parametrize("fault", [CUT_JSON, LOST_CONNECTION])
-def test_cut_answer_is_retried_and_not_blamed_on_the_address(
+def test_cut_answer_is_retried_and_not_blamed_on_address(
     endpoint: FakeEndpoint, open_embedder: Open, fault: Fault
 ) -> None:
     answer, faults = endpoint.answer, [fault]
@@ -133,7 +133,7 @@ def test_cut_answer_is_retried_and_not_blamed_on_the_address(
         embedder.embed_passages(["hello"])
 
 
-def test_question_does_not_wait_out_a_long_retry_after(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_question_does_not_wait_out_long_retry_after(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.faults.append(Fault(status=429, headers={"Retry-After": "60"}, body={"error": {"message": "slow down"}}))
     started = time.monotonic()
     with pytest.raises(EmbedderUnavailable, match="429: too many requests"):
@@ -142,9 +142,7 @@ def test_question_does_not_wait_out_a_long_retry_after(endpoint: FakeEndpoint, o
     assert len(endpoint.requests) == 1
 
 
-def test_text_whose_vector_the_server_cannot_write_is_refused_alone(
-    endpoint: FakeEndpoint, open_embedder: Open
-) -> None:
+def test_text_whose_vector_server_cannot_write_is_refused_alone(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     problem = Fault(500, {"error": {"message": "failed to encode response: json: unsupported value: NaN"}})
     answer = endpoint.answer
     endpoint.answer = lambda *sent: problem if "odd" in sent[0]["input"] else answer(*sent)  # type: ignore[method-assign]
@@ -154,12 +152,12 @@ def test_text_whose_vector_the_server_cannot_write_is_refused_alone(
     np.testing.assert_allclose(caught.value.vectors[2], direction("two"), atol=1e-6)
 
 
-def test_too_long_a_text_is_cut_before_it_is_sent(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_too_long_text_is_cut_before_it_is_sent(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     open_embedder(max_tokens=5).embed_passages(["one two six ten cat mat"])
     assert endpoint.requests[0]["input"] == ["one two six ten cat"]
 
 
-def test_waiting_for_as_long_as_the_server_asks(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_waiting_for_as_long_as_server_asks(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.faults.append(Fault(status=429, headers={"Retry-After": "1"}, body={"error": {"message": "slow down"}}))
     started = time.monotonic()
     assert open_embedder().embed_query("hello").shape == (8,)
@@ -195,7 +193,7 @@ def test_permanent_fault_error_says_what_to_do(
         open_embedder(max_retries=1, timeout_s=0.3 if fault.delay_s else 60.0).embed_passages(["hello"])
 
 
-def test_a_wrong_key_is_not_tried_again_and_not_shown(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_wrong_key_is_not_tried_again_and_not_shown(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     with pytest.raises(EmbedderUnavailable, match="set EMBEDDING_API_KEY") as caught:
         open_embedder(api_key="wrong-key").embed_passages(["hello"])
     assert len(endpoint.requests) == 1
@@ -215,12 +213,12 @@ def test_another_servers_key_is_never_sent(
     assert open_embedder(api_key="").embed_query("hello").shape == (8,)
 
 
-def test_openai_itself_needs_a_key(open_embedder: Open) -> None:
+def test_openai_itself_needs_key(open_embedder: Open) -> None:
     with pytest.raises(EmbedderUnavailable, match="needs a key: set EMBEDDING_API_KEY"):
         open_embedder(api_key="", base_url="https://api.openai.com/v1").embed_query("hello")
 
 
-def test_refused_texts_are_named_and_the_others_embedded(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_refused_texts_are_named_and_others_embedded(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.refused_words = ("poison",)
     texts = [f"text {number}" for number in range(40)]
     texts[7] = "poison"
@@ -233,7 +231,7 @@ def test_refused_texts_are_named_and_the_others_embedded(endpoint: FakeEndpoint,
     assert "text 7: The embedding endpoint refused the text: " in str(caught.value)
 
 
-def test_embed_each_returns_a_vector_or_an_error_per_text(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_embed_each_returns_vector_or_error_per_text(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.refused_words = ("poison",)
     one, two, blank = embed_each(open_embedder(), ["fine", "poison", " \n"])
     assert not isinstance(one, EmbeddingError)
@@ -245,7 +243,7 @@ def test_embed_each_returns_a_vector_or_an_error_per_text(endpoint: FakeEndpoint
         open_embedder().embed_query("poison")
 
 
-def test_a_text_refused_for_its_length_is_tried_by_halves(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_text_refused_for_its_length_is_tried_by_halves(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.max_characters = 100
     vectors = open_embedder().embed_passages(["short", "x " * 150])
     np.testing.assert_allclose(vectors[1], direction(("x " * 150)[:75]), atol=1e-6)
@@ -260,7 +258,7 @@ def test_endpoint_that_refuses_every_text_raises_unavailable(endpoint: FakeEndpo
     assert len(endpoint.requests) <= 7
 
 
-def test_configured_dimensions_are_requested_from_the_endpoint(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_configured_dimensions_are_requested_from_endpoint(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     endpoint.can_shorten = True
     assert open_embedder(dimensions=4).embed_query("hello").shape == (4,)
     assert [request.get("dimensions") for request in endpoint.requests] == [None, 4]
@@ -269,13 +267,13 @@ def test_configured_dimensions_are_requested_from_the_endpoint(endpoint: FakeEnd
         open_embedder(dimensions=4).embed_query("hello")
 
 
-def test_a_known_model_that_answers_with_other_dimensions(endpoint: FakeEndpoint, open_embedder: Open) -> None:
+def test_known_model_that_answers_with_other_dimensions(endpoint: FakeEndpoint, open_embedder: Open) -> None:
     with pytest.raises(EmbedderUnavailable, match=r"set EMBEDDING_DIMENSIONS=8 and run `manage.py reembed`"):
         open_embedder(model="text-embedding-ada-002", dimensions=0).embed_query("hello")
 
 
 @pytest.mark.parametrize("numbers", [[0.0] * 8, [float("nan")] * 8])
-def test_vectors_without_a_direction_are_refused(
+def test_vectors_without_direction_are_refused(
     endpoint: FakeEndpoint, open_embedder: Open, numbers: list[float]
 ) -> None:
     body = {"object": "list", "model": "m", "data": [{"object": "embedding", "index": 0, "embedding": numbers}]}
@@ -300,7 +298,7 @@ def test_impossible_dimensions_are_refused_on_opening(
         open_embedder(**changes)
 
 
-def test_max_tokens_is_limited_by_a_known_model(open_embedder: Open) -> None:
+def test_max_tokens_is_limited_by_known_model(open_embedder: Open) -> None:
     assert open_embedder().card.max_tokens == 512
     assert open_embedder(max_tokens=8192).card.max_tokens == 8192
     assert open_embedder(model="text-embedding-3-small", dimensions=0, max_tokens=9999).card.max_tokens == 8191

@@ -14,7 +14,7 @@ from convmemory.embeddings.options import EmbeddingOptions
 TEXTS = ["The cat sat on the mat.", "How do I restart the worker without losing its queue?", "Paris, in spring."]
 
 
-def test_the_int8_variant_runs_near_the_original_and_is_another_model(tmp_path: Path) -> None:
+def test_int8_variant_runs_near_original_and_is_another_model(tmp_path: Path) -> None:
     options = EmbeddingOptions.from_settings()
     exact = open_local(options)
     write_int8(exact.model.files, tmp_path / "int8", cache_folder=options.cache_folder)
@@ -27,7 +27,7 @@ def test_the_int8_variant_runs_near_the_original_and_is_another_model(tmp_path: 
     assert int8.model.files.weights.stat().st_size < exact.model.files.weights.stat().st_size / 3
 
 
-def test_quantizing_refuses_an_existing_folder_or_a_graph(tmp_path: Path) -> None:
+def test_quantizing_refuses_existing_folder_or_graph(tmp_path: Path) -> None:
     files = ModelFiles.of_bert(default_folder())
     with pytest.raises(InvalidInput, match="exists already"):
         write_int8(files, tmp_path, cache_folder=tmp_path / "cache")

@@ -12,7 +12,7 @@ def vectors(count: int, seed: int) -> np.ndarray:
     return unit_rows(np.random.default_rng(seed).standard_normal((count, 384)).astype(np.float32))
 
 
-def test_a_token_takes_48_bytes() -> None:
+def test_token_takes_48_bytes() -> None:
     assert len(encode_vectors(vectors(7, 1))) == 7 * 48
 
 
@@ -31,7 +31,7 @@ def in_floating_point(question: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     return np.asarray(question @ signs.T)
 
 
-def test_similarities_follow_the_cosines() -> None:
+def test_similarities_follow_cosines() -> None:
     tokens, question = vectors(300, 3), vectors(4, 4)
     question[0] = unit_rows((tokens[17:18] + 0.3 * vectors(1, 5)).astype(np.float32))[0]
     coded = each(question, encode_vectors(tokens))
@@ -53,7 +53,7 @@ def test_integer_similarities_match_floating_point(dimensions: int) -> None:
     assert np.abs(found - in_floating_point(question, tokens)).mean() < 2e-5
 
 
-def test_the_best_token_of_each_text_counts() -> None:
+def test_best_token_of_each_text_counts() -> None:
     question, tokens = vectors(5, 9), vectors(12, 10)
     found = best_similarities(question, encode_vectors(tokens), np.array([0, 1, 7]))
     every = in_floating_point(question, tokens)

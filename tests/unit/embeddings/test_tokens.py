@@ -31,7 +31,7 @@ def byte_pairs() -> tiktoken.Encoding:
     return tiktoken.Encoding("tiny", pat_str=r"\s|\S+", mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 300})
 
 
-def test_a_vocabulary_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vocabulary_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def load(name: str) -> tiktoken.Encoding:
@@ -44,7 +44,7 @@ def test_a_vocabulary_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["tiny"]
 
 
-def test_spans_and_cuts_follow_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_and_cuts_follow_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", lambda name: byte_pairs())
     text = "cat é cat"
     spans = tokens.token_spans(text, encoding="tiny")
@@ -74,7 +74,7 @@ def test_failed_vocabulary_download_is_tried_and_logged_once(
     assert "TIKTOKEN_CACHE_DIR" in log.text
 
 
-def test_hanging_vocabulary_download_falls_back_to_the_estimate(
+def test_hanging_vocabulary_download_falls_back_to_estimate(
     monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     released = threading.Event()
@@ -117,7 +117,7 @@ def test_estimated_token_counts(text: str, estimate: int) -> None:
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
-def test_a_cut_text_has_at_most_the_tokens_allowed() -> None:
+def test_cut_text_has_at_most_tokens_allowed() -> None:
     text = "Conversation 12345 with naïve 你好 words, and more of them.\n" * 20
     for limit in (1, 7, 50, 333):
         cut = tokens.cut_to_tokens(text, limit, encoding=ESTIMATE)
@@ -126,7 +126,7 @@ def test_a_cut_text_has_at_most_the_tokens_allowed() -> None:
         assert len(cut) > limit
 
 
-def test_a_models_encoding_is_known_by_name() -> None:
+def test_models_encoding_is_known_by_name() -> None:
     assert tokens.encoding_for("text-embedding-3-small") == "cl100k_base"
     assert tokens.encoding_for("gpt-4o-mini") == "o200k_base"
     assert tokens.encoding_for("nomic-embed-text") == ESTIMATE

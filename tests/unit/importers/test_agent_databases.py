@@ -97,7 +97,7 @@ def test_database_in_use_is_read_with_its_wal(in_use: Path, name: str) -> None:
     assert files(in_use.parent) == before
 
 
-def test_database_with_a_leftover_wal_is_read_unchanged(in_use: Path, tmp_path: Path, name: str) -> None:
+def test_database_with_leftover_wal_is_read_unchanged(in_use: Path, tmp_path: Path, name: str) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()
     for ending in ("", "-wal"):
@@ -107,7 +107,7 @@ def test_database_with_a_leftover_wal_is_read_unchanged(in_use: Path, tmp_path: 
     assert files(backup) == before
 
 
-def test_database_without_its_wal_yields_the_rest_or_an_issue(in_use: Path, tmp_path: Path, name: str) -> None:
+def test_database_without_its_wal_yields_rest_or_issue(in_use: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy" / name
     copy.parent.mkdir()
     shutil.copyfile(in_use, copy)
@@ -130,19 +130,19 @@ def test_database_locked_by_another_process_is_read(at_rest: Path, name: str, mo
         process.stdout.close()
 
 
-def test_truncated_database_yields_prompts_or_a_named_issue(at_rest: Path, name: str) -> None:
+def test_truncated_database_yields_prompts_or_named_issue(at_rest: Path, name: str) -> None:
     data = at_rest.read_bytes()
     for share in (0.1, 0.5, 0.9):
         at_rest.write_bytes(data[: int(len(data) * share)])
         assert all(text in PROMPTS[name] or name in text for text in outcome(at_rest))
 
 
-def test_database_with_an_undecodable_schema_is_reported_damaged(at_rest: Path, name: str) -> None:
+def test_database_with_undecodable_schema_is_reported_damaged(at_rest: Path, name: str) -> None:
     at_rest.write_bytes(at_rest.read_bytes().replace(b"CREATE TABLE ", b"CREATE TABL\xff "))
     assert outcome(at_rest) == [f"{name} is a damaged SQLite database: its schema cannot be read."]
 
 
-def test_keys_are_unique_and_stay_the_same(at_rest: Path, name: str) -> None:
+def test_keys_are_unique_and_stay_same(at_rest: Path, name: str) -> None:
     first, again = ([(c.draft.source_id, c.keys) for c in found(at_rest)] for _ in range(2))
     assert first == again
     assert all(len(set(keys)) == len(keys) for _, keys in first)

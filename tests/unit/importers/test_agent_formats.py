@@ -65,14 +65,14 @@ def first(name: str) -> Read:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_session_file_is_recognised_by_the_walk(name: str) -> None:
+def test_session_file_is_recognised_by_walk(name: str) -> None:
     path = FIXTURES / CASES[name][0]
     items = list(Walk().over([path]))
     assert [item.importer for item in items] == [IMPORTERS[name]]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_prompts_of_a_session_are_read(name: str) -> None:
+def test_prompts_of_session_are_read(name: str) -> None:
     found = first(name)
     current = [message for message in found.messages if not message.superseded]
     assert Read(found.draft, current, []).prompts == CASES[name][1]
@@ -81,7 +81,7 @@ def test_prompts_of_a_session_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_project_of_a_session_is_read(name: str) -> None:
+def test_project_of_session_is_read(name: str) -> None:
     assert first(name).draft.project == PROJECTS[name]
 
 
@@ -98,7 +98,7 @@ def test_calls_are_answered(name: str) -> None:
     assert set(calls) <= {part.call_id for part in parts if isinstance(part, ToolResultPart)}
 
 
-def test_a_gemini_message_that_is_written_again_keeps_its_place() -> None:
+def test_gemini_message_that_is_written_again_keeps_its_place() -> None:
     texts = [
         part.text for message in first("gemini-cli").messages for part in message.parts if isinstance(part, TextPart)
     ]
@@ -119,13 +119,13 @@ def test_gemini_log_replaces_its_older_document(tmp_path: Path) -> None:
     assert (log.draft.source_id, log.keys) == (alone.draft.source_id, alone.keys)
 
 
-def test_a_gemini_rewind_to_an_unknown_message_takes_everything_back(tmp_path: Path) -> None:
+def test_gemini_rewind_to_unknown_message_takes_everything_back(tmp_path: Path) -> None:
     lines = [{"sessionId": "s", "projectHash": "h"}, {"id": "a", "type": "user", "content": "x"}, {"$rewindTo": "?"}]
     [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
     assert [message.superseded for message in found.messages] == [True]
 
 
-def test_text_added_by_an_editor_is_injected() -> None:
+def test_text_added_by_editor_is_injected() -> None:
     roles = [(message.role, message.injected) for message in first("cline").messages]
     assert roles[:2] == [("user", False), ("system", True)]
     assert roles[3] == ("tool", False)
@@ -139,13 +139,13 @@ def test_roo_and_clines_sessions() -> None:
     assert session.prompts == ["Which port does the shop use?"]
 
 
-def test_messages_of_a_redacted_export_are_kept_apart() -> None:
+def test_messages_of_redacted_export_are_kept_apart() -> None:
     [export] = read(IMPORTERS["opencode"], FIXTURES / "opencode/export/ses_export.json")
     assert export.keys == ["message:1", "message:2", "message:2:results"]
     assert export.draft.parent_source_id == ""
 
 
-def test_a_session_of_both_generations_is_read_from_the_second(tmp_path: Path) -> None:
+def test_session_of_both_generations_is_read_from_second(tmp_path: Path) -> None:
     make(tmp_path / "opencode.db").close()
     sessions = {item.draft.source_id: item for item in read(IMPORTERS["opencode"], tmp_path / "opencode.db")}
     assert set(sessions) == {"ses_one", "ses_two", "ses_three"}
@@ -169,7 +169,7 @@ def test_change_log_skips_changes_with_unknown_targets(tmp_path: Path) -> None:
     assert report.skipped == 4
 
 
-def test_an_older_chat_is_left_to_its_log() -> None:
+def test_older_chat_is_left_to_its_log() -> None:
     path = FIXTURES / "vscode-copilot/chatSessions/older.json"
     [found] = read(IMPORTERS["vscode-copilot"], path)
     assert found.prompts == ["What is a primary key?"]
@@ -177,7 +177,7 @@ def test_an_older_chat_is_left_to_its_log() -> None:
 
 
 @pytest.mark.parametrize("kind", [["user.message"], {"a": 1}, None, 7])
-def test_line_with_a_non_string_type_does_not_affect_others(kind: object, tmp_path: Path) -> None:
+def test_line_with_non_string_type_does_not_affect_others(kind: object, tmp_path: Path) -> None:
     original = FIXTURES / "copilot-cli/7a1c-session/events.jsonl"
     path = tmp_path / "7a1c-session/events.jsonl"
     lines = original.read_text().splitlines()
@@ -195,7 +195,7 @@ def test_output_of_claude_with_subagent_is_read() -> None:
     assert subagent.draft.parent_source_id == session.draft.source_id
 
 
-def test_answer_alone_of_claude_gets_a_stand_in_for_its_prompt() -> None:
+def test_answer_alone_of_claude_gets_stand_in_for_its_prompt() -> None:
     [found] = read(IMPORTERS["claude-stream"], FIXTURES / "claude-stream/result.json")
     assert found.texts[1:] == ["The jar has no label."]
     assert found.turns == 1
@@ -271,7 +271,7 @@ def test_aider_history_names_project_and_model(tmp_path: Path) -> None:
     assert found.messages[-1].model == "gpt-5"
 
 
-def test_results_of_codex_get_the_name_of_their_tool(tmp_path: Path) -> None:
+def test_results_of_codex_get_name_of_their_tool(tmp_path: Path) -> None:
     lines = [
         {"type": "session_meta", "payload": {"id": "5e550000-0001-4000-8000-0000000000cc", "cli_version": "99.0.0"}},
         {
@@ -295,7 +295,7 @@ def test_results_of_codex_get_the_name_of_their_tool(tmp_path: Path) -> None:
     assert "99.0.0" in report.warnings[0]
 
 
-def test_results_of_copilot_get_the_name_of_their_tool(tmp_path: Path) -> None:
+def test_results_of_copilot_get_name_of_their_tool(tmp_path: Path) -> None:
     lines = [
         {"type": "session.start", "id": "0", "data": {"sessionId": "s"}},
         {"type": "user.message", "id": "1", "data": {"content": "go"}},

@@ -71,7 +71,7 @@ def test_times_may_be_missing_or_redacted(session: Read) -> None:
     assert times[2:] == [None] * 5
 
 
-def test_a_sub_session_is_linked_to_its_parent(copied: Path) -> None:
+def test_sub_session_is_linked_to_its_parent(copied: Path) -> None:
     child = read_session(copied / CHILD)
     assert (child.draft.source_id, child.draft.parent_source_id) == (CHILD, SESSION)
     assert (child.draft.agent, child.prompts) == ("soil-expert", ["mix for peppers"])
@@ -99,7 +99,7 @@ def test_events_are_read_with_tools_times_and_prompt_numbers(session: Read) -> N
     assert events[4].payload["duration_ms"] == 12
 
 
-def test_the_project_without_metadata_is_the_slug_of_its_folder(copied: Path) -> None:
+def test_project_without_metadata_is_slug_of_its_folder(copied: Path) -> None:
     metadata = json.loads((copied / SESSION / "metadata.json").read_text())
     del metadata["working_dir"]
     (copied / SESSION / "metadata.json").write_text(json.dumps(metadata))
@@ -109,7 +109,7 @@ def test_the_project_without_metadata_is_the_slug_of_its_folder(copied: Path) ->
         assert draft.project == project
 
 
-def test_events_in_a_nested_folder_are_read(copied: Path) -> None:
+def test_events_in_nested_folder_are_read(copied: Path) -> None:
     nested = copied / SESSION / "context-intelligence"
     nested.mkdir()
     (copied / SESSION / "events.jsonl").rename(nested / "events.jsonl")
@@ -144,7 +144,7 @@ def test_payloads_are_bounded(data: dict[str, Any]) -> None:
     assert len(json.dumps(payload, ensure_ascii=False).encode()) <= MAX_PAYLOAD_BYTES
 
 
-def test_the_history_is_never_in_a_payload() -> None:
+def test_history_is_never_in_payload() -> None:
     assert bounded_payload({"raw": {"messages": ["a"]}, "messages": ["b"], "usage": {"raw": 1, "input": 2}}) == {
         "usage": {"input": 2}
     }
@@ -177,7 +177,7 @@ def test_transcript_missing_or_corrupt(copied: Path) -> None:
     assert read(importer, folder, report) == []
 
 
-def test_session_without_an_id_is_named_by_its_opening_and_not_by_its_folder(tmp_path: Path) -> None:
+def test_session_without_id_is_named_by_its_opening_and_not_by_its_folder(tmp_path: Path) -> None:
     names = set()
     for name, text in (("session", "one"), ("session", "two"), ("copy", "two")):
         transcript = tmp_path / text / name / "transcript.jsonl"

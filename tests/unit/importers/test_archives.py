@@ -43,7 +43,7 @@ def tar_of(*entries: tuple[str | tarfile.TarInfo, bytes], mode: str = "w") -> by
     return buffer.getvalue()
 
 
-def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
+def test_single_file_keeps_its_name(tmp_path: Path) -> None:
     unpacked = unpack(LINE, "C:\\Users\\mira\\chat.jsonl", tmp_path)
     assert unpacked.root == tmp_path / "chat"
     assert files_of(unpacked) == {"chat.jsonl": LINE}
@@ -67,7 +67,7 @@ def test_archive_formats_are_detected_by_content(tmp_path: Path, name: str, data
         assert unpacked.root.name == ("a" if given == name else "upload")
 
 
-def test_a_gzipped_file(tmp_path: Path) -> None:
+def test_gzipped_file(tmp_path: Path) -> None:
     assert files_of(unpack(gzip.compress(LINE), "chat.jsonl.gz", tmp_path)) == {"chat.jsonl": LINE}
 
 
@@ -103,7 +103,7 @@ def test_links_and_devices_are_passed_over(tmp_path: Path) -> None:
     assert files_of(unpacked) == {"ok.jsonl": LINE}
 
 
-def test_the_same_name_twice_keeps_the_first(tmp_path: Path) -> None:
+def test_same_name_twice_keeps_first(tmp_path: Path) -> None:
     data = tar_of(("a.jsonl", LINE), ("a.jsonl", b"other"), ("a.jsonl/b.jsonl", b"below a file"))
     unpacked = unpack(data, "a.tar", tmp_path)
     assert files_of(unpacked) == {"a.jsonl": LINE}
@@ -118,12 +118,12 @@ def test_too_many_bytes_in_all(tmp_path: Path, make: object) -> None:
 
 
 @pytest.mark.parametrize("data", [zip_of(("a", b"\0" * 10**6)), gzip.compress(tar_of(("a", b"\0" * 10**6)))])
-def test_an_archive_that_expands_without_end(tmp_path: Path, data: bytes) -> None:
+def test_archive_that_expands_without_end(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(TooLarge, match="more than 20 times its size"):
         unpack(data, "a", tmp_path, UnpackLimits(max_ratio=20, ratio_from_bytes=1000))
 
 
-def test_a_zip_whose_header_lies_about_the_size(tmp_path: Path) -> None:
+def test_zip_whose_header_lies_about_size(tmp_path: Path) -> None:
     data = bytearray(zip_of(("a.jsonl", b"\0" * 10**6)))
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         at = data.index(signature) + offset
@@ -132,7 +132,7 @@ def test_a_zip_whose_header_lies_about_the_size(tmp_path: Path) -> None:
         unpack(bytes(data), "a.zip", tmp_path, UnpackLimits(max_bytes=1000))
 
 
-def test_a_giant_header_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giant_header_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MAX_READ_BYTES", 10_000)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -157,7 +157,7 @@ def test_too_many_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["inner.zip", "inner.jsonl", "inner"])
-def test_an_archive_in_an_archive_is_unpacked(tmp_path: Path, name: str) -> None:
+def test_archive_in_archive_is_unpacked(tmp_path: Path, name: str) -> None:
     inner = zip_of(("s/chat.jsonl", LINE), ("deeper.tar.gz", tar_of(("t.jsonl", LINE), mode="w:gz")))
     unpacked = unpack(zip_of((name, inner), ("chat.jsonl.gz", gzip.compress(LINE))), "a.zip", tmp_path)
     folder = "inner" if name != "inner" else "inner.unpacked"
@@ -169,7 +169,7 @@ def test_an_archive_in_an_archive_is_unpacked(tmp_path: Path, name: str) -> None
     assert (unpacked.files, unpacked.notes) == (3, [])
 
 
-def test_archives_in_archives_share_the_limits(tmp_path: Path) -> None:
+def test_archives_in_archives_share_limits(tmp_path: Path) -> None:
     part = zip_of(("a.jsonl", bytes(range(256)) * 8), ("b.jsonl", bytes(range(256)) * 8))
     data = zip_of(*((f"{number}.zip", part) for number in range(4)))
     assert unpack(data, "whole.zip", tmp_path).files == 8
@@ -182,7 +182,7 @@ def test_archives_in_archives_share_the_limits(tmp_path: Path) -> None:
         unpack(bomb, "ratio.zip", tmp_path, UnpackLimits(ratio_from_bytes=1000))
 
 
-def test_archive_nested_too_deep_is_skipped_with_a_note(tmp_path: Path) -> None:
+def test_archive_nested_too_deep_is_skipped_with_note(tmp_path: Path) -> None:
     data = zip_of(("chat.jsonl", LINE))
     for depth in range(3):
         data = zip_of((f"{depth}.zip", data), (f"{depth}.jsonl", LINE))
@@ -192,7 +192,7 @@ def test_archive_nested_too_deep_is_skipped_with_a_note(tmp_path: Path) -> None:
     assert unpacked.notes == ["'2/1/0.zip' was passed over: it lies 4 archives deep. Unpack it first."]
 
 
-def test_a_small_archive_can_write_8_mb_at_most(tmp_path: Path) -> None:
+def test_small_archive_can_write_8_mb_at_most(tmp_path: Path) -> None:
     for name, data in (("a.json", b"[" + b"{}," * 20_000_000), ("a.jsonl", b'{"a":[' + b"{}," * 20_000_000)):
         packed = zip_of((name, data))
         assert len(packed) < 60_000
@@ -215,12 +215,12 @@ def test_damaged_archives(tmp_path: Path) -> None:
     assert len(unpacked.notes) == 1
 
 
-def test_an_archive_without_any_file(tmp_path: Path) -> None:
+def test_archive_without_any_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"a\.zip holds no file that can be imported"):
         unpack(zip_of(), "a.zip", tmp_path)
 
 
-def test_an_empty_upload_is_an_empty_file(tmp_path: Path) -> None:
+def test_empty_upload_is_empty_file(tmp_path: Path) -> None:
     assert files_of(unpack(b"", "", tmp_path)) == {"upload": b""}
 
 
@@ -229,7 +229,7 @@ def test_an_empty_upload_is_an_empty_file(tmp_path: Path) -> None:
     [("对话记录/聊天.jsonl", "gbk"), ("会話/チャット.jsonl", "shift_jis"), ("Gespräch/Übung.jsonl", "cp437"),
      ("对话/聊天.jsonl", "utf-8"), ("Gespräch/é.jsonl", "utf-8")],
 )  # fmt: skip
-def test_names_in_a_zip_without_a_mark_of_utf_8_are_decoded(name: str, encoding: str, tmp_path: Path) -> None:
+def test_names_in_zip_without_mark_of_utf_8_are_decoded(name: str, encoding: str, tmp_path: Path) -> None:
     class Entry(zipfile.ZipInfo):
         def _encodeFilenameFlags(self) -> tuple[bytes, int]:
             return name.encode(encoding), 0

@@ -32,7 +32,7 @@ def read_lines(path: Path, *lines: dict[str, Any] | str) -> Read:
     return found
 
 
-def test_the_session_and_its_headers(session: Read) -> None:
+def test_session_and_its_headers(session: Read) -> None:
     draft = session.draft
     assert (draft.source, draft.source_id, draft.agent) == ("claude-code", SESSION, "claude-code")
     assert (draft.title, draft.project) == ("Vent threshold", "/home/mira/greenhouse")
@@ -69,12 +69,12 @@ def test_lines_of_one_message_id_are_joined(session: Read) -> None:
     assert [json.loads(line)["uuid"] for line in answer.raw.splitlines()] == ["a-1", "a-2", "a-3"]
 
 
-def test_tool_results_carry_the_tools_name_and_no_payload(session: Read) -> None:
+def test_tool_results_carry_tools_name_and_no_payload(session: Read) -> None:
     assert session.messages[2].parts == (ToolResultPart("toolu_1", "controller/limits.toml:4:vent_open = 31", "Grep"),)
     assert session.messages[6].parts == (ToolResultPart("toolu_2", "updated\n[image/png, 70 bytes]", "Edit"),)
 
 
-def test_images_become_attachments_and_stay_in_the_raw_line(session: Read) -> None:
+def test_images_become_attachments_and_stay_in_raw_line(session: Read) -> None:
     message = session.messages[4]
     assert message.parts == (
         TextPart("Yes, and the plot shows a second bump at night"),
@@ -153,12 +153,12 @@ def test_newer_lines_say_that_no_person_wrote_them(tmp_path: Path, marks: dict[s
 
 
 @pytest.mark.parametrize("marks", [{"origin": {"kind": "human"}}, {"promptSource": "sdk"}, {"isMeta": False}])
-def test_lines_marked_as_written_by_a_person_are_prompts(tmp_path: Path, marks: dict[str, Any]) -> None:
+def test_lines_marked_as_written_by_person_are_prompts(tmp_path: Path, marks: dict[str, Any]) -> None:
     found = read_lines(tmp_path, user_line("u", "human", **marks), assistant_line("a", "x"))
     assert found.prompts == ["human"]
 
 
-def test_the_clis_own_answers_are_no_assistants(tmp_path: Path) -> None:
+def test_clis_own_answers_are_no_assistants(tmp_path: Path) -> None:
     synthetic = assistant_line("s", "API Error: 529")
     synthetic["message"]["model"] = "<synthetic>"
     flagged = assistant_line("f", "You've hit your session limit", isApiErrorMessage=True)
@@ -167,7 +167,7 @@ def test_the_clis_own_answers_are_no_assistants(tmp_path: Path) -> None:
     assert found.turns == 0
 
 
-def test_a_message_id_split_by_a_tool_result_is_neither_lost_nor_doubled(tmp_path: Path) -> None:
+def test_message_id_split_by_tool_result_is_neither_lost_nor_doubled(tmp_path: Path) -> None:
     def line(uuid: str, block: dict[str, Any]) -> dict[str, Any]:
         return {**assistant_line(uuid, ""), "message": {"id": "m", "role": "assistant", "content": [block]}}
 
@@ -187,7 +187,7 @@ def test_a_message_id_split_by_a_tool_result_is_neither_lost_nor_doubled(tmp_pat
     ]
 
 
-def test_a_growing_file_keeps_its_keys(tmp_path: Path) -> None:
+def test_growing_file_keeps_its_keys(tmp_path: Path) -> None:
     lines = (FOLDER / f"{SESSION}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     path = tmp_path / f"{SESSION}.jsonl"
     previous: list[str] = []
@@ -213,7 +213,7 @@ def test_inline_sidechains_become_linked_children() -> None:
         assert child.draft.title == prompt
 
 
-def test_sidechains_with_an_agent_id_are_named_by_it_and_loops_in_the_chain_end(tmp_path: Path) -> None:
+def test_sidechains_with_agent_id_are_named_by_it_and_loops_in_chain_end(tmp_path: Path) -> None:
     found = read(
         importer,
         write_lines(
@@ -230,7 +230,7 @@ def test_sidechains_with_an_agent_id_are_named_by_it_and_loops_in_the_chain_end(
     assert sorted(key for item in found for key in item.keys) == ["a", "b", "c", "d"]
 
 
-def test_a_subagents_file_is_linked_to_its_session() -> None:
+def test_subagents_file_is_linked_to_its_session() -> None:
     (found,) = read(importer, FOLDER / SESSION / "subagents" / "agent-b1c2d3.jsonl")
     assert found.draft.parent_source_id == SESSION
     assert found.draft.source_id == f"{SESSION}:agent-b1c2d3"
@@ -246,7 +246,7 @@ def test_older_subagent_file_is_linked_to_its_session(tmp_path: Path) -> None:
     assert found.draft.source_id == f"{SESSION}:agent-9"
 
 
-def test_renamed_session_is_named_by_the_id_in_its_lines(tmp_path: Path) -> None:
+def test_renamed_session_is_named_by_id_in_its_lines(tmp_path: Path) -> None:
     parent = write_lines(tmp_path / "full.jsonl", [user_line("u", "hi", sessionId="abc")])
     child = write_lines(tmp_path / "full" / "subagents" / "agent-1.jsonl", [user_line("c", "hi", sessionId="agent-1")])
     assert read(importer, parent)[0].draft.source_id == "abc"
@@ -272,14 +272,14 @@ def test_title_prefers_custom_then_generated_then_summary(tmp_path: Path) -> Non
     assert read_lines(tmp_path, custom, generated, question).draft.title == "By the user"
 
 
-def test_a_file_without_messages_is_empty_and_says_so() -> None:
+def test_file_without_messages_is_empty_and_says_so() -> None:
     report = FileReport(path="x")
     assert read(importer, FOLDER / "snapshots-only.jsonl", report) == []
     assert report.notes == ["a session without any message"]
     assert (report.skipped, report.errors) == (0, [])
 
 
-def test_a_damaged_file_gives_what_can_be_read_and_names_the_rest() -> None:
+def test_damaged_file_gives_what_can_be_read_and_names_rest() -> None:
     report = FileReport(path="damaged.jsonl")
     (found,) = read(importer, FOLDER / "damaged.jsonl", report)
     assert found.prompts == ["Is the pump on?", "Turn it off \ufffd\ufffd"]
@@ -335,7 +335,7 @@ def test_session_files_are_claimed_by_their_first_lines(
     assert bool(importer.sniff(Source(write_lines(tmp_path / "f.jsonl", lines)))) is claimed
 
 
-def test_a_first_line_longer_than_the_head_is_recognised(tmp_path: Path) -> None:
+def test_first_line_longer_than_head_is_recognised(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "f.jsonl", [{"parentUuid": None, **user_line("u", "x" * 100_000)}])
     assert importer.sniff(Source(path))
     assert importer.sniff(Source(tmp_path)) is None
@@ -372,7 +372,7 @@ def plainly_without_wrappers(text: str) -> tuple[str, str]:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
-def test_wrappers_and_commands_are_those_of_the_plain_expressions(text: str) -> None:
+def test_wrappers_and_commands_are_those_of_plain_expressions(text: str) -> None:
     assert _without_wrappers(text) == plainly_without_wrappers(text)
     command = f"<command-message>{text}"
     name, arguments = NAME.search(command), ARGUMENTS.search(command)
@@ -380,14 +380,14 @@ def test_wrappers_and_commands_are_those_of_the_plain_expressions(text: str) -> 
     assert _typed_command(command) == (f"/{name[1]} {words}" if name and words else "")
 
 
-def test_newer_claude_code_version_is_a_warning(tmp_path: Path) -> None:
+def test_newer_claude_code_version_is_warning(tmp_path: Path) -> None:
     report = FileReport(path="")
     lines = [user_line("u", "x", version="2.9.0"), assistant_line("a", "y", version="2.9.0")]
     read(ClaudeCodeImporter(), write_lines(tmp_path / "s.jsonl", lines), report)
     assert "Claude Code 2.9.0, which is newer" in report.warnings[0]
 
 
-def test_content_of_an_unknown_shape_is_kept(tmp_path: Path) -> None:
+def test_content_of_unknown_shape_is_kept(tmp_path: Path) -> None:
     odd = assistant_line("a2", "") | {"message": {"role": "assistant", "content": {"x": "fox"}}}
     lines = [user_line("u1", "begin"), assistant_line("a1", "yes"), odd, user_line("u2", {"y": "owl"})]
     report = FileReport(path="s")
@@ -412,21 +412,21 @@ TAKEN_BACK = (
 )
 
 
-def test_messages_before_a_rewind_are_superseded(tmp_path: Path) -> None:
+def test_messages_before_rewind_are_superseded(tmp_path: Path) -> None:
     again = user_line("u3", "How long?", parentUuid="a1")
     found = read_lines(tmp_path, *chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours.")))
     assert found.texts == ["Which glaze?", "A blue one.", "(How hot?)", "(At 900 degrees.)", "How long?", "Ten hours."]
     assert found.turns == 2
 
 
-def test_lines_of_the_harness_do_not_hide_a_rewind(tmp_path: Path) -> None:
+def test_lines_of_harness_do_not_hide_rewind(tmp_path: Path) -> None:
     beside = {"type": "attachment", "uuid": "x1", "sessionId": "s", "attachment": {"type": "hook"}, "parentUuid": "a1"}
     again = user_line("u3", "How long?", parentUuid="x1")
     found = read_lines(tmp_path, *chained(*TAKEN_BACK, beside, again, assistant_line("a3", "Ten hours.")))
     assert [text for text in found.texts if text.startswith("(")] == ["(How hot?)", "(At 900 degrees.)"]
 
 
-def test_a_rewind_that_was_given_up_is_the_one_that_is_superseded(tmp_path: Path) -> None:
+def test_rewind_that_was_given_up_is_one_that_is_superseded(tmp_path: Path) -> None:
     again = user_line("u3", "How long?", parentUuid="a1")
     lines = chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours."), user_line("u4", "Why?", parentUuid="a2"))
     found = read_lines(tmp_path, *lines, assistant_line("a4", "To melt.", parentUuid="u4"))
@@ -446,10 +446,10 @@ def test_parallel_answers_and_unanswered_prompts_are_not_superseded(tmp_path: Pa
     assert not any(message.superseded for message in read_lines(tmp_path, *lines).messages)
 
 
-def test_a_rewind_in_the_second_half_of_a_file_supersedes_what_the_first_half_held(tmp_path: Path) -> None:
+def test_rewind_in_second_half_of_file_supersedes_what_first_half_held(tmp_path: Path) -> None:
     first = read_lines(tmp_path, *chained(*TAKEN_BACK))
     assert not any(message.superseded for message in first.messages)
-    test_messages_before_a_rewind_are_superseded(tmp_path)
+    test_messages_before_rewind_are_superseded(tmp_path)
 
 
 def test_loops_among_parents_end(tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_loops_among_parents_end(tmp_path: Path) -> None:
     assert read_lines(tmp_path, *lines).turns == 2
 
 
-def test_lines_of_an_unknown_type_are_kept_as_text_and_part_no_answer(tmp_path: Path) -> None:
+def test_lines_of_unknown_type_are_kept_as_text_and_part_no_answer(tmp_path: Path) -> None:
     report = FileReport(path="x")
     halves = [assistant_line(uuid, text) for uuid, text in (("a1", "One half"), ("a2", "and another."))]
     for line in halves:

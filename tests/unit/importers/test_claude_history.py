@@ -10,7 +10,7 @@ HISTORY = FIXTURES / "claude-history" / "history.jsonl"
 SESSION = "7d1f0a52-0000-4f6e-9a57-000000000001"
 
 
-def test_prompts_of_a_session_are_a_conversation() -> None:
+def test_prompts_of_session_are_conversation() -> None:
     barn, roof = read(importer, HISTORY)
     assert barn.draft.source_id == SESSION
     assert barn.prompts == ["Why does the build hang? [Pasted text #1]", "yes", "yes"]

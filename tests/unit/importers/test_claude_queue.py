@@ -32,7 +32,7 @@ START = (user_line("u1", "begin"), assistant_line("a1", "working"))
 END = assistant_line("a9", "done")
 
 
-def test_the_fixture_holds_each_prompt_once_at_its_place() -> None:
+def test_fixture_holds_each_prompt_once_at_its_place() -> None:
     (found,) = read(importer, FIXTURES / "claude-code" / "0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl")
     assert found.prompts == [
         "Water the seedlings at six.",
@@ -45,7 +45,7 @@ def test_the_fixture_holds_each_prompt_once_at_its_place() -> None:
     ]
 
 
-def test_a_prompt_that_is_only_in_the_queue_is_imported_where_it_stands(tmp_path: Path) -> None:
+def test_prompt_that_is_only_in_queue_is_imported_where_it_stands(tmp_path: Path) -> None:
     found = read_lines(tmp_path, *START, queue_line("enqueue", "also this"), queue_line("remove"), END)
     assert found.keys == ["u1", "a1", queue_key("also this"), "a9"]
 
@@ -58,7 +58,7 @@ def test_dequeued_prompt_keeps_its_queue_key_at_its_new_place(tmp_path: Path) ->
     assert after.keys == ["u1", "a1", "a2", queue_key("also this"), "a9"]
 
 
-def test_a_queued_prompt_has_the_time_at_which_it_was_written(tmp_path: Path) -> None:
+def test_queued_prompt_has_time_at_which_it_was_written(tmp_path: Path) -> None:
     queued = (*START, {**queue_line("enqueue", "also this"), "timestamp": "2026-02-03T09:00:00Z"})
     before = read_lines(tmp_path, *queued)
     after = read_lines(tmp_path, *queued, queue_line("dequeue"), user_line("u2", "also this"), END)
@@ -74,13 +74,13 @@ def test_two_prompts_that_come_back_joined_stay_two_messages(tmp_path: Path) -> 
     assert found.turns == 2
 
 
-def test_queued_prompt_returns_only_as_a_whole_line(tmp_path: Path) -> None:
+def test_queued_prompt_returns_only_as_whole_line(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "stop"), queue_line("remove"))
     found = read_lines(tmp_path, *lines, user_line("u2", "please stop the pump"), END)
     assert found.prompts == ["begin", "stop", "please stop the pump"]
 
 
-def test_a_later_prompt_with_the_same_text_is_another_one(tmp_path: Path) -> None:
+def test_later_prompt_with_same_text_is_another_one(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "yes"), queue_line("remove"), END)
     found = read_lines(
         tmp_path, *lines, user_line("u2", "something else"), assistant_line("a3", "ok"), user_line("u3", "yes")
@@ -88,13 +88,13 @@ def test_a_later_prompt_with_the_same_text_is_another_one(tmp_path: Path) -> Non
     assert found.keys == ["u1", "a1", queue_key("yes"), "a9", "u2", "a3", "u3"]
 
 
-def test_the_same_text_queued_twice_is_two_prompts(tmp_path: Path) -> None:
+def test_same_text_queued_twice_is_two_prompts(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "continue"), queue_line("remove"))
     found = read_lines(tmp_path, *lines, END, queue_line("enqueue", "continue"), user_line("u2", "continue"))
     assert found.keys == ["u1", "a1", queue_key("continue"), "a9", queue_key("continue", 1)]
 
 
-def test_prompts_returned_to_the_editor_are_not_imported(tmp_path: Path) -> None:
+def test_prompts_returned_to_editor_are_not_imported(tmp_path: Path) -> None:
     lines = (queue_line("enqueue", "first"), queue_line("enqueue", "second"))
     named = read_lines(tmp_path, *START, *lines, queue_line("popAll", "first"), queue_line("popAll", "second"), END)
     joined = read_lines(tmp_path, *START, *lines, queue_line("popAll", "first\nsecond"), END)
@@ -102,13 +102,13 @@ def test_prompts_returned_to_the_editor_are_not_imported(tmp_path: Path) -> None
     assert named.prompts == joined.prompts == unnamed.prompts == ["begin"]
 
 
-def test_a_prompt_typed_again_after_it_went_back_is_a_line_of_its_own(tmp_path: Path) -> None:
+def test_prompt_typed_again_after_it_went_back_is_line_of_its_own(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "first"), queue_line("popAll", "first"))
     found = read_lines(tmp_path, *lines, user_line("u2", "first"), END)
     assert found.keys == ["u1", "a1", "u2", "a9"]
 
 
-def test_notifications_bare_commands_and_blanks_in_the_queue_are_no_prompts(tmp_path: Path) -> None:
+def test_notifications_bare_commands_and_blanks_in_queue_are_no_prompts(tmp_path: Path) -> None:
     texts = ("<task-notification>\n<task-id>1</task-id>", "/compact", "  ", "")
     found = read_lines(tmp_path, *START, *(queue_line("enqueue", text) for text in texts), END)
     assert found.prompts == ["begin"]
@@ -116,7 +116,7 @@ def test_notifications_bare_commands_and_blanks_in_the_queue_are_no_prompts(tmp_
     assert path_like.prompts == ["begin", "/etc/hosts is wrong"]
 
 
-def test_a_queued_command_is_a_prompt_with_or_without_a_queue_entry(tmp_path: Path) -> None:
+def test_queued_command_is_prompt_with_or_without_queue_entry(tmp_path: Path) -> None:
     alone = read_lines(tmp_path, *START, queued_command_line("q1", "the mint", origin={"kind": "human"}), END)
     assert alone.keys == ["u1", "a1", "q1", "a9"]
     lines = (*START, queue_line("enqueue", "the mint"), queue_line("remove"), assistant_line("a2", "x"))
@@ -124,13 +124,13 @@ def test_a_queued_command_is_a_prompt_with_or_without_a_queue_entry(tmp_path: Pa
     assert both.keys == ["u1", "a1", "a2", queue_key("the mint"), "a9"]
 
 
-def test_a_queued_command_that_comes_back_as_a_user_line_is_one_prompt(tmp_path: Path) -> None:
+def test_queued_command_that_comes_back_as_user_line_is_one_prompt(tmp_path: Path) -> None:
     lines = (*START, queued_command_line("q1", "the mint"), assistant_line("a2", "x"))
     found = read_lines(tmp_path, *lines, user_line("u2", "the mint"), END)
     assert found.keys == ["u1", "a1", "a2", "q1", "a9"]
 
 
-def test_queued_commands_of_the_harness_are_no_prompts(tmp_path: Path) -> None:
+def test_queued_commands_of_harness_are_no_prompts(tmp_path: Path) -> None:
     found = read_lines(
         tmp_path,
         *START,
@@ -143,20 +143,20 @@ def test_queued_commands_of_the_harness_are_no_prompts(tmp_path: Path) -> None:
     assert found.prompts == ["begin"]
 
 
-def test_images_of_a_queued_command_are_attachments(tmp_path: Path) -> None:
+def test_images_of_queued_command_are_attachments(tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     found = read_lines(tmp_path, *START, queued_command_line("q1", [image, {"type": "text", "text": "see"}]), END)
     assert [part.type for part in found.messages[2].parts] == ["text", "attachment"]
 
 
-def test_a_queued_slash_command_that_comes_back_is_one_prompt(tmp_path: Path) -> None:
+def test_queued_slash_command_that_comes_back_is_one_prompt(tmp_path: Path) -> None:
     names = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
     command = f"{names}\n<command-args>a pond</command-args>"
     found = read_lines(tmp_path, *START, queue_line("enqueue", "/plan a pond"), user_line("u2", command), END)
     assert found.prompts == ["begin", "/plan a pond"]
 
 
-def test_every_state_of_a_growing_session_has_each_prompt_once(tmp_path: Path) -> None:
+def test_every_state_of_growing_session_has_each_prompt_once(tmp_path: Path) -> None:
     lines = (
         *START,
         queue_line("enqueue", "one"),

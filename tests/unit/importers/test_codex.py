@@ -33,7 +33,7 @@ def item(role: str, text: str) -> dict[str, Any]:
     return record("response_item", {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]})
 
 
-def test_duplicate_records_of_a_rollout_are_read_once() -> None:
+def test_duplicate_records_of_rollout_are_read_once() -> None:
     (thread,) = read(importer, ROLLOUT)
     assert thread.prompts == ["How many slates are left?", "Order a thousand.", "Order two hundred."]
     assert thread.turns == 2
@@ -51,7 +51,7 @@ def test_user_records_written_by_codex_are_injected() -> None:
     assert [part.name for part in question.parts if isinstance(part, AttachmentPart)] == ["/tmp/roof.png"]
 
 
-def test_a_rolled_back_turn_is_superseded() -> None:
+def test_rolled_back_turn_is_superseded() -> None:
     (thread,) = read(importer, ROLLOUT)
     gone = [text for text in thread.texts if text.startswith("(")]
     assert gone[0] == "(Order a thousand.)"
@@ -59,7 +59,7 @@ def test_a_rolled_back_turn_is_superseded() -> None:
     assert len(gone) == 4
 
 
-def test_a_paginated_thread_is_one_conversation_of_several_files() -> None:
+def test_paginated_thread_is_one_conversation_of_several_files() -> None:
     report = FileReport(path="")
     assert read(importer, PAGE_1, report) == []
     assert PAGE_2.name in report.notes[0]
@@ -76,7 +76,7 @@ def test_a_paginated_thread_is_one_conversation_of_several_files() -> None:
     ]
 
 
-def test_thread_keys_are_the_same_in_both_formats(tmp_path: Path) -> None:
+def test_thread_keys_are_same_in_both_formats(tmp_path: Path) -> None:
     turn = "019f0000-0000-7000-8000-000000000111"
     lines = [
         record("session_meta", {"id": THREAD, "cli_version": "0.140.0"}),
@@ -91,7 +91,7 @@ def test_thread_keys_are_the_same_in_both_formats(tmp_path: Path) -> None:
     assert old.keys == [by_text["Paint the door green."], by_text["It is green now."]]
 
 
-def test_a_page_whose_base_is_missing_is_read_alone(tmp_path: Path) -> None:
+def test_page_whose_base_is_missing_is_read_alone(tmp_path: Path) -> None:
     report = FileReport(path="")
     shutil.copy(PAGE_2, tmp_path)
     (thread,) = read(importer, tmp_path / PAGE_2.name, report)
@@ -99,7 +99,7 @@ def test_a_page_whose_base_is_missing_is_read_alone(tmp_path: Path) -> None:
     assert "import it, too" in report.issues[0].reason
 
 
-def test_pages_in_a_circle_end(tmp_path: Path) -> None:
+def test_pages_in_circle_end(tmp_path: Path) -> None:
     child = "019f0000-0000-7000-8000-00000000000c"
     for name, base in ((THREAD, child), (f"{THREAD}_{child}", THREAD)):
         meta = {
@@ -122,7 +122,7 @@ def test_legacy_rollouts_and_prompts_that_no_event_tells_of(tmp_path: Path) -> N
     assert mixed.prompts == ["One", "Two"]
 
 
-def test_a_fork_leaves_out_what_it_repeats(tmp_path: Path) -> None:
+def test_fork_leaves_out_what_it_repeats(tmp_path: Path) -> None:
     parent, fork = "019f0000-0000-7000-8000-0000000000aa", "019f0000-0000-7000-8000-0000000000bb"
     turn = [record("turn_context", {"turn_id": "t1"}), prompt("Old"), item("assistant", "Yes")]
     write_lines(tmp_path / f"rollout-1-{parent}.jsonl", [record("session_meta", {"id": parent}), *turn])
@@ -133,7 +133,7 @@ def test_a_fork_leaves_out_what_it_repeats(tmp_path: Path) -> None:
     assert read_fork.draft.parent_source_id == parent
 
 
-def test_a_compressed_rollout(tmp_path: Path) -> None:
+def test_compressed_rollout(tmp_path: Path) -> None:
     data = ROLLOUT.read_bytes()
     path = tmp_path / f"{ROLLOUT.name}.zst"
     path.write_bytes(zstandard.compress(data))
@@ -159,7 +159,7 @@ def test_compacted_history_is_not_parsed(tmp_path: Path) -> None:
     assert report.skipped == 0
 
 
-def test_newer_codex_version_is_a_warning_if_something_was_passed_over(tmp_path: Path) -> None:
+def test_newer_codex_version_is_warning_if_something_was_passed_over(tmp_path: Path) -> None:
     report = FileReport(path="")
     meta = record("session_meta", {"id": "s", "cli_version": "0.200.1"})
     path = write_lines(tmp_path / "a.jsonl", [meta, prompt("Q"), item("assistant", "A"), record("new_kind", {})])

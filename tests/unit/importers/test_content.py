@@ -111,14 +111,14 @@ def test_unknown_types_are_counted_or_refused() -> None:
 
 
 @pytest.mark.parametrize("content", [7, 1.5, True, {"answer": "a fox"}])
-def test_content_of_an_unknown_shape_is_kept_as_text(content: Any) -> None:
+def test_content_of_unknown_shape_is_kept_as_text(content: Any) -> None:
     unknown: list[str] = []
     (part,) = message_draft({"role": "assistant", "content": content}, unknown=unknown.append).parts
     assert part == TextPart(json.dumps(content))
     assert len(unknown) == 1
 
 
-def test_unknown_block_next_to_tool_results_is_a_tool_result() -> None:
+def test_unknown_block_next_to_tool_results_is_tool_result() -> None:
     blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "done"}, {"type": "receipt", "total": 3}]
     draft = message_draft({"role": "user", "content": blocks}, unknown=lambda kind: None)
     assert draft.role == "tool"
@@ -141,7 +141,7 @@ def test_payloads_in_what_is_unknown_are_dropped() -> None:
         ({"role": "user"}, False),
     ],
 )
-def test_importers_keep_a_message_that_the_api_refuses(message: dict[str, Any], is_kept: bool) -> None:
+def test_importers_keep_message_that_api_refuses(message: dict[str, Any], is_kept: bool) -> None:
     told: list[bool] = []
     draft = kept_message(message, unknown=refuse_unknown, refused=lambda reason, *, kept: told.append(kept))
     assert told == [is_kept]
@@ -213,13 +213,13 @@ def test_call_in_content_and_tool_calls_is_read_once() -> None:
     assert draft.parts == (ToolCallPart("c", "f", {}),)
 
 
-def test_a_user_message_of_results_only_is_the_tools() -> None:
+def test_user_message_of_results_only_is_tools() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
     assert message_draft({"role": "user", "content": [result]}).role == "tool"
     assert message_draft({"role": "user", "content": [result, {"type": "text", "text": "and?"}]}).role == "user"
 
 
-def test_items_of_the_responses_api() -> None:
+def test_items_of_responses_api() -> None:
     call = message_draft({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})
     assert (call.role, call.parts) == ("assistant", (ToolCallPart("c", "f", {}),))
     answer = message_draft({"type": "function_call_output", "call_id": "c", "output": "1"})
@@ -232,7 +232,7 @@ def test_text_is_storable() -> None:
 
 
 @pytest.mark.parametrize("kind", [["text"], {"a": 1}, None, 7])
-def test_content_with_a_non_string_type_is_kept(kind: object) -> None:
+def test_content_with_non_string_type_is_kept(kind: object) -> None:
     result = {"type": "tool_result", "content": [{"type": kind, "note": "warm"}]}
     [part] = content_parts([result])
     assert "warm" in part_text(part)

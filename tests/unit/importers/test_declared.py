@@ -74,7 +74,7 @@ def test_question_and_answer_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_prompt_and_answer_of_an_agent_are_read(name: str) -> None:
+def test_prompt_and_answer_of_agent_are_read(name: str) -> None:
     [conversation] = conversations_of(name)
     current = [text for text in conversation.texts if not text.startswith("(The jar")]
     assert conversation.prompts[0] == AGENT_QUESTION or name == "codex-exec"
@@ -84,7 +84,7 @@ def test_prompt_and_answer_of_an_agent_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*AGENTS} - WITHOUT_CALLS))
-def test_calls_of_an_agent_are_read_with_their_results(name: str) -> None:
+def test_calls_of_agent_are_read_with_their_results(name: str) -> None:
     [conversation] = conversations_of(name)
     [call], [result] = parts_of(conversation, ToolCallPart), parts_of(conversation, ToolResultPart)
     assert (call.id, call.name) == (result.call_id, result.name) or name == "antigravity"  # it has no ids
@@ -94,7 +94,7 @@ def test_calls_of_an_agent_are_read_with_their_results(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OF_PROJECTS))
-def test_project_of_an_agent_is_read(name: str) -> None:
+def test_project_of_agent_is_read(name: str) -> None:
     assert conversations_of(name)[0].draft.project == "/home/ada/pantry"
 
 
@@ -104,20 +104,20 @@ def test_title_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(THINKING))
-def test_thinking_is_a_part_of_its_own(name: str) -> None:
+def test_thinking_is_part_of_its_own(name: str) -> None:
     conversation = conversations_of(name)[0]
     assert [part.text for part in parts_of(conversation, ThinkingPart)]
     assert not any("<think>" in text for text in conversation.texts)
 
 
 @pytest.mark.parametrize("name", sorted(WITH_SUPERSEDED))
-def test_the_answer_that_was_not_chosen_is_superseded(name: str) -> None:
+def test_answer_that_was_not_chosen_is_superseded(name: str) -> None:
     gone = [text for text in conversations_of(name)[0].texts if text.startswith("(")]
     assert [text for text in gone if "Overnight." in text]
 
 
 @pytest.mark.parametrize("name", sorted(CALLING))
-def test_a_call_and_its_result_are_read_once(name: str) -> None:
+def test_call_and_its_result_are_read_once(name: str) -> None:
     conversation = conversations_of(name)[0]
     calls, results = parts_of(conversation, ToolCallPart), parts_of(conversation, ToolResultPart)
     assert [call.id for call in calls] == [result.call_id for result in results]
@@ -126,7 +126,7 @@ def test_a_call_and_its_result_are_read_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
-def test_one_importer_claims_a_fixture_above_all_others(name: str) -> None:
+def test_one_importer_claims_fixture_above_all_others(name: str) -> None:
     for item in Walk().over([FIXTURES / name]) if (FIXTURES / name).exists() else ():
         if item.importer is None or item.source.is_folder:
             continue
@@ -135,7 +135,7 @@ def test_one_importer_claims_a_fixture_above_all_others(name: str) -> None:
         assert claims in ([], [item.importer.name]), item.source.path
 
 
-def test_the_same_file_under_another_name_is_the_same_conversation(tmp_path: Path) -> None:
+def test_same_file_under_another_name_is_same_conversation(tmp_path: Path) -> None:
     for name in CHATS:
         for path in (FIXTURES / name).rglob("*.json*"):
             item = next(iter(Walk().over([path])))
@@ -160,7 +160,7 @@ def test_conversations_without_ids_that_begin_alike_stay_apart(tmp_path: Path) -
     ]
 
 
-def test_a_conversation_that_grew_keeps_its_name(tmp_path: Path) -> None:
+def test_conversation_that_grew_keeps_its_name(tmp_path: Path) -> None:
     messages = json.loads((FIXTURES / "langchain/history.json").read_text())
     grown = tmp_path / "grown.json"
     grown.write_text(json.dumps([*messages, {"type": "human", "data": {"content": "Thanks", "additional_kwargs": {}}}]))
@@ -169,7 +169,7 @@ def test_a_conversation_that_grew_keeps_its_name(tmp_path: Path) -> None:
     assert after.keys[: len(before.keys)] == before.keys
 
 
-def test_a_message_whose_content_cannot_be_read_is_reported_with_its_place(tmp_path: Path) -> None:
+def test_message_whose_content_cannot_be_read_is_reported_with_its_place(tmp_path: Path) -> None:
     messages = json.loads((FIXTURES / "le-chat/chat-5b0a.json").read_text())
     messages[1]["contentChunks"] = [{"type": "text", "text": {"nothing": "here"}}]
     path = tmp_path / "chat.json"
@@ -180,7 +180,7 @@ def test_a_message_whose_content_cannot_be_read_is_reported_with_its_place(tmp_p
     assert [issue.place for issue in report.issues] == ["chat.json:element 2"] or report.unknown_types
 
 
-def test_a_broken_conversation_is_reported_and_its_neighbours_are_read(tmp_path: Path) -> None:
+def test_broken_conversation_is_reported_and_its_neighbours_are_read(tmp_path: Path) -> None:
     whole = json.loads((FIXTURES / "deepseek/conversations.json").read_text())
     texts = [json.dumps(whole[0]), '{"id": "broken", "mapping": {"a": nonsense}}', json.dumps(whole[1])]
     path = tmp_path / "conversations.json"
@@ -191,7 +191,7 @@ def test_a_broken_conversation_is_reported_and_its_neighbours_are_read(tmp_path:
     assert [issue.place for issue in report.issues] == ["conversations.json:element 2"]
 
 
-def test_a_backup_is_recognised_behind_other_data_larger_than_the_head(tmp_path: Path) -> None:
+def test_backup_is_recognised_behind_other_data_larger_than_head(tmp_path: Path) -> None:
     backup = json.loads((FIXTURES / "chatbox/chatbox-exported-data.json").read_text())
     sessions = {name: value for name, value in backup.items() if name.startswith("session:")}
     large = {"chat-sessions-list": [], "settings": {"picture": "x" * 200_000, "list": [[["]"]]] * 9_000}, **sessions}
@@ -202,7 +202,7 @@ def test_a_backup_is_recognised_behind_other_data_larger_than_the_head(tmp_path:
     assert [found.draft.title for found in read(item.importer, path)] == ["Before", "Chickpeas"]
 
 
-def test_question_in_both_answers_of_a_preference_is_current(tmp_path: Path) -> None:
+def test_question_in_both_answers_of_preference_is_current(tmp_path: Path) -> None:
     question = {"role": "user", "content": QUESTION}
     answers = {name: [question, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
     [found] = read(IMPORTERS["dpo"], write_lines(tmp_path / "train.jsonl", [answers]))
@@ -215,7 +215,7 @@ def test_thread_with_branches_is_refused_beyond_its_limit(monkeypatch: pytest.Mo
         read(IMPORTERS["qwen-code"], FIXTURES / "qwen-code/chats/a.jsonl")
 
 
-def test_columns_of_bytes_do_not_stop_a_database_from_being_read(tmp_path: Path) -> None:
+def test_columns_of_bytes_do_not_stop_database_from_being_read(tmp_path: Path) -> None:
     path = tmp_path / "db.sqlite"
     path.write_bytes((FIXTURES / "ollama/db.sqlite").read_bytes())
     connection = sqlite3.connect(path)
@@ -225,7 +225,7 @@ def test_columns_of_bytes_do_not_stop_a_database_from_being_read(tmp_path: Path)
     assert found.prompts == [QUESTION]
 
 
-def test_a_document_of_another_program_with_the_same_marks_is_declined(tmp_path: Path) -> None:
+def test_document_of_another_program_with_same_marks_is_declined(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text('{"mapping": {"a": {"message": {"fragments": [{"type": "VIDEO"}]}}}, "inserted_at": 1}')
     assert IMPORTERS["deepseek"].sniff(Source(path)) is None
@@ -250,7 +250,7 @@ def test_nested_arrays_are_read_element_by_element(
     assert not report.issues
 
 
-def test_the_beginning_of_a_document_is_readable_wherever_it_is_cut() -> None:
+def test_beginning_of_document_is_readable_wherever_it_is_cut() -> None:
     document = {"a": [{"b": 'x"y\u1234z', "c": [1, 2, {"d": None}]}, {"n": 12.5}], "z": True}
     text = json.dumps(document).encode()
     assert all(beginning_of(text[:end]) is not None for end in range(1, len(text)))
@@ -319,7 +319,7 @@ SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(SPELLINGS))
-def test_other_spellings_of_a_format_are_read(name: str, tmp_path: Path) -> None:
+def test_other_spellings_of_format_are_read(name: str, tmp_path: Path) -> None:
     format, document = SPELLINGS[name]
     path = tmp_path / "export.json"
     path.write_text(json.dumps(document))
@@ -339,7 +339,7 @@ def test_empty_conversation_is_noted_and_not_skipped(tmp_path: Path) -> None:
     assert (report.skipped, report.notes[0]) == (0, "element 1: a conversation without messages")
 
 
-def test_transcripts_in_the_hidden_folder_of_antigravity_are_found(tmp_path: Path) -> None:
+def test_transcripts_in_hidden_folder_of_antigravity_are_found(tmp_path: Path) -> None:
     logs = tmp_path / "brain/one/.system_generated/logs"
     logs.mkdir(parents=True)
     [original] = (FIXTURES / "antigravity").rglob("transcript.jsonl")
@@ -348,9 +348,7 @@ def test_transcripts_in_the_hidden_folder_of_antigravity_are_found(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("second", "day"), [("5/14/2026, 9:00:00 AM", "2026-05-01"), ("5/2/2026, 9:00:00 AM", None)])
-def test_day_and_month_are_read_by_the_evidence_of_the_file_or_left_out(
-    second: str, day: str | None, tmp_path: Path
-) -> None:
+def test_day_and_month_are_read_by_evidence_of_file_or_left_out(second: str, day: str | None, tmp_path: Path) -> None:
     backup = json.loads((FIXTURES / "chatgpt-exporter/ChatGPT-Chickpeas.json").read_text())
     for message, time in zip(backup["messages"], ("5/1/2026, 9:00:00 AM", second), strict=True):
         message["time"] = time
@@ -364,6 +362,6 @@ def test_day_and_month_are_read_by_the_evidence_of_the_file_or_left_out(
     assert report.repaired == (0 if day else 2)
 
 
-def test_records_of_a_log_with_everyday_names_are_no_data_set(tmp_path: Path) -> None:
+def test_records_of_log_with_everyday_names_are_no_data_set(tmp_path: Path) -> None:
     lines = [{"type": "call", "output": "done", "prompt": QUESTION}, {"prompt": QUESTION}, {"output": ANSWER}]
     assert IMPORTERS["instructions"].sniff(Source(write_lines(tmp_path / "log.jsonl", lines))) is None

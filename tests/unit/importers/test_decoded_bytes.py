@@ -85,7 +85,7 @@ def read_all(importer: str, path: Path) -> Iterator[int]:
         ("plain", transcript, BUFFER_BYTES),
     ],
 )
-def test_small_file_is_not_decoded_past_the_bound(tmp_path: Path, importer: str, make: object, chunk: int) -> None:
+def test_small_file_is_not_decoded_past_bound(tmp_path: Path, importer: str, make: object, chunk: int) -> None:
     path: Path = make(tmp_path / ("a.jsonl" if importer == "plain" else "a.db"))  # type: ignore[operator]
     size = path.stat().st_size
     assert size < 300_000
@@ -95,7 +95,7 @@ def test_small_file_is_not_decoded_past_the_bound(tmp_path: Path, importer: str,
     assert decoded.count <= decoded.max_count + chunk
 
 
-def test_bubble_that_is_listed_a_thousand_times_is_read_once(tmp_path: Path) -> None:
+def test_bubble_that_is_listed_thousand_times_is_read_once(tmp_path: Path) -> None:
     path = cursor_database(tmp_path / "a.db")
     decoded = DecodedBytes(
         encoded_bytes=path.stat().st_size, limits=DecodeLimits(max_ratio=10, ratio_from_bytes=3 * MB)
@@ -106,12 +106,12 @@ def test_bubble_that_is_listed_a_thousand_times_is_read_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("importer", "make"), [("zed", zed_database), ("plain", transcript)])
-def test_local_files_are_read_without_a_ratio(tmp_path: Path, importer: str, make: object) -> None:
+def test_local_files_are_read_without_ratio(tmp_path: Path, importer: str, make: object) -> None:
     path: Path = make(tmp_path / ("a.jsonl" if importer == "plain" else "a.db"))  # type: ignore[operator]
     assert sum(read_all(importer, path)) > 20 * MB
 
 
-def test_reading_a_compressed_file_twice_counts_once(tmp_path: Path) -> None:
+def test_reading_compressed_file_twice_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstandard.compress(LINE * 1_000))
     decoded = DecodedBytes(encoded_bytes=path.stat().st_size)
@@ -137,7 +137,7 @@ def test_nested_decoders_share_one_bound(tmp_path: Path) -> None:
             file.read()
 
 
-def test_refusal_while_a_file_is_recognised_names_the_limit(tmp_path: Path) -> None:
+def test_refusal_while_file_is_recognised_names_limit(tmp_path: Path) -> None:
     path = transcript(tmp_path / "a.jsonl")
     with decoding(DecodedBytes(encoded_bytes=10, limits=DecodeLimits(max_ratio=2, ratio_from_bytes=1_000))):
         (found,) = Walk().over([path])
@@ -160,7 +160,7 @@ def test_real_ratio_is_accepted(tmp_path: Path) -> None:
     total=st.integers(1, 8 * MB),
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_decoded_bytes_exceed_the_bound_by_at_most_one_chunk(
+def test_decoded_bytes_exceed_bound_by_at_most_one_chunk(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], ratio: int, floor: int, total: int
 ) -> None:
     limits = UnpackLimits(max_bytes=total, max_ratio=ratio, ratio_from_bytes=floor)

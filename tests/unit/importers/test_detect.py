@@ -23,7 +23,7 @@ def _what(item: Found) -> str:
     return item.importer.name if item.importer else item.reason
 
 
-def test_the_fixtures_in_a_fixed_order_parents_first() -> None:
+def test_fixtures_in_fixed_order_parents_first() -> None:
     session, child = (
         "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef",
         "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef-1a2b3c4d5e6f7081_soil-expert",
@@ -62,7 +62,7 @@ def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_pat
     assert walk.ignored == {".md": 1, ".png": 1}
 
 
-def test_unclaimed_files_are_reported_with_the_reason(tmp_path: Path) -> None:
+def test_unclaimed_files_are_reported_with_reason(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": 1}')
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.pb").write_bytes(b"\x8f\x02\xff")
@@ -73,21 +73,21 @@ def test_unclaimed_files_are_reported_with_the_reason(tmp_path: Path) -> None:
     assert gone == ("gone", "is missing: there is no such file or folder")
 
 
-def test_an_archive_in_a_folder_is_to_be_unpacked(tmp_path: Path) -> None:
+def test_archive_in_folder_is_to_be_unpacked(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("chat.jsonl", "{}")
     (item,) = Walk().over([tmp_path])
     assert item.is_archive
 
 
-def test_a_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
+def test_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "chat.log", DIALOGUE)
     assert found(path, root=tmp_path) == [("chat.log", "plain")]
     assert found(tmp_path, root=tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["chat.txt", "chat", "CHAT.JSONL", "chat (2).json"])
-def test_other_names_of_transcripts_in_a_folder(tmp_path: Path, name: str) -> None:
+def test_other_names_of_transcripts_in_folder(tmp_path: Path, name: str) -> None:
     write_lines(tmp_path / name, DIALOGUE)
     (tmp_path / "notes.txt").write_text("[a note]")
     (tmp_path / "LICENSE").write_text("Free for all.")
@@ -97,7 +97,7 @@ def test_other_names_of_transcripts_in_a_folder(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     "name", ["user.json", "User (1).json", "chat.html", "shared_conversations.json", "thread.json"]
 )
-def test_companions_of_conversations_are_passed_over_in_a_folder(tmp_path: Path, name: str) -> None:
+def test_companions_of_conversations_are_passed_over_in_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('[{"id": "u", "conversation_id": "c", "title": "t"}]')
     write_lines(tmp_path / "chat.jsonl", DIALOGUE)
     walk = Walk()
@@ -126,13 +126,13 @@ def test_links_in_circles_and_files_met_twice(tmp_path: Path) -> None:
     assert ("a/dangling.jsonl", "cannot be read: No such file or directory") in labels
 
 
-def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
+def test_pipe_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     assert found(tmp_path, root=tmp_path) == []
     assert found(tmp_path / "pipe.jsonl", root=tmp_path) == [("pipe.jsonl", "neither a file nor a folder")]
 
 
-def test_an_unreadable_folder_or_file_does_not_stop_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_or_file_does_not_stop_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("locked/a.jsonl", "open/b.jsonl", "open/secret.jsonl"):
         write_lines(tmp_path / name, DIALOGUE)
     scandir, path_open = os.scandir, Path.open
@@ -156,7 +156,7 @@ def test_an_unreadable_folder_or_file_does_not_stop_the_walk(tmp_path: Path, mon
     ]
 
 
-def test_a_sessions_file_stands_for_its_folder(tmp_path: Path) -> None:
+def test_sessions_file_stands_for_its_folder(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "amplifier" / "sessions", tmp_path / "s")
     for name in ("transcript.jsonl", "metadata.json", "events.jsonl"):
         path = next((tmp_path / "s").glob(f"*/{name}"))
@@ -166,7 +166,7 @@ def test_a_sessions_file_stands_for_its_folder(tmp_path: Path) -> None:
         assert item.importer.name == "amplifier"
 
 
-def test_other_transcripts_in_a_sessions_folder_are_found_too(tmp_path: Path) -> None:
+def test_other_transcripts_in_sessions_folder_are_found_too(tmp_path: Path) -> None:
     for name in ("transcript.jsonl", "other.jsonl", "deeper/more.jsonl"):
         write_lines(tmp_path / name, DIALOGUE)
     assert found(tmp_path, root=tmp_path) == [
@@ -176,7 +176,7 @@ def test_other_transcripts_in_a_sessions_folder_are_found_too(tmp_path: Path) ->
     ]
 
 
-def test_given_format_is_the_only_one_tried(tmp_path: Path) -> None:
+def test_given_format_is_only_one_tried(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "transcript.jsonl", DIALOGUE)
     assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
     assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
@@ -186,7 +186,7 @@ def test_given_format_is_the_only_one_tried(tmp_path: Path) -> None:
         Walk(format="morse")
 
 
-def test_labels_begin_with_the_path_as_given(tmp_path: Path) -> None:
+def test_labels_begin_with_path_as_given(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a" / "b.jsonl", DIALOGUE)
     assert found(tmp_path) == [(f"{tmp_path}/a/b.jsonl", "plain")]
     assert Source(path).label == ""

@@ -39,13 +39,13 @@ def test_array_of_any_values_is_read(tmp_path: Path) -> None:
         assert report.skipped == 0
 
 
-def test_the_array_under_a_name_and_a_single_object(tmp_path: Path) -> None:
+def test_array_under_name_and_single_object(tmp_path: Path) -> None:
     assert elements(tmp_path, '{"version": {"a": 1}, "conversations": [1, 2]}', "conversations")[0] == [1, 2]
     assert elements(tmp_path, '{"title": "x", "mapping": [1]}', "conversations")[0] == [{"title": "x", "mapping": [1]}]
     assert elements(tmp_path, "")[0] == []
 
 
-def test_broken_element_is_reported_and_the_others_read(tmp_path: Path) -> None:
+def test_broken_element_is_reported_and_others_read(tmp_path: Path) -> None:
     found, report = elements(tmp_path, '[{"a": 1}, {"b": "\\x", "c": [1]}, {"d": 2}]')
     assert found == [{"a": 1}, {"d": 2}]
     assert report.skipped == 1
@@ -53,7 +53,7 @@ def test_broken_element_is_reported_and_the_others_read(tmp_path: Path) -> None:
     assert "not readable JSON" in report.issues[0].reason
 
 
-def test_truncated_array_yields_whole_elements_and_an_issue(tmp_path: Path) -> None:
+def test_truncated_array_yields_whole_elements_and_issue(tmp_path: Path) -> None:
     whole = json.dumps([{"n": number, "text": 'a "quote" \\ here'} for number in range(3)])
     for end in range(len(whole)):
         found, report = elements(tmp_path, whole[:end])
@@ -62,7 +62,7 @@ def test_truncated_array_yields_whole_elements_and_an_issue(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("few_values_allowed")
-def test_an_element_of_too_many_values_is_passed_over(tmp_path: Path) -> None:
+def test_element_of_too_many_values_is_passed_over(tmp_path: Path) -> None:
     found, report = elements(tmp_path, "[1, [" + "0," * 2_000 + '0], {"a": 2}]')
     assert found == [1, {"a": 2}]
     assert "more than 1,000,000 values" in report.issues[0].reason
@@ -75,7 +75,7 @@ def test_many_elements_of_few_values_are_read(tmp_path: Path) -> None:
     assert (len(found), found[-1], report.skipped) == (3_001, 7, 0)
 
 
-def test_an_element_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_element_that_is_too_long_ends_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_ELEMENT_CHARS", 50)
     found, report = elements(tmp_path, '[1, "' + "x" * (3 * json_arrays.CHUNK_BYTES + 1_000) + '", 2]')
     assert found[0] == 1
@@ -87,12 +87,12 @@ def test_plain_text_is_refused_as_document(tmp_path: Path) -> None:
         elements(tmp_path, "hello")
 
 
-def test_a_compressed_document(tmp_path: Path) -> None:
+def test_compressed_document(tmp_path: Path) -> None:
     assert elements(tmp_path, zstandard.compress(b"[1, 2]"))[0] == [1, 2]
     with pytest.raises(InvalidInput, match="zstd"):
         elements(tmp_path, b"\x28\xb5\x2f\xfd" + b"junk" * 10)
 
 
-def test_a_document_of_nothing_but_broken_elements_is_refused(tmp_path: Path) -> None:
+def test_document_of_nothing_but_broken_elements_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no JSON: export it again"):
         elements(tmp_path, "[" + "![](" * 5_000)

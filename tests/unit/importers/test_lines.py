@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lines.jsonl"
 
 
-def test_one_object_a_line_with_its_place_and_bytes(path: Path) -> None:
+def test_one_object_line_with_its_place_and_bytes(path: Path) -> None:
     found, issues = objects(path, b'{"a": 1}\r\n\n  {"b": 2}  \n')
     assert [(item.number, item.index, item.offset, item.value, item.raw) for item in found] == [
         (1, 0, 0, {"a": 1}, b'{"a": 1}'),
@@ -56,7 +56,7 @@ def test_several_objects_on_one_line(path: Path) -> None:
     assert issues.all == []
 
 
-def test_comments_and_a_byte_order_mark_are_no_issue(path: Path) -> None:
+def test_comments_and_byte_order_mark_are_no_issue(path: Path) -> None:
     found, issues = objects(path, b'\xef\xbb\xbf// from the docs\n{"a": 1}\n')
     assert [item.value for item in found] == [{"a": 1}]
     assert issues.all == []
@@ -66,13 +66,13 @@ def test_comments_and_a_byte_order_mark_are_no_issue(path: Path) -> None:
     ("line", "what"),
     [("12", "a number"), ('"text"', "a string"), ("[1]", "a list"), ("null", "null"), ("true", "true or false")],
 )
-def test_a_line_that_is_no_object_is_reported(path: Path, line: str, what: str) -> None:
+def test_line_that_is_no_object_is_reported(path: Path, line: str, what: str) -> None:
     found, issues = objects(path, f'{line}\n{{"a": 1}}\n'.encode())
     assert [item.number for item in found] == [2]
     assert issues.all == [(1, f"{what} where an object belongs", False)]
 
 
-def test_a_last_line_that_was_cut_off(path: Path) -> None:
+def test_last_line_that_was_cut_off(path: Path) -> None:
     found, issues = objects(path, b'{"a": 1}\n{"b": "so')
     assert len(found) == 1
     ((number, reason, kept),) = issues.all
@@ -80,13 +80,13 @@ def test_a_last_line_that_was_cut_off(path: Path) -> None:
     assert reason.startswith("the last line is cut off")
 
 
-def test_object_after_a_broken_one_is_read(path: Path) -> None:
+def test_object_after_broken_one_is_read(path: Path) -> None:
     found, issues = objects(path, b'{"type":"user","message":{"role":"us{"type":"summary","n":{"type":"x"}}\n')
     assert [item.value["type"] for item in found] == ["summary"]
     assert len(issues.all) == 1
 
 
-def test_an_inner_object_of_a_broken_one_is_not_taken_for_a_line(path: Path) -> None:
+def test_inner_object_of_broken_one_is_not_taken_for_line(path: Path) -> None:
     found, issues = objects(path, b'{"type":"user" BROKEN "message":{"role":"user","content":"no"}}\n')
     assert found == []
     assert len(issues.all) == 1
@@ -116,7 +116,7 @@ def test_line_that_exceeds_json_limits_is_skipped(path: Path, text: str) -> None
     assert [number for number, _, _ in issues.all] == [1]
 
 
-def test_a_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> None:
+def test_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> None:
     text = "".join(["x" * 1024 * 1023, ",[{" * 341])  # what stands in strings is no value
     line = b'{"a": "%s"}\n'
     found, issues = objects(path, line % (text.encode() * 15) + line % (text.encode() * 17) + b'{"b": 1}\n')
@@ -126,7 +126,7 @@ def test_a_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> Non
     assert reason.startswith("the line is longer than 16 MB: divide it")
 
 
-def test_line_of_a_million_values_is_reported_without_the_memory_for_them(path: Path) -> None:
+def test_line_of_million_values_is_reported_without_memory_for_them(path: Path) -> None:
     tracemalloc.start()
     found, issues = objects(path, b'{"a": [{}' + b",{}" * 1_100_000 + b']}\n{"b": 1}\n')
     peak = tracemalloc.get_traced_memory()[1]
@@ -137,7 +137,7 @@ def test_line_of_a_million_values_is_reported_without_the_memory_for_them(path: 
 
 
 @pytest.mark.parametrize("value", [b"{}", b"[]", b"0", b'""', b'{"":0}'])
-def test_values_of_each_kind_count_towards_the_limit_of_a_line(
+def test_values_of_each_kind_count_towards_limit_of_line(
     path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes
 ) -> None:
     monkeypatch.setattr(bounds, "MAX_VALUES", 1_000)
@@ -153,7 +153,7 @@ def test_separators_inside_strings_are_no_values() -> None:
     assert has_too_many_values(f'{{"open": "{csv}", "list": [{csv * 2}')
 
 
-def test_an_absurdly_long_line_is_skipped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absurdly_long_line_is_skipped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     monkeypatch.setattr(lines, "CHUNK_BYTES", 16)
     found, issues = objects(path, b'{"a": 1}\n' + b"y" * 1000 + b'\n{"b": 2}\n')
@@ -161,7 +161,7 @@ def test_an_absurdly_long_line_is_skipped(path: Path, monkeypatch: pytest.Monkey
     assert [(number, kept) for number, _, kept in issues.all] == [(2, False)]
 
 
-def test_reading_ends_where_the_file_ended_at_first(path: Path) -> None:
+def test_reading_ends_where_file_ended_at_first(path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n{"b": 2}\n{"c": 3}\n')
     assert [item.value for item in read_objects(path, until=9)] == [{"a": 1}]
     assert [item.value for item in read_objects(path, until=12)] == [{"a": 1}]
@@ -174,12 +174,12 @@ def test_single_places_are_read_again(path: Path) -> None:
     assert [item.value for item in again] == [{"c": 3}, {"d": 4}]
 
 
-def test_a_missing_file_is_invalid_input(path: Path) -> None:
+def test_missing_file_is_invalid_input(path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"lines\.jsonl cannot be read: No such file"):
         list(read_objects(path))
 
 
-def test_an_error_while_reading_is_invalid_input(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_while_reading_is_invalid_input(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(io.BytesIO):
         def readline(self, size: int | None = -1, /) -> bytes:
             raise OSError(5, "Input/output error")
@@ -190,5 +190,5 @@ def test_an_error_while_reading_is_invalid_input(path: Path, monkeypatch: pytest
         list(read_objects(path))
 
 
-def test_an_empty_line_has_no_objects() -> None:
+def test_empty_line_has_no_objects() -> None:
     assert list(objects_of_line(b"  \n", number=1)) == []

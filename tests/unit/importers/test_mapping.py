@@ -35,7 +35,7 @@ SHAPES = {"rooms": rooms(), "keyed": keyed()}
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_mapping_is_proposed_for_conversations_of_an_unknown_program(name: str, tmp_path: Path) -> None:
+def test_mapping_is_proposed_for_conversations_of_unknown_program(name: str, tmp_path: Path) -> None:
     path = tmp_path / "unknown.json"
     path.write_text(json.dumps(SHAPES[name]))
     mapping = proposed_mapping(path)
@@ -64,7 +64,7 @@ def test_nothing_is_proposed_for_other_data(value: Any, tmp_path: Path) -> None:
     assert proposed_mapping(path) is None
 
 
-def test_kept_mapping_reads_the_file(tmp_path: Path) -> None:
+def test_kept_mapping_reads_file(tmp_path: Path) -> None:
     path, kept = tmp_path / "unknown.json", tmp_path / "map.json"
     path.write_text(json.dumps(SHAPES["rooms"]))
     kept.write_text(json.dumps({**(proposed_mapping(path) or {}), "name": "bread-club"}))
@@ -75,12 +75,12 @@ def test_kept_mapping_reads_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("texts", "a"), ("text", 3), ("roles", {"me": "person"}), ("name", "../x"), ("entries", "all")]
 )
-def test_wrong_field_of_a_mapping_is_named(field: str, value: Any) -> None:
+def test_wrong_field_of_mapping_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=f"`{field}`"):
         importer_of({field: value})
 
 
-def test_mapping_cannot_have_the_name_of_a_known_format() -> None:
+def test_mapping_cannot_have_name_of_known_format() -> None:
     with pytest.raises(InvalidInput, match="that of a known format, chatgpt"):
         importer_of({"name": "chatgpt", "role": "who", "text": "say"})
 

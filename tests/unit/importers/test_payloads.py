@@ -20,7 +20,7 @@ def test_size_of_what_was_encoded() -> None:
     assert base64_size(WRAPPED) == len(BYTES)
 
 
-def test_long_base64_becomes_a_marker() -> None:
+def test_long_base64_becomes_marker() -> None:
     assert without_payloads(ENCODED) == "[base64 data, 2048 bytes]"
     assert without_payloads(URL_SAFE) == "[base64 data, 2048 bytes]"
     assert without_payloads(f'{{"data": "{ENCODED}"}}') == '{"data": "[base64 data, 2048 bytes]"}'
@@ -37,7 +37,7 @@ def test_ordinary_long_text_stays() -> None:
         assert without_payloads(text) == text
 
 
-def test_values_are_searched_to_a_bounded_depth() -> None:
+def test_values_are_searched_to_bounded_depth() -> None:
     assert value_without_payloads({"a": [{"b": ENCODED}, 1, None]}) == {
         "a": [{"b": "[base64 data, 2048 bytes]"}, 1, None]
     }

@@ -124,7 +124,7 @@ def test_keys_are_ids_where_they_are_unique_else_positions(tmp_path: Path) -> No
     assert found.keys == ["m1", "message:2", "message:3"]
 
 
-def test_a_damaged_document_says_where(tmp_path: Path) -> None:
+def test_damaged_document_says_where(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(json.dumps(DIALOGUE, indent=2)[:-10])
     assert importer.sniff(Source(path))
@@ -132,7 +132,7 @@ def test_a_damaged_document_says_where(tmp_path: Path) -> None:
         read(importer, path)
 
 
-def test_a_giant_document_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giant_document_is_refused_with_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "MAX_DOCUMENT_BYTES", 10)
     path = tmp_path / "c.json"
     path.write_text(json.dumps(DIALOGUE))
@@ -200,7 +200,7 @@ def test_files_of_claude_code_are_declined(tmp_path: Path) -> None:
         (b'[{"role":"user","content":"' + b"x" * (64 * 1024**2) + b'"}]', "read only up to 64 MB"),
     ],
 )
-def test_a_document_that_costs_too_much_memory_is_not_parsed(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_document_that_costs_too_much_memory_is_not_parsed(tmp_path: Path, data: bytes, reason: str) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(data)
     with pytest.raises(TooLarge, match=reason) as error:

@@ -16,5 +16,5 @@ from convmemory.conversations.importers.base import project_of
         ("", ""),
     ],
 )
-def test_a_worktree_belongs_to_its_repository(directory: str, project: str) -> None:
+def test_worktree_belongs_to_its_repository(directory: str, project: str) -> None:
     assert project_of(directory) == project

@@ -13,5 +13,5 @@ def test_every_format_is_described_once() -> None:
     assert all(note.export and note.program and note.version for note in NOTES)
 
 
-def test_page_of_formats_is_as_the_code_says() -> None:
+def test_page_of_formats_is_as_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == documented(), "write it with: make formats"

@@ -32,7 +32,7 @@ def beetroot() -> Read:
     return read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json")[0]
 
 
-def test_chatgpt_shows_the_current_branch_and_keeps_the_others(beetroot: Read) -> None:
+def test_chatgpt_shows_current_branch_and_keeps_others(beetroot: Read) -> None:
     assert beetroot.prompts == ["When do I sow beetroot?", "What is wrong with this bed?"]
     assert beetroot.turns == 2
     assert [text for text in beetroot.texts if text.startswith("(")] == ["(In March.)"]
@@ -48,7 +48,7 @@ def test_chatgpt_thoughts_tools_and_hidden_context(beetroot: Read) -> None:
     assert [part.name for part in parts if isinstance(part, AttachmentPart)] == ["file-service://file-bed", "bed.jpg"]
 
 
-def test_chatgpt_reads_as_the_page_does(beetroot: Read) -> None:
+def test_chatgpt_reads_as_page_does(beetroot: Read) -> None:
     assert "From mid-April, once nights stay mild. In Leeds a little later." in beetroot.texts
     models = {message.source_key: message.model for message in beetroot.messages if message.role == "assistant"}
     assert models["old-answer"] == "gpt-5-mini"
@@ -65,13 +65,13 @@ def test_chatgpt_damaged_conversation_is_skipped_and_others_read() -> None:
     assert report.skipped == 1
 
 
-def test_chatgpt_other_files_of_the_export_are_no_errors() -> None:
+def test_chatgpt_other_files_of_export_are_no_errors() -> None:
     report = FileReport(path="")
     assert read(ChatGPTImporter(), FIXTURES / "chatgpt" / "user.json", report) == []
     assert "holds no conversation" in report.notes[0]
 
 
-def test_chatgpt_page_holds_the_conversations_too(tmp_path: Path) -> None:
+def test_chatgpt_page_holds_conversations_too(tmp_path: Path) -> None:
     data = (FIXTURES / "chatgpt" / "conversations-000.json").read_text(encoding="utf-8")
     page = tmp_path / "chat.html"
     page.write_text(f"<html><script>\n var jsonData = {data};\n var x = 1;</script></html>", encoding="utf-8")
@@ -99,7 +99,7 @@ def test_chatgpt_canvases_and_group_chats(tmp_path: Path) -> None:
     assert report.unknown_types == {}
 
 
-def test_chatgpt_a_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
+def test_chatgpt_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
     mapping = {
         "late": {
             "parent": "early",
@@ -134,7 +134,7 @@ def test_claude_ai_content_precedes_text_and_attachments_keep_their_text() -> No
     assert empty.messages == []
 
 
-def test_claude_ai_a_dump_has_branches() -> None:
+def test_claude_ai_dump_has_branches() -> None:
     (boat,) = read(ClaudeAIImporter(), FIXTURES / "claude-ai" / "dump.json")
     assert boat.texts == ["A name for a boat?", "(Heron.)", "Kittiwake.", "Kittiwake it is."]
     assert boat.messages[2].model == "claude-sonnet-5"
@@ -149,7 +149,7 @@ def test_claude_ai_projects_and_memories_are_conversations_of_their_own() -> Non
     assert memories.texts == ["The user restores a boat."]
 
 
-def test_claude_ai_a_manifest_says_what_to_download(tmp_path: Path) -> None:
+def test_claude_ai_manifest_says_what_to_download(tmp_path: Path) -> None:
     files = [{"name": f"projects-{number:03}.zip", "url": "https://example.org/x"} for number in range(2)]
     (found,) = Walk().over([write(tmp_path / "manifest-1.json", {"files": files})])
     assert found.importer is None
@@ -218,13 +218,13 @@ def test_specstory_session_names_its_conversation_model_and_thinking() -> None:
     assert answer.created_at == datetime(2026, 2, 1, 9, 0, 4, tzinfo=UTC)
 
 
-def test_markdown_walk_finds_the_hidden_folder_of_specstory() -> None:
+def test_markdown_walk_finds_hidden_folder_of_specstory() -> None:
     found = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
     assert len(found) == 4
 
 
 @pytest.mark.parametrize("text", ["# Read me\n\n## User\n\nSet up.\n", "**Note** this.\n", "", "## Claude\n## You\n"])
-def test_markdown_without_a_question_and_an_answer_is_declined(text: str, tmp_path: Path) -> None:
+def test_markdown_without_question_and_answer_is_declined(text: str, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(text)
     assert MarkdownImporter().sniff(Source(path)) is None
@@ -239,7 +239,7 @@ def test_markdown_without_a_question_and_an_answer_is_declined(text: str, tmp_pa
         ("d.txt", "", "### USER", "### ASSISTANT"),
     ],
 )  # fmt: skip
-def test_markdown_of_exporters_names_the_speakers_in_its_own_way(
+def test_markdown_of_exporters_names_speakers_in_its_own_way(
     name: str, header: str, person: str, model: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

@@ -54,7 +54,7 @@ def test_computed_column_that_is_not_read_does_no_harm(tmp_path: Path) -> None:
     assert "unread" not in Source(path).tables["messages"]
 
 
-def test_index_with_a_function_does_not_make_the_database_unreadable(tmp_path: Path) -> None:
+def test_index_with_function_does_not_make_database_unreadable(tmp_path: Path) -> None:
     path = goose_database(tmp_path / "sessions.db")
     connection = sqlite3.connect(path)
     connection.executescript(
@@ -73,7 +73,7 @@ def test_database_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_view_in_place_of_a_table_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_view_in_place_of_table_is_not_taken_for_one(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     connection = sqlite3.connect(path)
     connection.executescript(f"CREATE VIEW sessions AS SELECT {ENDLESS} AS id, 1 AS working_dir; CREATE TABLE t (a)")
@@ -131,7 +131,7 @@ def test_database_cannot_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             list(database.rows(statement))
 
 
-def test_recognised_database_is_parsed_by_the_process_that_recognised_it(
+def test_recognised_database_is_parsed_by_process_that_recognised_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Database] = []

@@ -9,26 +9,26 @@ def ordered(*nodes: tuple[str, str], current: str = "") -> tuple[str, FileReport
     return " ".join(f"({item.value})" if item.superseded else item.value for item in placed), report
 
 
-def test_a_regenerated_answer_stands_behind_its_question_and_is_superseded() -> None:
+def test_regenerated_answer_stands_behind_its_question_and_is_superseded() -> None:
     nodes = [("q", ""), ("a1", "q"), ("a2", "q"), ("next", "a2")]
     assert ordered(*nodes, current="next")[0] == "q (a1) a2 next"
     assert ordered(*nodes, current="a1")[0] == "q (a2) (next) a1"
 
 
-def test_an_edited_first_prompt_leaves_a_whole_branch_behind() -> None:
+def test_edited_first_prompt_leaves_whole_branch_behind() -> None:
     order, report = ordered(("q1", ""), ("a1", "q1"), ("b1", "q1"), ("q2", ""), ("a2", "q2"), current="a2")
     assert order == "(q1) (a1) (b1) q2 a2"
     assert report.repaired == 0
 
 
-def test_without_a_current_message_the_last_branch_counts() -> None:
+def test_without_current_message_last_branch_counts() -> None:
     assert ordered(("q", ""), ("a1", "q"), ("a2", "q"))[0] == "q (a1) a2"
     order, report = ordered(("q", ""), ("a1", "q"), ("a2", "q"), current="gone")
     assert order == "q (a1) a2"
     assert "'gone' is missing" in report.issues[0].reason
 
 
-def test_message_with_a_missing_parent_follows_the_previous_one() -> None:
+def test_message_with_missing_parent_follows_previous_one() -> None:
     order, report = ordered(("q", ""), ("a", "q"), ("q2", "lost"), ("a2", "q2"), current="a2")
     assert order == "q a q2 a2"
     assert (report.repaired, report.skipped) == (1, 0)
@@ -41,7 +41,7 @@ def test_circular_parents_are_cut_without_losing_messages() -> None:
     assert ordered()[0] == ""
 
 
-def test_a_rewind_takes_back_that_message_and_what_follows() -> None:
+def test_rewind_takes_back_that_message_and_what_follows() -> None:
     line = Timeline()
     for key in "abcd":
         line.add(key)
@@ -54,7 +54,7 @@ def test_a_rewind_takes_back_that_message_and_what_follows() -> None:
     assert line.superseded == {"a", "b", "c", "d", "e"}
 
 
-def test_a_message_written_again_keeps_its_first_place() -> None:
+def test_message_written_again_keeps_its_first_place() -> None:
     line = Timeline()
     for key in ("a", "b", "a"):
         line.add(key)
@@ -62,7 +62,7 @@ def test_a_message_written_again_keeps_its_first_place() -> None:
     assert line.superseded == {"b"}
 
 
-def test_turns_are_rolled_back_with_the_prompt_that_opened_them() -> None:
+def test_turns_are_rolled_back_with_prompt_that_opened_them() -> None:
     line = Timeline()
     for key, opens in (("q1", True), ("a1", False), ("q2", True), ("a2", False), ("tool", False)):
         line.add(key, opens_turn=opens)
@@ -71,7 +71,7 @@ def test_turns_are_rolled_back_with_the_prompt_that_opened_them() -> None:
     assert line.roll_back(10**9) == 2
 
 
-def test_messages_without_an_id_are_named_by_what_they_say() -> None:
+def test_messages_without_id_are_named_by_what_they_say() -> None:
     first, again = MessageKeys(), MessageKeys()
     said = [("user", "yes"), ("assistant", "Done."), ("user", "yes")]
     keys = [first.key(role, text, scope="t1") for role, text in said]

@@ -40,7 +40,7 @@ def test_missing_and_absurd_times_are_none(value: object) -> None:
     assert time_of(value) is None
 
 
-def test_a_clock_that_is_a_day_ahead_is_believed() -> None:
+def test_clock_that_is_day_ahead_is_believed() -> None:
     assert time_of(datetime.now(UTC) + timedelta(days=1)) is not None
 
 
@@ -77,7 +77,7 @@ def test_times_as_browsers_show_them_are_read(shown: str, order: DayOrder, expec
     assert (found and found.isoformat()) == expected
 
 
-def test_order_of_day_and_month_is_what_all_dates_of_a_file_agree_on() -> None:
+def test_order_of_day_and_month_is_what_all_dates_of_file_agree_on() -> None:
     texts = [b'"date": "5/1/2026, 10:00', b':00 AM"}, {"date": "5/13/2026, 10:00:00 AM"']
     assert day_order(texts) == "month first"
     assert day_order([b'"13/5/2026, 10:00"']) == "day first"

@@ -53,7 +53,7 @@ def test_every_module_that_reads_text_is_covered() -> None:
     assert modules_of_text(READERS) <= {name.partition(" ")[0] for name in TEXT_FUNCTIONS}
 
 
-def test_assert_linear_fails_for_a_quadratic_expression() -> None:
+def test_assert_linear_fails_for_quadratic_expression() -> None:
     import re
 
     pattern = re.compile(r"\s+x")

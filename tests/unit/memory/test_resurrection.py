@@ -16,13 +16,13 @@ HIT = Group(TARGET, other_opening=QUESTION, own_opening=ANSWER)
 # --- the paper's accounting -----------------------------------------------------------------------
 
 
-def test_a_passage_of_an_answer_brings_the_question_and_the_answers_opening() -> None:
+def test_passage_of_answer_brings_question_and_answers_opening() -> None:
     found = resurrect([HIT], budget=350)
     assert found.tokens == 350
     assert set(found.brought) == {TARGET, QUESTION, ANSWER}
 
 
-def test_an_opening_that_is_the_target_does_not_count_twice() -> None:
+def test_opening_that_is_target_does_not_count_twice() -> None:
     found = resurrect([Group(ANSWER, other_opening=QUESTION, own_opening=ANSWER)], budget=1000)
     assert found.brought == (ANSWER, QUESTION)
     assert found.tokens == 200
@@ -35,7 +35,7 @@ def test_chunks_in_context_cost_no_budget() -> None:
     assert found.outcomes[0].alive == (QUESTION,)
 
 
-def test_a_target_that_leaves_no_room_for_its_question_comes_alone() -> None:
+def test_target_that_leaves_no_room_for_its_question_comes_alone() -> None:
     group = Group(Chunk("target", 200), other_opening=Chunk("user S0", 150))
     found = resurrect([group], budget=256)
     assert [chunk.key for chunk in found.brought] == ["target"]
@@ -43,12 +43,12 @@ def test_a_target_that_leaves_no_room_for_its_question_comes_alone() -> None:
     assert (missing.part, missing.reason) == ("other opening", "needs 150 tokens, 56 were left")
 
 
-def test_question_precedes_own_opening_within_the_budget() -> None:
+def test_question_precedes_own_opening_within_budget() -> None:
     assert resurrect([HIT], budget=290).brought == (TARGET, QUESTION)
     assert resurrect([HIT], budget=240).brought == (TARGET, ANSWER)  # the question does not fit, the opening does
 
 
-def test_a_group_that_does_not_fit_is_left_out_and_the_next_is_tried() -> None:
+def test_group_that_does_not_fit_is_left_out_and_next_is_tried() -> None:
     small = Group(Chunk("small", 40))
     found = resurrect([HIT, small], budget=100)
     assert [chunk.key for chunk in found.brought] == ["small"]
@@ -56,7 +56,7 @@ def test_a_group_that_does_not_fit_is_left_out_and_the_next_is_tried() -> None:
     assert found.outcomes[0].missing[0].reason == "needs 150 tokens, 100 were left"
 
 
-def test_group_reuses_chunks_of_an_earlier_group() -> None:
+def test_group_reuses_chunks_of_earlier_group() -> None:
     second = Group(Chunk("assistant 30 S7", 50), other_opening=QUESTION, own_opening=ANSWER)
     found = resurrect([HIT, second], budget=400)
     assert found.tokens == 400
@@ -78,7 +78,7 @@ def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_
     assert found.outcomes[0].missing[0].chunk.key == "a2"
 
 
-def test_a_chunk_that_does_not_fit_comes_back_shortened() -> None:
+def test_chunk_that_does_not_fit_comes_back_shortened() -> None:
     found = resurrect([HIT], budget=300, shorten=lambda chunk, tokens: replace(chunk, tokens=tokens, chars=9))
     assert [(chunk.key, chunk.tokens) for chunk in found.brought] == [
         (TARGET.key, 150), (QUESTION.key, 120), (ANSWER.key, 30)

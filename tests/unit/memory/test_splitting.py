@@ -62,13 +62,13 @@ def test_tiny_fragments_join_their_neighbour() -> None:
     assert said("Yes. That is exactly what I meant to say.") == ["Yes. That is exactly what I meant to say."]
 
 
-def test_a_sentence_without_end_is_cut_between_words() -> None:
+def test_sentence_without_end_is_cut_between_words() -> None:
     parts = said("word " * 500)
     assert len(parts) > 2
     assert all(len(part) <= SENTENCE_CHARS and part.startswith("word") for part in parts)
 
 
-def test_kind_of_a_passage_follows_its_part_and_speaker() -> None:
+def test_kind_of_passage_follows_its_part_and_speaker() -> None:
     parts: list[Part] = [ThinkingPart("let me think about this"), ToolCallPart("t", "Bash", {"command": "ls"})]
     assert pieces(*parts) == [("thinking", "let me think about this"), ("call", "Bash command:ls")]
     assert pieces(TextPart("what is going on here?"), real=True, assistant=False)[0][0] == "user"
@@ -101,7 +101,7 @@ def test_languages_are_guessed_by_script_and_function_words() -> None:
 
 
 @given(st.text(max_size=3_000), st.booleans())
-def test_spans_are_in_order_inside_the_text_and_lose_no_word_of_prose(text: str, real: bool) -> None:
+def test_spans_are_in_order_inside_text_and_lose_no_word_of_prose(text: str, real: bool) -> None:
     spans = split_message([TextPart(text)], is_real_user=real, is_assistant=not real)
     ends = [0]
     for span in spans:
@@ -111,12 +111,12 @@ def test_spans_are_in_order_inside_the_text_and_lose_no_word_of_prose(text: str,
     assert all(place in covered for place, character in enumerate(text) if character.isalnum())
 
 
-def test_block_longer_than_a_window_splits_into_the_same_sentences() -> None:
+def test_block_longer_than_window_splits_into_same_sentences() -> None:
     sentences = [f"This is sentence number {n}, and it says something of Dr. Smith." for n in range(200)]
     assert said(" ".join(sentences)) == sentences
 
 
-def test_a_block_of_one_sentence_is_cut_whatever_its_length() -> None:
+def test_block_of_one_sentence_is_cut_whatever_its_length() -> None:
     found = said("```中" * 10_000)
     assert all(0 < len(piece) <= SENTENCE_CHARS for piece in found)
     assert "".join(found) == "```中" * 10_000

@@ -6,7 +6,7 @@ from django.apps import apps
 from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
 
 
-def test_rows_and_bytes_follow_from_the_load() -> None:
+def test_rows_and_bytes_follow_from_load() -> None:
     result = estimate(Load(users=10, turns_per_user=1_000))
     lines = {line.table: line for line in result.lines}
     assert lines["search_passage"].rows == 40_000
@@ -22,7 +22,7 @@ def test_rows_and_bytes_follow_from_the_load() -> None:
     assert 0 < result.working_set_bytes < result.total_bytes
 
 
-def test_the_vector_index_comes_with_the_first_person_who_has_outgrown_scans() -> None:
+def test_vector_index_comes_with_first_person_who_has_outgrown_scans() -> None:
     scanned, indexed = (estimate(Load(users=10, turns_per_user=turns)) for turns in (125_000, 125_001))
     assert scanned.hnsw_bytes == 0
     assert indexed.hnsw_bytes == 10 * 125_001 * 4 * 349
@@ -30,12 +30,12 @@ def test_the_vector_index_comes_with_the_first_person_who_has_outgrown_scans() -
     assert indexed.total_bytes == sum(line.total for line in indexed.lines) + indexed.hnsw_bytes
 
 
-def test_ten_times_the_users_take_ten_times_the_bytes() -> None:
+def test_ten_times_users_take_ten_times_bytes() -> None:
     one, ten = (estimate(Load(users=users, turns_per_user=2_000)).total_bytes for users in (10, 100))
     assert ten == pytest.approx(10 * one, rel=0.001)
 
 
-def test_wider_model_adds_only_the_bytes_of_its_vectors() -> None:
+def test_wider_model_adds_only_bytes_of_its_vectors() -> None:
     narrow, wide = (
         estimate(Load(users=1, turns_per_user=1_000, dimensions=d, token_dimensions=0)) for d in (384, 1536)
     )
@@ -45,7 +45,7 @@ def test_wider_model_adds_only_the_bytes_of_its_vectors() -> None:
     assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
 
-def test_measured_bytes_take_the_place_of_the_defaults() -> None:
+def test_measured_bytes_take_place_of_defaults() -> None:
     costs = {**MEASURED, "search_passage": Cost(0, 0)}
     line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passage")
     assert (line.table_bytes, line.index_bytes) == (4_000 * 768, 0)

@@ -26,7 +26,7 @@ def test_clump_is_named_after_its_distinctive_words(places: NDArray[np.float64])
     assert found[1].y == pytest.approx(-0.4, abs=0.1)
 
 
-def test_the_same_points_have_the_same_clumps(places: NDArray[np.float64]) -> None:
+def test_same_points_have_same_clumps(places: NDArray[np.float64]) -> None:
     headings = [*BREAD * 10, *LOCKS * 8]
     assert clusters_of(places, headings) == clusters_of(places, headings)
 

@@ -14,7 +14,7 @@ from tests.support.tiny_bert import write_tiny_bert
 OPENAI_URL = "https://api.openai.com/v1"
 
 
-def test_the_progress_line_tells_share_rate_and_time_left() -> None:
+def test_progress_line_tells_share_rate_and_time_left() -> None:
     moments = iter([0.0, 10.0])
     progress = ReembedProgress(400, lambda: next(moments))
     progress.add(100)
@@ -32,13 +32,13 @@ def test_durations_are_short_to_read(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_only_openai_itself_has_a_price() -> None:
+def test_only_openai_itself_has_price() -> None:
     assert price_usd(model="text-embedding-3-small", base_url=OPENAI_URL, tokens=5_000_000) == pytest.approx(0.1)
     assert price_usd(model="text-embedding-3-small", base_url="http://localhost:8080/v1", tokens=1) is None
     assert price_usd(model="nomic-embed-text", base_url=OPENAI_URL, tokens=1) is None
 
 
-def test_a_folder_is_a_local_model_and_a_known_name_is_openai(tmp_path: Path, settings: Settings) -> None:
+def test_folder_is_local_model_and_known_name_is_openai(tmp_path: Path, settings: Settings) -> None:
     local = target_options(model=str(tmp_path))
     assert (local.provider, local.model_path) == ("local", tmp_path)
     remote = target_options(model="text-embedding-3-large", dimensions=256)
@@ -48,7 +48,7 @@ def test_a_folder_is_a_local_model_and_a_known_name_is_openai(tmp_path: Path, se
     assert target_options().model_path == tmp_path
 
 
-def test_the_key_stays_with_its_address(settings: Settings) -> None:
+def test_key_stays_with_its_address(settings: Settings) -> None:
     settings.EMBEDDING_API_KEY = "secret"
     assert target_options(model="text-embedding-3-large").api_key == "secret"
     other = target_options(model="some", provider="openai", base_url="http://localhost:1/v1", dimensions=8)
@@ -68,7 +68,7 @@ def test_options_that_contradict_each_other_say_what_to_do(options: dict[str, st
         target_options(**options)  # type: ignore[arg-type]
 
 
-def test_dimensions_that_a_local_model_has_not_are_refused(tmp_path: Path) -> None:
+def test_dimensions_that_local_model_has_not_are_refused(tmp_path: Path) -> None:
     target = target_options(model=str(write_tiny_bert(tmp_path / "tiny")))
     with pytest.raises(InvalidInput, match=r"has 32 dimensions, not 64"):
         checked_embedder(target, dimensions=64)

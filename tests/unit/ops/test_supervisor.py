@@ -19,7 +19,7 @@ class TestBackoff:
 
         assert [backoff.delay_after(1) for _ in range(5)] == [0.5, 1, 2, 3, 3]
 
-    def test_is_short_again_after_a_stable_run(self) -> None:
+    def test_is_short_again_after_stable_run(self) -> None:
         backoff = Backoff(first_s=0.5, longest_s=3, stable_s=30)
         backoff.delay_after(1)
         backoff.delay_after(1)
@@ -29,20 +29,20 @@ class TestBackoff:
 
 
 class TestLinePrefixer:
-    def test_puts_the_name_before_each_line_of_any_chunks(self) -> None:
+    def test_puts_name_before_each_line_of_any_chunks(self) -> None:
         lines = LinePrefixer("web", width=6)
 
         assert lines.feed(b"one\ntw") == ["web    | one"]
         assert lines.feed(b"o\r\n\n") == ["web    | two", "web    | "]
         assert lines.close() == []
 
-    def test_gives_out_an_unfinished_line_at_the_end(self) -> None:
+    def test_gives_out_unfinished_line_at_end(self) -> None:
         lines = LinePrefixer("web")
         lines.feed("über".encode()[:1])
 
         assert lines.close() == ["web | \ufffd"]
 
-    def test_cuts_a_line_that_never_ends(self) -> None:
+    def test_cuts_line_that_never_ends(self) -> None:
         lines = LinePrefixer("web").feed(b"x" * 200_000)
 
         assert [len(line) for line in lines] == [len("web | ") + 65536] * 3
@@ -97,7 +97,7 @@ def left_after_a_while(leader: int) -> list[psutil.Process]:
     return members
 
 
-def test_output_is_prefixed_and_a_dead_child_starts_again() -> None:
+def test_output_is_prefixed_and_dead_child_starts_again() -> None:
     run = Run(web="print('hello', flush=True); raise SystemExit(3)", worker="import time; time.sleep(60)")
 
     run.until(lambda: len(run.pids.get("web", [])) >= 3)
@@ -119,7 +119,7 @@ def hangup_counts() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hangup_counts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_stop_signal_ends_children_that_end_when_told(number: signal.Signals) -> None:
+def test_stop_signal_ends_children_that_end_when_told(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     run = Run(web="import time; print('up', flush=True); time.sleep(60)")
 
@@ -130,7 +130,7 @@ def test_a_stop_signal_ends_children_that_end_when_told(number: signal.Signals) 
     assert signal.getsignal(number) is before
 
 
-def test_a_child_that_ignores_the_signal_is_killed_with_its_own_children() -> None:
+def test_child_that_ignores_signal_is_killed_with_its_own_children() -> None:
     code = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -146,7 +146,7 @@ time.sleep(60)
     assert left_after_a_while(run.pids["worker"][0]) == []
 
 
-def test_orphans_of_a_killed_child_are_ended_on_restart() -> None:
+def test_orphans_of_killed_child_are_ended_on_restart() -> None:
     code = """
 import os, signal, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", "import time; print('inner', flush=True); time.sleep(60)"])
@@ -161,7 +161,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert left_after_a_while(run.pids["worker"][0]) == []
 
 
-def test_child_is_ended_when_the_supervisor_dies() -> None:
+def test_child_is_ended_when_supervisor_dies() -> None:
     if sys.platform != "linux":
         pytest.skip("the kernel call is Linux's")
     code = """

@@ -30,14 +30,14 @@ def _space(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("provider", "count"), [("local", 1), ("openai", 0)])
-def test_only_a_local_model_is_loaded(monkeypatch: pytest.MonkeyPatch, provider: str, count: int) -> None:
+def test_only_local_model_is_loaded(monkeypatch: pytest.MonkeyPatch, provider: str, count: int) -> None:
     model = Model(provider)
     monkeypatch.setattr(warming, "embedder_for", lambda space: model)
     post_spawn.send("django_q", proc_name="a worker")
     assert len(model.texts) == count
 
 
-def test_a_worker_begins_without_a_model(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_worker_begins_without_model(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def none(space: object) -> Model:
         raise EmbedderUnavailable("The model is gone.")
 

@@ -41,7 +41,7 @@ def names(server: ImportServer) -> list[str]:
     return [name for upload in server.uploads for name in zipfile.ZipFile(io.BytesIO(upload)).namelist()]
 
 
-def test_a_thousand_files_and_a_server_that_dies_in_the_middle(tmp_path: Path, server: ImportServer) -> None:
+def test_thousand_files_and_server_that_dies_in_middle(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 1_000)
     server.answer = lambda number, _: 202 if number < 9 else 0
     assert push(tmp_path, server) == __main__.OFFLINE_EXIT
@@ -56,7 +56,7 @@ def test_a_thousand_files_and_a_server_that_dies_in_the_middle(tmp_path: Path, s
     assert set(server.keys) == {"Bearer cm_key"}
 
 
-def test_files_taken_before_the_client_was_killed_are_not_sent_again(tmp_path: Path, server: ImportServer) -> None:
+def test_files_taken_before_client_was_killed_are_not_sent_again(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 120)
     server.answer = lambda number, _: 202 if number < 2 else 0
     push(tmp_path, server)
@@ -78,7 +78,7 @@ def test_changed_file_is_sent_again(tmp_path: Path, server: ImportServer) -> Non
     assert names(server)[-1] == f"claude-code/projects/-p1/{path.name}"
 
 
-def test_push_to_an_unreachable_server_is_made_up_later(tmp_path: Path, server: ImportServer) -> None:
+def test_push_to_unreachable_server_is_made_up_later(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 2)
     away = ImportServer(address="http://127.0.0.1:9")
     assert push(tmp_path, away) == __main__.OFFLINE_EXIT
@@ -86,14 +86,14 @@ def test_push_to_an_unreachable_server_is_made_up_later(tmp_path: Path, server: 
     assert len(names(server)) == 2
 
 
-def test_a_busy_server_is_waited_for(tmp_path: Path, server: ImportServer) -> None:
+def test_busy_server_is_waited_for(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 1)
     server.answer = lambda number, _: (429, 503, 202)[number]
     assert push(tmp_path, server) == 0
     assert server.requests == 3
 
 
-def test_refused_file_does_not_stop_the_others(tmp_path: Path, server: ImportServer) -> None:
+def test_refused_file_does_not_stop_others(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 8)
 
     def answer(number: int, archive: bytes) -> int:
@@ -107,14 +107,14 @@ def test_refused_file_does_not_stop_the_others(tmp_path: Path, server: ImportSer
     assert server.requests == requests
 
 
-def test_refused_key_ends_the_push(tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_key_ends_push(tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]) -> None:
     transcripts(tmp_path, 1)
     server.answer = lambda *_: 401
     assert push(tmp_path, server) == __main__.ERROR_EXIT
     assert "refuses the key: said the server" in capsys.readouterr().err
 
 
-def test_a_database_in_use_is_sent_whole(tmp_path: Path, server: ImportServer) -> None:
+def test_database_in_use_is_sent_whole(tmp_path: Path, server: ImportServer) -> None:
     path = tmp_path / ".local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
     connection = make(path)
@@ -125,7 +125,7 @@ def test_a_database_in_use_is_sent_whole(tmp_path: Path, server: ImportServer) -
     assert b"Asked in ses_two" in copy
 
 
-def test_push_runs_with_the_standard_library_alone(tmp_path: Path) -> None:
+def test_push_runs_with_standard_library_alone(tmp_path: Path) -> None:
     (tmp_path / "convmemory_push").symlink_to(Path(__main__.__file__).parent)
     transcripts(tmp_path / "home", 2)
     command = [sys.executable, "-S", "-m", "convmemory_push", "--list", "--server", "http://localhost", "--home"]
@@ -135,7 +135,7 @@ def test_push_runs_with_the_standard_library_alone(tmp_path: Path) -> None:
     assert done.stdout.startswith("2 files to send")
 
 
-def test_only_regular_files_inside_the_place_are_sent(
+def test_only_regular_files_inside_place_are_sent(
     tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     transcripts(tmp_path, 1)
@@ -159,7 +159,7 @@ def test_only_regular_files_inside_the_place_are_sent(
     assert "2 files sent" in capsys.readouterr().out
 
 
-def test_place_that_is_itself_a_link_is_read(tmp_path: Path, server: ImportServer) -> None:
+def test_place_that_is_itself_link_is_read(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path / "kept elsewhere", 1)
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "projects").symlink_to(tmp_path / "kept elsewhere" / ".claude" / "projects")

@@ -74,7 +74,7 @@ def files_of(home: Path, agent: Agent) -> dict[Path, str]:
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.slug)
 @pytest.mark.parametrize("has_files", [True, False])
 @pytest.mark.parametrize("direct", [(), ("--direct",)])
-def test_disconnect_restores_the_home_byte_for_byte(
+def test_disconnect_restores_home_byte_for_byte(
     home: Path, agent: Agent, has_files: bool, direct: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path_of(home, agent.found[0]).mkdir(parents=True)
@@ -108,7 +108,7 @@ def test_disconnect_restores_the_home_byte_for_byte(
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.slug)
-def test_entry_that_a_person_changed_is_kept_and_named(
+def test_entry_that_person_changed_is_kept_and_named(
     home: Path, agent: Agent, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path_of(home, agent.found[0]).mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_entry_that_a_person_changed_is_kept_and_named(
         assert "hand" in said
 
 
-def test_skill_of_an_agent_without_mcp_names_commands_of_the_shell(home: Path) -> None:
+def test_skill_of_agent_without_mcp_names_commands_of_shell(home: Path) -> None:
     (home / ".pi/agent").mkdir(parents=True)
     (home / ".claude").mkdir()
     connect(home)
@@ -146,7 +146,7 @@ def test_key_lies_once_and_only_its_owner_reads_it(home: Path) -> None:
     assert [path for path in home.rglob("*") if path.is_file() and "cvm_secret" in path.read_text()] == [key]
 
 
-def test_entries_survive_a_rewrite_by_the_agent_and_are_taken_out(home: Path) -> None:
+def test_entries_survive_rewrite_by_agent_and_are_taken_out(home: Path) -> None:
     """Claude Code writes its files anew, sorted and indented in its own way."""
     (home / ".claude").mkdir()
     (home / ".claude.json").write_text('{"numStartups": 3}')
@@ -170,7 +170,7 @@ def parsed(text: str) -> Any:
     return {key: read(text, Target("json", (key,)), None) for key in ("theme", "mcpServers", "permissions", "hooks")}
 
 
-def test_recall_off_takes_the_hook_out_again(home: Path) -> None:
+def test_recall_off_takes_hook_out_again(home: Path) -> None:
     (home / ".claude").mkdir()
     connect(home)
     assert "hook prompt claude-code" in (home / ".claude/settings.json").read_text()
@@ -190,7 +190,7 @@ def test_broken_file_is_left_alone_and_named(home: Path, capsys: pytest.CaptureF
     assert "oops" in (home / ".cursor/mcp.json").read_text()
 
 
-def test_linked_file_stays_a_link(home: Path, tmp_path: Path) -> None:
+def test_linked_file_stays_link(home: Path, tmp_path: Path) -> None:
     (home / ".cursor").mkdir()
     (tmp_path / "dotfiles.json").write_text("{}")
     os.symlink(tmp_path / "dotfiles.json", home / ".cursor/mcp.json")
@@ -199,7 +199,7 @@ def test_linked_file_stays_a_link(home: Path, tmp_path: Path) -> None:
     assert "convmemory" in (tmp_path / "dotfiles.json").read_text()
 
 
-def test_unknown_agent_is_refused_with_the_known_ones(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_agent_is_refused_with_known_ones(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert connect(home, "emacs") == 2
     assert "choose from claude-code, codex" in capsys.readouterr().err
     assert connect(home) == 2

@@ -28,11 +28,11 @@ class Found:
         (Found(0.1, 0.6), "less likely"),
     ],
 )
-def test_without_a_relevance_a_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
+def test_without_relevance_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
     assert band_of(hit, best_score=1.0) == band
 
 
-def test_a_band_never_rises_while_the_score_falls() -> None:
+def test_band_never_rises_while_score_falls() -> None:
     for matched in ((), ("words",)):
         for cosine in (0.0, 0.31, 0.5, 0.9):
             bands = [band_of(Found(cosine, step / 20, matched), 1.0) for step in range(20, -1, -1)]
@@ -52,12 +52,12 @@ def test_a_band_never_rises_while_the_score_falls() -> None:
         (0.0, "less likely"),
     ],
 )
-def test_a_relevance_decides_alone(relevance: float, band: str) -> None:
+def test_relevance_decides_alone(relevance: float, band: str) -> None:
     for found in (Found(0.9, 1.0, ("words",), relevance), Found(0.0, 0.1, (), relevance)):
         assert band_of(found, best_score=1.0) == band
 
 
-def test_hit_of_an_uncalibrated_model_has_no_band_without_a_relevance() -> None:
+def test_hit_of_uncalibrated_model_has_no_band_without_relevance() -> None:
     assert band_of(Found(0.9, 1.0, ("words",)), 1.0, is_calibrated=False) is None
     assert band_of(Found(0.9, 1.0, (), relevance=0.9), 1.0, is_calibrated=False) == "strong"
 

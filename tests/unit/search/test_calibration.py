@@ -16,12 +16,12 @@ def document(**models: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "by_distance"])
-def test_the_default_model_is_calibrated_for_every_mode_and_no_other_is(mode: str) -> None:
+def test_default_model_is_calibrated_for_every_mode_and_no_other_is(mode: str) -> None:
     assert calibration_of(DEFAULT_MODEL, mode) is not None
     assert calibration_of("some-other-model", mode) is None
 
 
-def test_words_are_calibrated_whatever_the_model() -> None:
+def test_words_are_calibrated_whatever_model() -> None:
     assert calibration_of("some-other-model", "full_text") is not None
 
 
@@ -41,7 +41,7 @@ def test_calibrations_are_read_by_model_and_mode() -> None:
     assert chances == pytest.approx([0.25, 0.4763], abs=1e-4)
 
 
-def test_probability_of_hits_is_fitted_to_the_evidence_of_query_and_hit_together() -> None:
+def test_probability_of_hits_is_fitted_to_evidence_of_query_and_hit_together() -> None:
     hit = {"intercept": -3.0, "weights": {"max_sim": 2.0, "own_max_sim": 4.0}}
     found = read_calibrations(document(m={"hybrid": {"anything": ODDS, "hit": hit}}))
     chances = found["m"]["hybrid"].of_candidates({"max_sim": 0.5}, {"max_sim": np.array([0.5, 0.0], np.float32)})

@@ -27,7 +27,7 @@ def test_items_that_were_not_found_have_no_score() -> None:
     assert scores.tolist() == pytest.approx([np.nan, 0.5, np.nan], nan_ok=True)
 
 
-def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
+def test_every_turn_gets_best_score_of_its_conversation() -> None:
     keys = item_keys([1, 1, 2, 5, 5], [0, 3, 1, 0, 1])
     scores = np.array([0.1, 0.4, 0.2, -1.0, -2.0], np.float32)
     assert best_of_source(keys, scores).tolist() == pytest.approx([0.4, 0.4, 0.2, -1.0, -1.0])

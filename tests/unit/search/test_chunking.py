@@ -12,7 +12,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
-def test_a_text_that_fits_is_whole() -> None:
+def test_text_that_fits_is_whole() -> None:
     assert chunk_text("one two three", max_tokens=3, token_offsets=word_spans) == ["one two three"]
 
 

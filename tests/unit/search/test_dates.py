@@ -26,7 +26,7 @@ from search.ranking.times.reading import Period, named_period
         ("Feb. 3", Period(None, 2, 3)),
     ],
 )
-def test_a_named_date_is_found(text: str, period: Period) -> None:
+def test_named_date_is_found(text: str, period: Period) -> None:
     assert named_period(text) == period
 
 
@@ -49,7 +49,7 @@ def test_other_words_and_numbers_are_no_dates(text: str) -> None:
     assert named_period(text) is None
 
 
-def test_verb_may_is_not_read_as_a_month() -> None:
+def test_verb_may_is_not_read_as_month() -> None:
     assert named_period("what may happen in March 2024") == Period(2024, 3, None)
 
 
@@ -57,7 +57,7 @@ def days_since_1970(*dates: date) -> NDArray[np.int64]:
     return np.array([(moment - date(1970, 1, 1)).days for moment in dates], np.int64)
 
 
-def test_turns_count_less_the_more_days_lie_between() -> None:
+def test_turns_count_less_more_days_lie_between() -> None:
     days = days_since_1970(date(2023, 5, 10), date(2023, 5, 3), date(2023, 9, 1), date(2023, 5, 3))
     assert_allclose(closeness(Period(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
 
@@ -67,7 +67,7 @@ def test_closeness_ends_after_one_week() -> None:
     assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
 
 
-def test_period_without_a_year_matches_any_year() -> None:
+def test_period_without_year_matches_any_year() -> None:
     december = Period(None, 12, None)
     assert december.days_from(date(2021, 12, 31)) == 0
     assert december.days_from(date(2024, 1, 2)) == 2
@@ -75,7 +75,7 @@ def test_period_without_a_year_matches_any_year() -> None:
     assert december.days_from(date.min) > 300
 
 
-def test_a_day_that_the_month_lacks_is_its_last_one() -> None:
+def test_day_that_month_lacks_is_its_last_one() -> None:
     assert Period(2023, 2, 31).days_from(date(2023, 2, 28)) == 0
 
 

@@ -74,7 +74,7 @@ def test_coding_runs_keep_what_was_spoken_and_called(tmp_path: Path) -> None:
     assert haystack.questions[0].messages == {("s1", "u2")}
 
 
-def test_coding_query_gold_is_limited_to_the_named_session(tmp_path: Path) -> None:
+def test_coding_query_gold_is_limited_to_named_session(tmp_path: Path) -> None:
     line = {"repo": "org/tool", "uuid": "L2", "role": "user", "kind": "human", "text": "Fix it", "ts": None}
     with gzip.open(tmp_path / "messages.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(line | {"session": session}) + "\n" for session in ("s1", "s2", "s3"))
@@ -132,14 +132,14 @@ def test_beam_batches_are_conversations_and_unclear_ids_are_left_out(tmp_path: P
     assert haystack.questions[0].messages == {("7/0", "0"), ("7/1", "0")}
 
 
-def test_our_own_questions_name_turns_of_the_samples() -> None:
+def test_our_own_questions_name_turns_of_samples() -> None:
     haystack, stored = only(list(read_dataset("samples", SAMPLES)))
     names = {draft.source_id for draft, _ in stored}
     assert len(haystack.questions) > 100
     assert {source_id for question in haystack.questions for source_id, _ in question.turns} <= names
 
 
-def test_a_limit_takes_the_first_worlds(tmp_path: Path) -> None:
+def test_limit_takes_first_worlds(tmp_path: Path) -> None:
     path = written(tmp_path / "set.json", [haystack("q1", marked=True), haystack("q2", marked=True)])
     assert [haystack.name for haystack in read_dataset("longmemeval", path, limit=1)] == ["q1"]
 

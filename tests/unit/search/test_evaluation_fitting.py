@@ -33,28 +33,28 @@ def test_predictive_feature_weighs_most_and_misleading_one_nothing() -> None:
     assert "misleading" not in weights
 
 
-def test_fitting_again_gives_the_same() -> None:
+def test_fitting_again_gives_same() -> None:
     assert fit_weights(examples(40), NAMES) == fit_weights(examples(40), NAMES)
 
 
-def test_every_set_counts_the_same_however_large() -> None:
+def test_every_set_counts_same_however_large() -> None:
     small, large = examples(10, dataset="small"), examples(10, dataset="large")
     assert fit_weights(small + large * 8, NAMES) == pytest.approx(fit_weights(small + large, NAMES), abs=0.1)
 
 
-def test_questions_without_a_right_candidate_do_not_change_weights() -> None:
+def test_questions_without_right_candidate_do_not_change_weights() -> None:
     lost = [Example("set", "lost", e.keys, e.features, np.zeros(10, np.bool_)) for e in examples(5)]
     assert fit_weights(examples(20) + lost, NAMES) == fit_weights(examples(20), NAMES)
     assert fit_weights(lost, NAMES) == dict.fromkeys(NAMES, 0.0)
 
 
-def test_features_that_a_question_lacks_count_as_zero() -> None:
+def test_features_that_question_lacks_count_as_zero() -> None:
     made = examples(20)
     made.append(Example("set", "bare", made[0].keys, {"telling": made[0].features["telling"]}, made[0].right))
     assert fit_weights(made, NAMES)["telling"] > 1
 
 
-def test_weights_of_a_fold_are_fitted_without_it() -> None:
+def test_weights_of_fold_are_fitted_without_it() -> None:
     made = examples(24, folds=2)
     odd = Example("set", "odd", made[0].keys, made[0].features, made[1].right)
     weights = leave_one_out([*made, odd], NAMES)
@@ -63,7 +63,7 @@ def test_weights_of_a_fold_are_fitted_without_it() -> None:
     assert weights[0] == weights[2] != weights[1]
 
 
-def test_candidates_not_compared_are_ignored_by_the_fit() -> None:
+def test_candidates_not_compared_are_ignored_by_fit() -> None:
     keys = np.arange(3, dtype=np.int64)
     features = {"good": np.array([0.5, 0.0, 1.0], np.float32)}
     right = np.array([True, False, False])
@@ -75,7 +75,7 @@ def test_candidates_not_compared_are_ignored_by_the_fit() -> None:
     assert fit_weights([nothing], ["good"]) == {"good": 0.0}
 
 
-def test_fit_for_top_counts_wrong_candidates_above_the_right_one() -> None:
+def test_fit_for_top_counts_wrong_candidates_above_right_one() -> None:
     """One feature puts a third of the right ones first by far, the other all of them just above the fifth place."""
     made = []
     for number in range(30):

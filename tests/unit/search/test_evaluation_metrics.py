@@ -9,7 +9,7 @@ from convmemory.evaluation.metrics import hit, means, measure, ndcg, ranked, rec
 FOUND = ["a", "b", "c", "d"]
 
 
-def test_the_best_score_comes_first_and_ties_go_by_name() -> None:
+def test_best_score_comes_first_and_ties_go_by_name() -> None:
     assert ranked({"b": 1.0, "a": 1.0, "c": 2.0}) == ["c", "a", "b"]
 
 
@@ -21,12 +21,12 @@ def test_recall_hit_and_reciprocal_rank() -> None:
     assert reciprocal_rank(["x"], FOUND) == 0.0
 
 
-def test_ndcg_of_the_best_order_is_one_and_later_gains_count_less() -> None:
+def test_ndcg_of_best_order_is_one_and_later_gains_count_less() -> None:
     assert ndcg({"a": 2.0, "b": 1.0}, FOUND, 10) == pytest.approx(1.0)
     assert ndcg({"b": 1.0}, FOUND, 10) == pytest.approx(1 / math.log2(3))
 
 
-def test_measures_are_averaged_over_queries_and_a_query_without_hits_counts_nothing() -> None:
+def test_measures_are_averaged_over_queries_and_query_without_hits_counts_nothing() -> None:
     gold = {"q1": {"a": 1.0}, "q2": {"z": 1.0}}
     values = means(measure(gold, {"q1": {"a": 3.0, "b": 1.0}}))
     assert (values["recall@1"], values["hit@5"], values["mrr"]) == (0.5, 0.5, 0.5)

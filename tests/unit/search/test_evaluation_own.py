@@ -55,7 +55,7 @@ class BagOfWords:
         return vector
 
 
-def test_question_hides_the_text_that_it_was_made_of() -> None:
+def test_question_hides_text_that_it_was_made_of() -> None:
     turns = archive()
     made = make_questions(turns, at_most=100)
     assert {question.kind for question in made} == {"question", "title", "mention"}
@@ -70,7 +70,7 @@ def test_question_hides_the_text_that_it_was_made_of() -> None:
             assert own not in question.gold
 
 
-def test_title_that_repeats_a_message_makes_no_question() -> None:
+def test_title_that_repeats_message_makes_no_question() -> None:
     turns = [turn(1, "Where did I put my red bicycle?", "In the shed.", "Where did I put my red bicycle")]
     assert [question.kind for question in make_questions(turns, at_most=9)] == ["question"]
 
@@ -82,13 +82,13 @@ def test_short_openings_and_turns_without_answers_make_no_questions() -> None:
     )
 
 
-def test_the_same_seed_draws_the_same_questions() -> None:
+def test_same_seed_draws_same_questions() -> None:
     drawn = [make_questions(archive(), at_most=3, seed=seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(drawn[0]) == 9
 
 
-def test_an_interval_holds_the_difference_and_says_when_it_is_sure() -> None:
+def test_interval_holds_difference_and_says_when_it_is_sure() -> None:
     homes = [number // 3 for number in range(60)]
     this = [float(number % 2) for number in range(60)]
     same = paired_difference(this, this, homes)
@@ -116,7 +116,7 @@ def test_words_are_ranked_by_how_rare_they_are() -> None:
 
 
 @pytest.mark.parametrize(("blind", "found"), [(False, True), (True, False)])
-def test_a_model_is_ranked_by_what_its_vectors_find(blind: bool, found: bool) -> None:
+def test_model_is_ranked_by_what_its_vectors_find(blind: bool, found: bool) -> None:
     turns = archive()
     asked = make_questions(turns, at_most=100)
     result = rank_own(turns, asked, BagOfWords(blind=blind), words_of(turns))

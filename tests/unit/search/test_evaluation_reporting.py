@@ -31,19 +31,19 @@ def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> O
     )
 
 
-def test_the_order_of_the_search_counts_turns_and_conversations() -> None:
+def test_order_of_search_counts_turns_and_conversations() -> None:
     found = reporting.figures([observation()], reporting.as_searched)
     assert (found["hit@1"], found["hit@5"], found["mrr"]) == (0.0, 1.0, 0.5)
     assert (found["conversation_hit@1"], found["conversation_mrr"]) == (0.0, 0.5)
 
 
-def test_each_feature_is_reported_as_a_ranking_of_its_own() -> None:
+def test_each_feature_is_reported_as_ranking_of_its_own() -> None:
     found = reporting.each_feature([observation()])
     assert found[Feature.BM25]["hit@1"] == 1.0
     assert found[Feature.PASSAGE_COSINE]["hit@1"] == 0.0
 
 
-def test_weights_fuse_the_features_and_unknown_ones_find_nothing() -> None:
+def test_weights_fuse_features_and_unknown_ones_find_nothing() -> None:
     assert (
         reporting.figures([observation()], reporting.weighted({Feature.BM25: 2.0, Feature.PASSAGE_COSINE: 1.0}))[
             "hit@1"
@@ -58,7 +58,7 @@ def test_categories_are_told_apart() -> None:
     assert {name: f["hit@1"] for name, f in found.items()} == {"plain": 0.0, "rare": 1.0}
 
 
-def test_larger_held_out_share_contains_the_smaller() -> None:
+def test_larger_held_out_share_contains_smaller() -> None:
     folds = [f"fold {number}" for number in range(400)]
     small = {fold for fold in folds if reporting.is_held_out("set", fold, 0.2)}
     large = {fold for fold in folds if reporting.is_held_out("set", fold, 0.5)}
@@ -67,7 +67,7 @@ def test_larger_held_out_share_contains_the_smaller() -> None:
     assert not any(reporting.is_held_out("set", fold, 0.0) for fold in folds)
 
 
-def test_fit_excludes_the_held_out_folds() -> None:
+def test_fit_excludes_held_out_folds() -> None:
     rows = [observation(fold=f"fold {number}", gold=number % 3) for number in range(12)]
     report = build_report({"set": rows}, OPTIONS | {"fit": True, "held_out": 0.5})
     counted = report["set"]["development"]["questions"] + report["set"]["held out"]["questions"]
@@ -76,7 +76,7 @@ def test_fit_excludes_the_held_out_folds() -> None:
     assert "held out, hybrid fitted" in report["set"]
 
 
-def test_the_report_reads_as_tables_and_as_json() -> None:
+def test_report_reads_as_tables_and_as_json() -> None:
     rows = [observation(fold=str(number)) for number in range(3)]
     report = build_report({"set": rows}, OPTIONS | {"fit": True, "ablate": True})
     text = "\n".join(lines_of(report))
@@ -86,7 +86,7 @@ def test_the_report_reads_as_tables_and_as_json() -> None:
     assert json.loads(json.dumps(report)) == report
 
 
-def test_the_table_of_long_turns_is_fitted_on_those_alone() -> None:
+def test_table_of_long_turns_is_fitted_on_those_alone() -> None:
     short, long = observation(), replace(observation(fold="g"), mean_turn_length=2_000.0)
     tables = {"hybrid_long_items": (Feature.BM25, Feature.PASSAGE_COSINE)}
     assert reporting.fit_tables({"chats": [short]}, tables) == {}

@@ -45,7 +45,7 @@ def features(text: str = "Which day suits?", scores: dict[int, float] = SCORES) 
     return {name: values.tolist() for name, values in found.items()}
 
 
-def test_the_turn_after_a_question_counts_for_it() -> None:
+def test_turn_after_question_counts_for_it() -> None:
     answers = features()[Feature.ANSWERS]
     assert answers[1] > 0
     assert [answers[0], *answers[2:]] == [0, 0, 0]
@@ -57,7 +57,7 @@ def test_answers_of_named_speakers_only_count() -> None:
     assert features("Which day suits Ann and Ben?")[Feature.ANSWERS][1] > 0
 
 
-def test_named_speaker_feature_includes_the_question_asked() -> None:
+def test_named_speaker_feature_includes_question_asked() -> None:
     of_ann = features("Which day suits Ann?")[Feature.NAMED_SPEAKER]
     assert of_ann.index(max(of_ann)) == 1
     of_ben = features("Which day suits Ben?", {**SCORES, 15: 0.8})[Feature.NAMED_SPEAKER]
@@ -69,11 +69,11 @@ def test_turn_that_only_asks_has_settled_zero() -> None:
     assert_allclose(features()[Feature.SETTLED], [0, 1, 1, 1], atol=1e-6)
 
 
-def test_the_turn_before_is_taken_with_a_turn() -> None:
+def test_turn_before_is_taken_with_turn() -> None:
     assert_allclose(features()[Feature.MAX_SIM_BEFORE], [0.9, 0.9, 0.3, 0.3], atol=1e-6)
 
 
-def test_question_outside_the_candidates_counts_for_its_answer() -> None:
+def test_question_outside_candidates_counts_for_its_answer() -> None:
     later = KEYS[1:]
     found = exchange_features(later, KEYS, matches(SCORES), SAID, "Which day?")
     assert found[Feature.ANSWERS][0] > 0
@@ -86,12 +86,12 @@ def test_turns_without_known_speakers_answer_nothing() -> None:
     assert found[Feature.SETTLED].tolist() == [1, 1, 1, 1]
 
 
-def test_answers_question_is_zero_unless_the_query_is_a_question() -> None:
+def test_answers_question_is_zero_unless_query_is_question() -> None:
     assert features()[Feature.ANSWERS_QUESTION][1] >= 0
     assert features("day suits")[Feature.ANSWERS_QUESTION] == [0, 0, 0, 0]
 
 
-def test_the_gate_opens_by_the_share_of_names_without_a_step() -> None:
+def test_gate_opens_by_share_of_names_without_step() -> None:
     def share(*names: str) -> float:
         return named_share([Utterance(place, name) for place, name in enumerate(names)])
 
@@ -121,12 +121,12 @@ def test_names_in_finds_names_by_any_of_their_words(text: str, names: set[str]) 
         ("What? " + "It leaves at ten, as it has done for years. " * 5, False),
     ],
 )
-def test_a_passage_asks_that_ends_in_a_question_or_is_short_and_nearly_does(text: str, asks: bool) -> None:
+def test_passage_asks_that_ends_in_question_or_is_short_and_nearly_does(text: str, asks: bool) -> None:
     assert is_asking("user", text) is is_asking("assistant", text) is asks
     assert not is_asking("tool", text)
     assert not is_asking("document", text)
 
 
 @pytest.mark.parametrize(("text", "asked"), [("when was it", True), ("the egg?", True), ("egg timer", False)])
-def test_a_query_is_a_question_by_its_first_word_or_its_last_mark(text: str, asked: bool) -> None:
+def test_query_is_question_by_its_first_word_or_its_last_mark(text: str, asked: bool) -> None:
     assert is_question(text) is asked

@@ -14,7 +14,7 @@ def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-def test_scaling_keeps_the_margins() -> None:
+def test_scaling_keeps_margins() -> None:
     assert_allclose(scale(array(1, 2, 5)), [0, 0.25, 1])
 
 
@@ -27,7 +27,7 @@ def test_equal_scores_count_fully_and_no_scores_not_at_all() -> None:
     assert_allclose(scale(array(NAN, NAN)), [0, 0])
 
 
-def test_features_without_a_weight_do_not_count() -> None:
+def test_features_without_weight_do_not_count() -> None:
     features = {"a": array(0, 1), "b": array(1, 0), "c": array(9, 0)}
     assert_allclose(fuse(features, {"a": 2.0, "b": 0.5}), [0.5, 2.0])
 
@@ -38,7 +38,7 @@ def test_equal_scores_are_ordered_by_key() -> None:
 
 
 @pytest.mark.parametrize("levels", [1, 3, 50, 100_000])
-def test_ties_anywhere_are_in_the_order_of_a_sort_by_both(levels: int) -> None:
+def test_ties_anywhere_are_in_order_of_sort_by_both(levels: int) -> None:
     generator = np.random.default_rng(levels)
     scores = (generator.integers(0, levels, 400) / levels).astype(np.float32)
     scores[:3] = np.nan
@@ -47,7 +47,7 @@ def test_ties_anywhere_are_in_the_order_of_a_sort_by_both(levels: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 50, 99, 100, 101])
-def test_the_best_few_are_the_first_of_all_also_among_equals(count: int) -> None:
+def test_best_few_are_first_of_all_also_among_equals(count: int) -> None:
     scores = np.random.default_rng(1).integers(0, 12, 100).astype(np.float32)
     keys = np.arange(100, dtype=np.int64) * 3
     assert_array_equal(best_few(scores, keys, count), best_first(scores, keys)[:count])
@@ -60,12 +60,12 @@ def test_keys_hold_conversation_and_turn() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 79, 80])
-def test_the_median_is_numpy_s(size: int) -> None:
+def test_median_is_numpy_s(size: int) -> None:
     values = np.random.default_rng(size).random(size).astype(np.float32)
     assert median(values) == float(np.median(values))
 
 
 @pytest.mark.parametrize(("relevance", "order"), [(1.0, [0, 1, 2]), (0.5, [0, 2, 1])])
-def test_an_item_similar_to_a_better_one_comes_later(relevance: float, order: list[int]) -> None:
+def test_item_similar_to_better_one_comes_later(relevance: float, order: list[int]) -> None:
     similarity = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.float32)
     assert diversify(array(1, 0.9, 0.5), similarity, relevance=relevance).tolist() == order

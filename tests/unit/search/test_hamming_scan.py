@@ -17,7 +17,7 @@ def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
-def test_the_distance_is_the_number_of_bits_that_differ(dimensions: int) -> None:
+def test_distance_is_number_of_bits_that_differ(dimensions: int) -> None:
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
     question, codes = vectors[0], packed(vectors)
     expected = ((vectors > 0) != (question > 0)).sum(axis=1)
@@ -26,14 +26,14 @@ def test_the_distance_is_the_number_of_bits_that_differ(dimensions: int) -> None
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
-def test_the_similarity_is_the_mean_of_the_questions_values_with_the_signs_of_the_bits(dimensions: int) -> None:
+def test_similarity_is_mean_of_questions_values_with_signs_of_bits(dimensions: int) -> None:
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
     question = vectors[0] / np.linalg.norm(vectors[0])
     expected = np.where(vectors > 0, 1, -1) @ question / np.sqrt(dimensions)
     assert code_similarities(packed(vectors).words, question) == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_nearest_passages_of_items_are_found_item_by_item() -> None:
+def test_nearest_passages_of_items_are_found_item_by_item() -> None:
     vectors = np.random.default_rng(6).standard_normal((6, 64)).astype(np.float32)
     places = np.zeros(6, ENTRY)
     places["id"], places["item"] = [10, 11, 12, 13, 14, 15], [2, 1, 2, 5, 1, 1]
@@ -49,7 +49,7 @@ def test_the_nearest_passages_of_items_are_found_item_by_item() -> None:
         assert (found.tolist(), counts.tolist()) == ([], [0] * len(items))
 
 
-def test_joined_pieces_equal_the_whole() -> None:
+def test_joined_pieces_equal_whole() -> None:
     vectors = np.random.default_rng(4).standard_normal((30, 64)).astype(np.float32)
     whole = packed(vectors)
     first = whole.ids < 11
@@ -61,7 +61,7 @@ def test_joined_pieces_equal_the_whole() -> None:
 @pytest.mark.parametrize(
     ("limit", "nearest"), [(1, {2}), (2, {2, 3}), (3, {2, 3, 1}), (4, {2, 3, 1, 0}), (5, {2, 3, 1, 0}), (0, set())]
 )
-def test_least_keeps_the_newest_of_equal_distances(limit: int, nearest: set[int]) -> None:
+def test_least_keeps_newest_of_equal_distances(limit: int, nearest: set[int]) -> None:
     distances, ids = np.array([9, 5, 2, 5], np.uint16), np.array([70, 40, 60, 50])
     assert set(_least(distances, ids, limit).tolist()) == nearest
 
@@ -85,7 +85,7 @@ def scanned(similarities: np.ndarray) -> ScannedVectors:
     return ScannedVectors(ids, ids << 24, similarities.astype(np.float32))
 
 
-def test_a_cosine_is_estimated_closely_from_the_similarity_of_the_code() -> None:
+def test_cosine_is_estimated_closely_from_similarity_of_code() -> None:
     vectors = np.random.default_rng(5).standard_normal((3_000, 384)).astype(np.float32)
     vectors += np.linspace(0, 0.6, len(vectors), dtype=np.float32)[:, None] * vectors[0]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -99,12 +99,12 @@ def test_a_cosine_is_estimated_closely_from_the_similarity_of_the_code() -> None
     assert np.corrcoef(estimated, cosines[rest.ids])[0, 1] > 0.9
 
 
-def test_parted_puts_the_newest_of_equal_similarities_first() -> None:
+def test_parted_puts_newest_of_equal_similarities_first() -> None:
     near, rest = scanned(np.array([0.5, 0.7, 0.5, 0.5])).parted(2)
     assert (near.ids.tolist(), rest.ids.tolist()) == ([1, 3], [2, 0])
 
 
-def test_estimate_from_equal_similarities_is_the_mean_cosine() -> None:
+def test_estimate_from_equal_similarities_is_mean_cosine() -> None:
     known = scanned(np.array([0.9, 0.9]))
     cosines, others = np.array([0.2, 0.4], np.float32), scanned(np.array([0.9, 0.3]))
     assert estimated_cosines(known, cosines, others).tolist() == pytest.approx([0.3, 0.3])
@@ -116,7 +116,7 @@ def test_copies_of_one_text_give_its_cosine(count: int) -> None:
     assert estimated_cosines(known, cosines, scanned(np.array([0.1]))).tolist() == pytest.approx([0.7])
 
 
-def test_vectors_are_chosen_by_their_ids_in_the_order_asked_for() -> None:
+def test_vectors_are_chosen_by_their_ids_in_order_asked_for() -> None:
     found = scanned(np.array([4, 5, 6, 7])).of_ids([3, 0, 2])
     assert found.similarities.tolist() == [7, 4, 6]
     assert found.items.tolist() == [3 << 24, 0, 2 << 24]

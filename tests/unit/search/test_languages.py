@@ -68,11 +68,11 @@ def test_english_with_foreign_words_is_english(text: str) -> None:
         "a b c d e f g h",
     ],
 )
-def test_text_without_a_clear_language_counts_as_english(text: str) -> None:
+def test_text_without_clear_language_counts_as_english(text: str) -> None:
     assert languages_of({"A": text, "B": text}) == {}
 
 
-def test_code_does_not_hide_the_language_around_it() -> None:
+def test_code_does_not_hide_language_around_it() -> None:
     code = "```python\nfor the_item in items:\n    if it is not None and it in this: do(it)\n```"
     assert language_of(f"{code}\n{SENTENCES['german']}\n{code}") == "german"
 
@@ -82,11 +82,11 @@ def test_question_and_answer_have_languages_of_their_own() -> None:
     assert languages_of(texts) == {"A": "german"}
 
 
-def test_short_text_takes_the_language_of_the_other_columns() -> None:
+def test_short_text_takes_language_of_other_columns() -> None:
     assert languages_of({"A": "Mietvertrag?", "B": SENTENCES["german"]}) == {"A": "german", "B": "german"}
 
 
-def test_configuration_is_named_after_the_language() -> None:
+def test_configuration_is_named_after_language() -> None:
     assert configuration_of("") == "convmemory"
     assert configuration_of("german") == "convmemory_german"
 

@@ -7,18 +7,18 @@ from convmemory.embeddings.token_codes import encode_vectors
 from search.ranking.late_interaction import PassageMatches, max_sim, token_weights
 
 
-def test_pieces_of_a_word_share_its_weight_and_punctuation_weighs_nothing() -> None:
+def test_pieces_of_word_share_its_weight_and_punctuation_weighs_nothing() -> None:
     text = "the PostgreSQL deadlock?"
     spans = [(0, 3), (4, 8), (8, 14), (15, 23), (23, 24)]
     weights = token_weights(text, spans, {"the": 0.2, "postgresql": 3.0, "deadlock": 5.0})
     assert_allclose(weights, [0.2, 3.0, 3.0, 5.0, 0.0])
 
 
-def test_a_question_of_punctuation_still_has_weights() -> None:
+def test_question_of_punctuation_still_has_weights() -> None:
     assert_allclose(token_weights("??", [(0, 1), (1, 2)], {}), [1.0, 1.0])
 
 
-def test_scores_take_the_best_token_of_the_turn_of_its_neighbours_and_of_one_passage() -> None:
+def test_scores_take_best_token_of_turn_of_its_neighbours_and_of_one_passage() -> None:
     axis = np.eye(16, dtype=np.float32) * 2 - 1  # row i is positive in dimension i only
     question = np.eye(16, dtype=np.float32)[:2]
     weights = np.array([0.75, 0.25], np.float32)

@@ -59,7 +59,7 @@ def dense_features(
 
 
 @given(st.lists(st.integers(0, 3), min_size=TERMS * SOURCES * ITEMS, max_size=TERMS * SOURCES * ITEMS))
-def test_scores_are_those_of_the_whole_table_of_terms_and_items(numbers: list[int]) -> None:
+def test_scores_are_those_of_whole_table_of_terms_and_items(numbers: list[int]) -> None:
     counts = np.array(numbers).reshape(TERMS, -1)
     keys, corpus = keys_of(SOURCES, ITEMS), corpus_of(SOURCES, ITEMS)
     found = counted(keys, counts)

@@ -18,12 +18,12 @@ def held() -> MatchedTerms:
     return MatchedTerms.of_terms(WordCounts.of_matrix(KEYS, np.ones(3, np.float32), matrix), ["bake", "rye"], WORDS)
 
 
-def test_words_are_those_written_in_the_query() -> None:
+def test_words_are_those_written_in_query() -> None:
     assert held().of_items(KEYS) == [{"bakes", "baking", "rye"}, {"bakes", "baking"}, {"rye"}]
 
 
 @pytest.mark.parametrize("wanted", [[2, 0], [1], []])
-def test_the_order_is_that_of_the_items_asked_for(wanted: list[int]) -> None:
+def test_order_is_that_of_items_asked_for(wanted: list[int]) -> None:
     everything = held().of_items(KEYS)
     assert held().of_items(KEYS[wanted]) == [everything[place] for place in wanted]
 

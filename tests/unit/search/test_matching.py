@@ -21,7 +21,7 @@ WORDS = QueryStems({"baking": 2.0, "ovens": 1.0, "rye": 1.0})
         ("oven_size, _rye", 0.5),
     ],
 )
-def test_a_text_holds_a_share_of_the_query(text: str, share: float) -> None:
+def test_text_holds_share_of_query(text: str, share: float) -> None:
     assert WORDS.share_of(WORDS.held_in(text)) == share
 
 
@@ -38,7 +38,7 @@ def test_a_text_holds_a_share_of_the_query(text: str, share: float) -> None:
         ("version 72.56 or 2.567", []),
     ],
 )
-def test_a_text_contains_paths_and_compounds_as_a_whole(text: str, held: list[str]) -> None:
+def test_text_contains_paths_and_compounds_as_whole(text: str, held: list[str]) -> None:
     stems = QueryStems(dict.fromkeys(["src/app.ts", "pre-commit", "ab.a", "/x?y=1", "2.56"], 1.0))
     assert stems.held_in(text) == held
 
@@ -54,7 +54,7 @@ def holds(text: str, word: str) -> bool:
 
 
 @given(st.dictionaries(WRITTEN.filter(len), st.floats(0.5, 2.0), max_size=4), st.lists(WRITTEN).map(" ".join))
-def test_the_share_is_that_of_the_stems_among_all_of_the_text(weights: dict[str, float], text: str) -> None:
+def test_share_is_that_of_stems_among_all_of_text(weights: dict[str, float], text: str) -> None:
     stems = {stem(word): weight for word, weight in weights.items() if stem(word)}
     telling = {word: weight for word, weight in stems.items() if weight >= 0.15 * max(weights.values())}
     held = sum(weight for word, weight in telling.items() if word in stems_of(text) or holds(text, word))

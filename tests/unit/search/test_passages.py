@@ -14,7 +14,7 @@ def test_words_are_marked_whatever_their_ending_and_stop_words_are_not() -> None
     assert marked == ["pools", "leaking"]
 
 
-def test_a_long_passage_is_shown_from_shortly_before_its_first_marked_word() -> None:
+def test_long_passage_is_shown_from_shortly_before_its_first_marked_word() -> None:
     text = "filler " * 80 + "needle " + "filler " * 20
     place = text.index("needle")
     passage = shortened(ShownPassage(1, 0, 0, len(text), text, ((place, place + 6),)), anchor=place)
@@ -35,19 +35,19 @@ def test_a_long_passage_is_shown_from_shortly_before_its_first_marked_word() -> 
         ("", []),
     ],
 )
-def test_a_phrase_is_marked_as_one_and_its_words_nowhere_else(text: str, marked: list[str]) -> None:
+def test_phrase_is_marked_as_one_and_its_words_nowhere_else(text: str, marked: list[str]) -> None:
     stems = QueryStems({"night": 3.0, "train": 3.0, "leaves": 2.0}, ["night train"])
     assert [text[start:end] for start, end in stems.places_in(text)] == marked
 
 
-def test_a_long_passage_is_cut_around_its_phrase_or_its_rarest_word() -> None:
+def test_long_passage_is_cut_around_its_phrase_or_its_rarest_word() -> None:
     text = "The train is late. " * 40 + "We took the night train then. " + "It was a train. " * 40
     assert text[QueryStems({"night": 3.0, "train": 3.0}, ["night train"]).anchor_in(text) :].startswith("night train")
     assert text[QueryStems({"night": 5.0, "train": 2.0}).anchor_in(text) :].startswith("night train")
     assert QueryStems({"ship": 1.0}).anchor_in(text) == 0
 
 
-def test_a_text_contains_words_that_count_whatever_their_ending() -> None:
+def test_text_contains_words_that_count_whatever_their_ending() -> None:
     stems = QueryStems({"walrus": 6.0, "feed": 2.0, "the": 0.1})
     assert stems.held_in("The walrus feeds.") == ["walru", "feed"]
     assert stems.counted(["feed", "walrus", "the"]) == {"walru", "feed"}

@@ -43,26 +43,26 @@ def test_every_table_weighs_exactly_its_features() -> None:
         assert weights_of(name).keys() == features
 
 
-def test_an_unknown_feature_is_an_error(document: Any) -> None:
+def test_unknown_feature_is_error(document: Any) -> None:
     document["tables"]["hybrid"]["moon_phase"] = 1.0
     with pytest.raises(WeightsError, match="moon_phase"):
         check_weights(document)
 
 
-def test_a_forgotten_feature_is_an_error(document: Any) -> None:
+def test_forgotten_feature_is_error(document: Any) -> None:
     del document["tables"]["full_text"]["bm25"]
     with pytest.raises(WeightsError, match="lack bm25"):
         check_weights(document)
 
 
 @pytest.mark.parametrize("weight", ["2", -0.5, True, None, float("inf")])
-def test_a_weight_is_a_number_from_zero_on(document: Any, weight: Any) -> None:
+def test_weight_is_number_from_zero_on(document: Any, weight: Any) -> None:
     document["tables"]["semantic"]["date"] = weight
     with pytest.raises(WeightsError, match="date"):
         check_weights(document)
 
 
-def test_a_table_that_is_missing_or_of_another_version_is_an_error(document: Any) -> None:
+def test_table_that_is_missing_or_of_another_version_is_error(document: Any) -> None:
     with pytest.raises(WeightsError, match="version 1"):
         check_weights(document | {"version": 2})
     del document["tables"]["messages"]
@@ -70,20 +70,20 @@ def test_a_table_that_is_missing_or_of_another_version_is_an_error(document: Any
         check_weights(document)
 
 
-def test_a_ranker_refuses_a_table_without_a_feature_that_it_weighs() -> None:
+def test_ranker_refuses_table_without_feature_that_it_weighs() -> None:
     ranker = LinearRanker({Feature.BM25: 1.0, Feature.DATE: 6.0})
     table = FeatureTable(KEYS).with_columns({Feature.BM25: array(0, 4, 1)}, of={Feature.BM25})
     with pytest.raises(MissingFeature, match="date"):
         ranker.score(table)
 
 
-def test_feature_missing_from_a_query_counts_zero() -> None:
+def test_feature_missing_from_query_counts_zero() -> None:
     ranker = LinearRanker({Feature.BM25: 2.0, Feature.DATE: 6.0})
     table = FeatureTable(KEYS).with_columns({Feature.BM25: array(0, 4, 1)}, of={Feature.BM25, Feature.DATE})
     assert_allclose(ranker.score(table), [0, 2, 0.5])
 
 
-def test_long_items_are_weighed_by_another_table_without_a_step() -> None:
+def test_long_items_are_weighed_by_another_table_without_step() -> None:
     shares = [long_share(length) for length in (0, 60, 140, 350, 760, 10_000)]
     assert shares == sorted(shares)
     assert (shares[0], shares[3]) == (0.0, 0.5)
@@ -106,13 +106,13 @@ def test_long_items_are_weighed_by_another_table_without_a_step() -> None:
         (set(), "hybrid", "hybrid"),
     ],
 )
-def test_documents_alone_have_a_table_of_their_own(kinds: set[str], mode: str, table: str) -> None:
+def test_documents_alone_have_table_of_their_own(kinds: set[str], mode: str, table: str) -> None:
     rankers = Rankers.fitted()
     query = PreparedQuery(1, QueryText("why?"), mode=mode, filters=Filters(kinds=frozenset(kinds)))
     assert second_ranker(query, rankers) is getattr(rankers, table)
 
 
-def test_archive_without_names_uses_the_plain_weights() -> None:
+def test_archive_without_names_uses_plain_weights() -> None:
     short, people = weights_of("hybrid"), weights_of("hybrid_people")
     ranker = BlendedRanker(short, weights_of("hybrid_long_items"), people)
     unnamed = ranker.blended(0, 0.0)

@@ -47,17 +47,17 @@ def test_coheres_shape(server: RerankServer, options: RerankOptions) -> None:
     assert server.requests == [{"model": "ranker", "query": "which?", "documents": DOCUMENTS, "top_n": 3}]
 
 
-def test_the_shape_of_text_embeddings_inference(server: RerankServer, options: RerankOptions) -> None:
+def test_shape_of_text_embeddings_inference(server: RerankServer, options: RerankOptions) -> None:
     assert rerank(replace(options, shape="tei"), query="which?", documents=DOCUMENTS) == [0, 1, 2]
     assert server.requests == [{"query": "which?", "texts": DOCUMENTS, "truncate": True}]
 
 
-def test_a_model_and_a_key_need_not_be_named(server: RerankServer, options: RerankOptions) -> None:
+def test_model_and_key_need_not_be_named(server: RerankServer, options: RerankOptions) -> None:
     assert "401" in refused(replace(options, model="", api_key=""))
     assert "model" not in server.requests[0]
 
 
-def test_scores_are_in_the_order_of_the_texts(server: RerankServer, options: RerankOptions) -> None:
+def test_scores_are_in_order_of_texts(server: RerankServer, options: RerankOptions) -> None:
     server.scores = lambda documents: [0.5, 0.9, 0.5]
     assert rerank(options, query="q", documents=DOCUMENTS) == [0.5, 0.9, 0.5]
 
@@ -100,9 +100,7 @@ def test_malformed_rerank_answer_is_refused(server: RerankServer, options: Reran
     [(302, "try later"), (400, "RERANK_SHAPE"), (401, "RERANK_API_KEY"), (404, "usually ends in /rerank"),
      (422, "RERANK_SHAPE"), (424, "not a reranker"), (429, "quota"), (500, "try later"), (503, "try later")],
 )  # fmt: skip
-def test_an_error_is_named_with_what_to_do(
-    server: RerankServer, options: RerankOptions, status: int, remedy: str
-) -> None:
+def test_error_is_named_with_what_to_do(server: RerankServer, options: RerankOptions, status: int, remedy: str) -> None:
     server.status = status
     said = refused(options)
     assert f"answered {status}: " in said
@@ -110,7 +108,7 @@ def test_an_error_is_named_with_what_to_do(
     assert len(server.requests) == 1
 
 
-def test_wrong_path_error_contains_the_status(options: RerankOptions) -> None:
+def test_wrong_path_error_contains_status(options: RerankOptions) -> None:
     assert "404" in refused(replace(options, url=options.url.replace("/v1/rerank", "/v1")))
 
 
@@ -127,7 +125,7 @@ def test_broken_connection_is_reported(server: RerankServer, options: RerankOpti
 
 
 @pytest.mark.parametrize("slow", [{"delay_s": 60.0}, {"drips": "headers"}, {"drips": "body"}])
-def test_the_whole_call_is_bounded_in_time_however_the_endpoint_is_slow(
+def test_whole_call_is_bounded_in_time_however_endpoint_is_slow(
     server: RerankServer, options: RerankOptions, slow: dict[str, Any]
 ) -> None:
     for name, value in slow.items():
@@ -139,7 +137,7 @@ def test_the_whole_call_is_bounded_in_time_however_the_endpoint_is_slow(
     assert rerank(options, query="q", documents=DOCUMENTS) == [0, 1, 2]
 
 
-def test_a_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
     def slow(*args: object, **values: object) -> list[Any]:
@@ -159,7 +157,7 @@ def test_a_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monke
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 422, 500])
-def test_key_and_texts_quoted_by_the_endpoint_are_not_repeated(
+def test_key_and_texts_quoted_by_endpoint_are_not_repeated(
     server: RerankServer, options: RerankOptions, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     server.status = status
@@ -171,21 +169,21 @@ def test_key_and_texts_quoted_by_the_endpoint_are_not_repeated(
 
 
 @pytest.mark.parametrize("key", ["se\ncret", "sécret", "secret\x00"])
-def test_a_key_that_no_header_may_hold_is_not_repeated(options: RerankOptions, key: str) -> None:
+def test_key_that_no_header_may_hold_is_not_repeated(options: RerankOptions, key: str) -> None:
     with pytest.raises(RerankerUnavailable) as caught:
         rerank(replace(options, api_key=key), query="q", documents=DOCUMENTS)
     assert key not in str(caught.value)
     assert caught.value.__suppress_context__
 
 
-def test_secrets_in_the_rerank_url_are_not_shown(options: RerankOptions) -> None:
+def test_secrets_in_rerank_url_are_not_shown(options: RerankOptions) -> None:
     url = "http://me:hidden@127.0.0.1:9/rerank?api-key=hidden"
     said = refused(replace(options, url=url))
     assert "http://127.0.0.1:9/rerank" in said
     assert "hidden" not in said
 
 
-def test_client_with_a_dead_thread_is_reopened(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_with_dead_thread_is_reopened(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     rerank(options, query="q", documents=DOCUMENTS)
     before = reranking._opened[-1]
     monkeypatch.setattr(before._thread, "is_alive", lambda: False)

@@ -17,7 +17,7 @@ def spans(runs: list[PassagePlace]) -> list[tuple[int, int]]:
     return [(start, end) for _, _, start, end, _ in runs]
 
 
-def test_the_best_sentence_takes_in_its_better_neighbours_within_the_room() -> None:
+def test_best_sentence_takes_in_its_better_neighbours_within_room() -> None:
     runs = marked_runs(sentences(0.1, 0.8, 0.9, 0.7, 0.2), room=300)
     assert spans(runs)[0] == (91, 363)
     assert runs[0][4] == 0.9
@@ -27,7 +27,7 @@ def test_best_sentence_without_room_is_marked_alone() -> None:
     assert spans(marked_runs(sentences(0.8, 0.9, 0.7), room=LENGTH))[0] == (91, 181)
 
 
-def test_a_weak_neighbour_is_not_taken_in() -> None:
+def test_weak_neighbour_is_not_taken_in() -> None:
     assert spans(marked_runs(sentences(0.0, 0.9, 0.05, 0.8), room=1_000))[0] == (91, 181)
 
 
@@ -54,5 +54,5 @@ def test_single_sentence_is_one_run() -> None:
     assert spans(marked_runs(sentences(0.4), room=10)) == [(0, LENGTH)]
 
 
-def test_the_first_hits_have_most_room() -> None:
+def test_first_hits_have_most_room() -> None:
     assert shown_chars_at(0) > shown_chars_at(1) > shown_chars_at(2) > shown_chars_at(3) == shown_chars_at(30)

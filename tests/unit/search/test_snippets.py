@@ -15,7 +15,7 @@ def shown(pieces: Sequence[Piece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
-def test_words_of_the_query_are_marked_whole() -> None:
+def test_words_of_query_are_marked_whole() -> None:
     text = "The deadlock: deadlocks happen in C++ (sometimes)"
     assert marked(mark_words(text, "why did the DEADLOCK happen?")) == ["deadlock", "happen"]
     assert shown(mark_words(text, "deadlock c++ (")) == text
@@ -42,7 +42,7 @@ def test_snippets_read_without_table_bars_rules_fences_and_colour_codes() -> Non
     assert shown(show_marks("if a | b: c = a||b", [])) == "if a | b: c = a||b"
 
 
-def test_a_quoted_phrase_is_what_is_marked() -> None:
+def test_quoted_phrase_is_what_is_marked() -> None:
     text = "raise lock_timeout, since a lock without a timeout waits"
     assert marked(mark_words(text, '"lock_timeout" for a lock')) == ["lock_timeout"]
     assert marked(mark_words("no such setting, but a lock", '"lock_timeout" lock')) == ["lock"]

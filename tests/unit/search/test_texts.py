@@ -51,13 +51,13 @@ TURN = [
 ]
 
 
-def test_the_embedded_text_holds_speech_and_calls_but_no_thinking_and_no_results() -> None:
+def test_embedded_text_holds_speech_and_calls_but_no_thinking_and_no_results() -> None:
     assert texts_of(TURN).embedded == (
         "User: why is it slow?\n\nAssistant: Let me look.\nBash command:ls\n\nAssistant: It lacks an index."
     )
 
 
-def test_a_named_speaker_is_named() -> None:
+def test_named_speaker_is_named() -> None:
     texts = texts_of([message("user", TextPart("hi"), real=True, name="Ada"), message("assistant", TextPart("hello"))])
     assert texts.embedded == "Ada: hi\n\nAssistant: hello"
     assert texts.lexical["A"] == "Ada\nhi"
@@ -95,7 +95,7 @@ def log_of(name: str, lines: int = 2_000) -> ToolResultPart:
     return ToolResultPart("t", "\n".join(f"{name} line {n} says the same" for n in range(lines)))
 
 
-def test_the_middle_of_a_long_output_is_found_by_its_words_each_once() -> None:
+def test_middle_of_long_output_is_found_by_its_words_each_once() -> None:
     output = log_of("build")
     said = f"{output.text[:30_000]}\nquokka quokka in the middle\n{output.text[30_000:]}"
     words = texts_of([message("tool", ToolResultPart("t", said))]).lexical["D"].split()
@@ -105,7 +105,7 @@ def test_the_middle_of_a_long_output_is_found_by_its_words_each_once() -> None:
     assert set(said.split()) <= set(words)
 
 
-def test_every_one_of_many_outputs_is_searched_within_the_bound() -> None:
+def test_every_one_of_many_outputs_is_searched_within_bound() -> None:
     outputs = [message("tool", log_of(f"output{n}", 300)) for n in range(200)]
     text = texts_of(outputs).lexical["D"]
     assert {f"output{n}" for n in range(200)} <= set(text.split())
@@ -114,7 +114,7 @@ def test_every_one_of_many_outputs_is_searched_within_the_bound() -> None:
     assert len(words_of_tools([distinct])) <= LEXICAL_CHARS
 
 
-def test_a_changed_word_changes_the_hash() -> None:
+def test_changed_word_changes_hash() -> None:
     other = [*TURN[:3], message("assistant", TextPart("It lacks a key."))]
     assert texts_of(TURN).content_hash != texts_of(other).content_hash
     assert texts_of(TURN).content_hash == texts_of(list(TURN)).content_hash
@@ -136,12 +136,12 @@ PLAIN_IDENTIFIER = re.compile(
 
 
 @given(st.text(alphabet="aBcD12_é ./-:@", max_size=60))
-def test_identifiers_are_those_of_the_plain_expression(text: str) -> None:
+def test_identifiers_are_those_of_plain_expression(text: str) -> None:
     found = [match[1] or match[2] for match in _IDENTIFIER.finditer(text)]
     assert found == PLAIN_IDENTIFIER.findall(text)
 
 
-def test_long_tokens_are_cut_up_for_the_index() -> None:
+def test_long_tokens_are_cut_up_for_index() -> None:
     text = parseable(f"start {'ab_' * 1_000} end {'x' * MAX_TOKEN_CHARS}")
     assert max(map(len, text.split())) == MAX_TOKEN_CHARS
     assert text.startswith("start ab_")
@@ -149,5 +149,5 @@ def test_long_tokens_are_cut_up_for_the_index() -> None:
     assert "abC" * 200 not in searchable("abC" * 200).split()
 
 
-def test_only_a_comment_without_end_is_opened_up() -> None:
+def test_only_comment_without_end_is_opened_up() -> None:
     assert parseable("<!-- note --> text <!-- open") == "<!-- note --> text   open"

@@ -84,7 +84,7 @@ def test_words_that_resemble_time_expressions_are_not_read(text: str) -> None:
     assert read_time(text, WEDNESDAY) is None
 
 
-def test_an_event_is_named_with_how_far_away_it_is() -> None:
+def test_event_is_named_with_how_far_away_it_is() -> None:
     reading = read_time("what was open two weeks before the launch of Harbour?", WEDNESDAY)
     assert reading is not None
     assert isinstance(reading.meaning, Anchor)
@@ -104,7 +104,7 @@ def test_event_without_distance_means_any_time_before_it() -> None:
     assert reading.at(place).label == "before 18 February 2026"
 
 
-def test_long_clause_after_an_event_word_is_no_time() -> None:
+def test_long_clause_after_event_word_is_no_time() -> None:
     assert read_time("after the edit " + "the tests ran again and the build was green " * 3, WEDNESDAY) is None
 
 
@@ -118,13 +118,13 @@ def test_long_clause_after_an_event_word_is_no_time() -> None:
         ("anything yesterday", "anything yesterday"),
     ],
 )
-def test_rest_of_a_query_omits_its_time_expression(text: str, rest: str) -> None:
+def test_rest_of_query_omits_its_time_expression(text: str, rest: str) -> None:
     reading = read_time(text, WEDNESDAY)
     assert reading is not None
     assert reading.rest == rest
 
 
-def test_a_written_date_needs_no_note() -> None:
+def test_written_date_needs_no_note() -> None:
     reading = read_time("in July 2023", WEDNESDAY)
     assert reading == TimeReading("July 2023", Period(2023, 7, None))
     assert reading is not None
@@ -132,7 +132,7 @@ def test_a_written_date_needs_no_note() -> None:
 
 
 @pytest.mark.parametrize("text", ["what was 999 years ago", "999 years before the launch", "in the last 999 years"])
-def test_huge_number_of_years_stays_within_the_calendar(text: str) -> None:
+def test_huge_number_of_years_stays_within_calendar(text: str) -> None:
     reading = read_time(text, WEDNESDAY)
     assert reading is not None
     assert reading.at(Place(1, date(1, 1, 1), 0)).label
@@ -148,7 +148,7 @@ def test_every_day_of_four_years_can_be_today() -> None:
             assert not isinstance(reading.meaning, Span) or reading.meaning.first <= today
 
 
-def test_calendar_arithmetic_stays_within_the_calendar() -> None:
+def test_calendar_arithmetic_stays_within_calendar() -> None:
     assert shifted(date(2024, 3, 31), months=-1) == date(2024, 2, 29)
     assert shifted(date(2024, 2, 29), months=-12) == date(2023, 2, 28)
     assert shifted(date(3, 1, 1), months=-48) == date.min
@@ -166,11 +166,11 @@ def test_earliness_orders_equal_scores_by_time_and_ignores_poor_ones() -> None:
     assert_allclose(earliness(scores, seconds, order=Order.FIRST), [1, 0, 0.5, 0])
 
 
-def test_earliness_of_a_single_answer_is_zero() -> None:
+def test_earliness_of_single_answer_is_zero() -> None:
     assert not earliness(np.array([10.0, 1.0], np.float32), np.array([1, 2]), order=Order.LATEST).any()
 
 
-def test_the_right_side_of_an_event_counts_less_the_further_away() -> None:
+def test_right_side_of_event_counts_less_further_away() -> None:
     event = NearEvent(Place(5, date(2026, 1, 1), 100 * DAY_S), is_before=True)
     keys, seconds = (
         np.array([1, 4, 5, 6, 9]),
@@ -191,7 +191,7 @@ def test_the_right_side_of_an_event_counts_less_the_further_away() -> None:
         ("anything since October", ""),
     ],
 )
-def test_a_question_of_a_time_alone_names_its_days(text: str, label: str) -> None:
+def test_question_of_time_alone_names_its_days(text: str, label: str) -> None:
     reading = read_time(text, WEDNESDAY)
     days = reading.days_alone(text) if reading else None
     assert (days.label if isinstance(days, Span | Period) else "") == label

@@ -52,14 +52,14 @@ def test_every_parameter_is_described(tool: Tool[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_descriptions_say_when_to_use_a_tool_and_when_not(tool: Tool[Any, Any]) -> None:
+def test_descriptions_say_when_to_use_tool_and_when_not(tool: Tool[Any, Any]) -> None:
     assert "Use it" in tool.description
     assert re.search(r"; (?:not|for .* use) ", tool.description)
     assert "'" in tool.description or "=" in tool.description, "an example"
 
 
 @pytest.mark.parametrize("tool", SEARCH_TOOLS, ids=lambda tool: tool.name)
-def test_search_tools_have_a_good_and_a_bad_query_and_every_filter(tool: Tool[Any, Any]) -> None:
+def test_search_tools_have_good_and_bad_query_and_every_filter(tool: Tool[Any, Any]) -> None:
     assert re.search(r"Good query: '[^']+'. Bad: '[^']+'", tool.description)
     properties = tool.input_schema["properties"]
     if tool.name == "document_search":
@@ -69,7 +69,7 @@ def test_search_tools_have_a_good_and_a_bad_query_and_every_filter(tool: Tool[An
     assert "assistant" in properties["scope"]["default"]
 
 
-def test_a_tool_that_a_setting_turns_off_is_in_no_list(settings: Any) -> None:
+def test_tool_that_setting_turns_off_is_in_no_list(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     assert not {"recall", "conversation_recall"} & {tool.name for tool in (*tool_definitions(), *mcp_tools())}
     with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
@@ -156,12 +156,12 @@ def test_arguments_that_are_no_object_are_refused() -> None:
         run_tool("list_conversations", ["x"], None)  # type: ignore[arg-type]
 
 
-def test_unknown_tool_error_lists_the_tools() -> None:
+def test_unknown_tool_error_lists_tools() -> None:
     with pytest.raises(NotFound, match=r"no tool 'magic'.*ConversationSearch"):
         run_tool("magic", {}, None)
 
 
-def test_the_servers_version_is_the_projects() -> None:
+def test_servers_version_is_projects() -> None:
     project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["version"] == __version__
 
@@ -169,7 +169,7 @@ def test_the_servers_version_is_the_projects() -> None:
 @pytest.mark.parametrize(
     "spelling", ["{}", "mcp__convmemory__{}", "mcp_convmemory_{}", "convmemory-{}", "convmemory_{}"]
 )
-def test_every_tool_is_known_as_an_echo_in_the_agents_spellings(spelling: str) -> None:
+def test_every_tool_is_known_as_echo_in_agents_spellings(spelling: str) -> None:
     named_alone = [tool for tool in TOOLS if tool.name not in ("search", "recall")]  # other servers have these, too
     tools = named_alone if spelling == "{}" else TOOLS
     assert all(is_own_tool(spelling.format(tool.name)) for tool in tools)
