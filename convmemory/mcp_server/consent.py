@@ -92,7 +92,7 @@ def _program(client_id: str) -> Any:
         return oauth.program_of_document(client_id, async_to_sync(fetch_document)(client_id))
     program = oauth.registered_program(client_id)
     if program is None:
-        raise InvalidInput("This server does not know the program that asks: connect it anew, so that it registers.")
+        raise InvalidInput("This server does not know the program that asks: connect it again, so that it registers.")
     return program
 
 

@@ -1,4 +1,4 @@
-"""OAuth 2.1 for MCP: metadata, registration of programs, tokens. The consent page is in `views.py`.
+"""OAuth 2.1 for MCP: metadata, registration of programs, tokens. The consent page is in `consent.py`.
 
 The MCP SDK's handlers check requests; keys and codes are those of `accounts/connections.py`. Programs register
 themselves, or name a document that describes them as their id. Nothing is stored before an owner agrees.
