@@ -30,8 +30,6 @@ from django.contrib.auth.models import User
 from tests.factories import exchange, make_conversation
 from search.adapters.conversations import index_conversation
 ada = User.objects.create_user("ada", password="correct horse")
-bob = User.objects.create_user("bob", password="battery staple")
-make_conversation(bob, exchange(("what is a quagga?", "A zebra.")))
 conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "In Lima.")), title="Fish")
 from tests.support.documents import upload
 upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
@@ -42,6 +40,12 @@ row = queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", b"a transcri
 with row.file.open() as file:
     keep_upload(row, file)
 print(index_conversation(conversation_id=conversation.pk).passages_computed)
+"""
+FILL_BOB = """
+from django.contrib.auth.models import User
+from tests.factories import exchange, make_conversation
+bob = User.objects.create_user("bob", password="battery staple")
+make_conversation(bob, exchange(("what is a quagga?", "A zebra.")))
 """
 CHANGE = """
 INSERT INTO auth_user (username, password, first_name, last_name, email, is_superuser, is_staff, is_active, date_joined)
@@ -121,7 +125,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     installation = Installation(tmp_path_factory.mktemp("backup") / "var")
     copy_prepared_folder(installation.folder / "postgres")
     embedded.join(installation.folder / "postgres", FAST_OPTIONS)  # one server for all the commands
-    assert installation.shell(FILL) == "2"
+    assert installation.shell(FILL + FILL_BOB) == "2"
     yield installation
     server.stop(installation.folder / "postgres")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import DatabaseError
 from pytest_django import DjangoDbBlocker, Settings
@@ -61,6 +62,7 @@ class Migration(migrations.Migration):
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Any:
     """The module of a migration behind those that the app has."""
+    [(_, last)] = MigrationLoader(None).graph.leaf_nodes("chat")
     names = sorted(module.name for module in pkgutil.iter_modules(chat_migrations.__path__))
     package = tmp_path / "toy_migrations"
     package.mkdir()
@@ -68,7 +70,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> 
     for name in names:
         text = f'import importlib\nMigration = importlib.import_module("convmemory.chat.migrations.{name}").Migration\n'
         (package / f"{name}.py").write_text(text)
-    (package / "9999_toy.py").write_text(TOY.replace("LAST", "0001_initial"))
+    (package / "9999_toy.py").write_text(TOY.replace("LAST", last))
     monkeypatch.syspath_prepend(tmp_path)
     settings.MIGRATION_MODULES = {"chat": "toy_migrations"}
     return importlib.import_module("toy_migrations.9999_toy")

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from convmemory.conversations.models import Conversation
+from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.spaces import active_space
 from convmemory.embeddings.token_reader import TokenReader, TokenSequence
 from convmemory.ops.reembed.targets import estimate
@@ -16,6 +17,7 @@ from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.support.remembering import RememberingEmbedder
 
 pytestmark = pytest.mark.django_db
 
@@ -34,6 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return original(self, given, prompt)
 
     monkeypatch.setattr(TokenReader, "sequences", counted)
+    monkeypatch.setattr(RememberingEmbedder, "_embedded", LocalEmbedder.embed_passages_with_tokens)
     return texts
 
 

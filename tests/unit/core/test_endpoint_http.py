@@ -123,7 +123,7 @@ ASKING = [ask_for_summary, ask_for_vectors, ask_for_order, ask_in_chat, ask_thro
 def test_cookie_of_endpoint_is_not_sent_back(server: Server, ask: Callable[[Server], None]) -> None:
     server.headers = {"Set-Cookie": "session=of-another-person; Path=/"}
     ask(server)
-    assert len(server.requests) == 2
+    assert len(server.requests) >= 2  # vectors are asked for a second time, without base64
     assert not any("cookie" in headers for headers in server.requests)
     assert {headers["accept-encoding"] for headers in server.requests} == {"identity"}
 
