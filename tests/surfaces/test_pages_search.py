@@ -244,17 +244,17 @@ def test_filters_are_in_form_and_in_every_link(owner: User, pages: Pages) -> Non
 
 def test_several_agents_and_projects_are_chosen_and_told_apart(owner: User, pages: Pages) -> None:
     indexed(owner, PERU, agent="tutor", project="/home/geo")
-    indexed(owner, PERU, agent="other", project="/work/geo")
-    indexed(owner, PERU, agent="third", project="/work/maps")
+    indexed(owner, PERU, agent="other", project="/srv/geo")
+    indexed(owner, PERU, agent="third", project="/srv/maps")
     indexed(owner, PERU, source="notebook")
     text = pages.get("/search", {"q": "Peru", "agent": ["tutor", "other", "notebook"]})
     assert text.count('class="item hit"') == 3
     assert '<span id="chip-agent">tutor +2</span>' in text
     assert 'value="notebook" checked' in text, "a conversation that names no agent counts for its source"
     assert "<span>home/geo</span>" in text
-    assert "<span>work/geo</span>" in text
+    assert "<span>srv/geo</span>" in text
     assert "agent=tutor&amp;agent=other&amp;agent=notebook" in text
-    alone = pages.get("/search", {"q": "Peru", "agent": ["tutor", "other"], "project": "/work/geo"})
+    alone = pages.get("/search", {"q": "Peru", "agent": ["tutor", "other"], "project": "/srv/geo"})
     assert alone.count('class="item hit"') == 1
     rows = pages.get("/search", {"agent": ["third", "notebook"]}, headers=TYPING)
     assert rows.count('<a class="item"') == 2
