@@ -7,6 +7,7 @@ the seed that repeats it, and ends with 1 where there was one.
 
 import argparse
 import json
+import os
 import random
 import signal
 import sys
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")  # names the folder of temporary files
     seeds = sorted(path for path in FIXTURES.rglob("*") if path.is_file())
     signal.signal(signal.SIGALRM, _hang)
     outcomes: Counter[str] = Counter()
