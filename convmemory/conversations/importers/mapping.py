@@ -25,7 +25,7 @@ from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
 
-MAX_DEPTH = 6
+MAX_DEPTH = 12
 MAX_MEMBER_DEPTH = 3  # of places in a message
 MAX_LISTS = 2_000  # looked at for messages
 MAX_SAMPLE = 40  # messages of a list
@@ -38,7 +38,11 @@ _PLACES = frozenset(
     | {"time", "model", "speaker", "files", "calls"}
 )
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_CONVERSATION = re.compile(r"(?:conversation|session|thread|chat|dialog(?:ue)?|topic)_?(?:id|uuid|key)", re.IGNORECASE)
+_CONVERSATION = re.compile(
+    r"(?:conversation|session|thread|chat|dialog(?:ue)?|topic|room|channel)_?(?:id|uuid|key)"
+    r"|conversation|session|thread|dialog(?:ue)?|room|channel",
+    re.IGNORECASE,
+)
 _TITLES = ("title", "name", "topic", "subject", "heading", "summary", "label")
 _IDS = (
     *("id", "uuid", "_id", "key", "conversation_id", "conversationId", "session_id", "sessionId", "thread_id"),
@@ -216,7 +220,8 @@ def _conversation_places(place: tuple[str, ...], sample: list[Mapping[str, Any]]
             "id": list(_IDS),
             "title": list(_TITLES),
         }
-    group = next((name for name in sample[0] if _CONVERSATION.fullmatch(name)), "")
+    named = (name for name, held in sample[0].items() if _CONVERSATION.fullmatch(name) and isinstance(held, str | int))
+    group = next(named, "")
     flat: dict[str, Any] = {"at": ".".join(place), "entries": "messages", "id": []}
     return {**flat, "group": group} if group else flat
 

@@ -31,7 +31,13 @@ def keyed() -> Any:
     return {"store": {"talks": {"a1b2c3d4e5": {"log": log}, "f6a7b8c9d0": {"log": log[:2]}}}}
 
 
-SHAPES = {"rooms": rooms(), "keyed": keyed()}
+def deep() -> Any:
+    log = [{"persona": name, "words": text} for name, text in zip("QAQA", SAID, strict=True)]
+    items = [{"ident": ident, "exchange": {"lines": lines}} for ident, lines in (("z1", log), ("z2", log[:2]))]
+    return {"data": {"workspace": {"dialogues": {"items": items}}}}
+
+
+SHAPES = {"rooms": rooms(), "keyed": keyed(), "deep": deep()}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -47,9 +53,10 @@ def test_mapping_is_proposed_for_conversations_of_unknown_program(name: str, tmp
     assert first.draft.title == ("Bread" if name == "rooms" else "")
 
 
-def test_mapping_is_proposed_for_lines_that_name_their_conversation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["chat_id", "room"])
+def test_mapping_is_proposed_for_lines_that_name_their_conversation(name: str, tmp_path: Path) -> None:
     log = turns("speaker", "line", ("human", "oracle"))
-    path = write_lines(tmp_path / "log.jsonl", [{**turn, "chat_id": chat} for chat in ("one", "two") for turn in log])
+    path = write_lines(tmp_path / "log.jsonl", [{**turn, name: chat} for chat in ("one", "two") for turn in log])
     mapping = proposed_mapping(path)
     assert mapping is not None
     assert mapping["roles"] == {"oracle": "assistant"}
