@@ -175,7 +175,7 @@ def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
 def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
     """Return the kinds of passages that are recalled: those that a search shows, without system prompts.
 
-    What a model was told before a conversation is no memory of it: such messages have no status record either.
+    Instructions to a model are no memory of the conversation: such messages have no status record either.
     """
     return [kind for kind in shown_kinds_in(query.scope) if kind != "system"]
 

@@ -6,7 +6,7 @@ counted: the question is stored in any case, marked as broken. Failures of recor
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -46,6 +46,7 @@ NO_REPLY = "The reply could not be read."
 ID_CHARS = 200
 # A follow-up can be recorded before the exchange that it follows; a client rarely has more than a few under way.
 RECENT_HASHES = 64
+HASH_BYTES = 32
 
 logger = logging.getLogger(__name__)
 
@@ -251,7 +252,8 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
         hashes = history_hashes(captured.messages, start=start)
         after = [*hashes, *history_hashes(answer, start=hashes[-1])]
         for row in CapturedHistory.objects.filter(owner_id=owner.pk, recorded_at__gte=captured.origin.arrived_at):
-            if after[-1] in _split(bytes(row.recent_hashes)):
+            recent = bytes(row.recent_hashes)
+            if after[-1] in (recent[at : at + HASH_BYTES] for at in range(0, len(recent), HASH_BYTES)):
                 return row.conversation_id
         known = previous or _known_history(owner, hashes)
         if known is None:
@@ -283,10 +285,6 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
         }
         CapturedHistory.objects.update_or_create(conversation_id=conversation_id, defaults=values)
     return conversation_id
-
-
-def _split(hashes: bytes) -> Iterable[bytes]:
-    return (hashes[at : at + 32] for at in range(0, len(hashes), 32))
 
 
 def _named_response(owner: User, response_id: str) -> CapturedHistory | None:

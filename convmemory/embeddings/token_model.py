@@ -1,4 +1,4 @@
-"""Token vectors of one model beside the sentence vectors of another, and the mean that is subtracted from them.
+"""Token vectors of one model next to the sentence vectors of another, and the mean that is subtracted from them.
 
 Trained sentence models point most of their token vectors in one direction, so that their signs say little. Without the
 mean over a fixed background, `background.txt`, they differ again. Source: docs/adr/0089-token-model-of-its-own.md.

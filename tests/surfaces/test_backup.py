@@ -19,6 +19,7 @@ import pytest_django
 from django.conf import settings as project
 
 from convmemory.core.errors import InvalidInput
+from convmemory.core.files.private_files import DRAFT_SUFFIX
 from convmemory.core.postgres import configuration, embedded, server
 from convmemory.ops.privacy import backup as backup_module
 from convmemory.ops.privacy import restoring
@@ -197,6 +198,9 @@ def test_ledger_of_another_installation_erases_again(
 def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Path) -> None:
     for name in ("convmemory-20250101T000000.zip", "convmemory-20250102T000000.zip", "other.zip"):
         (tmp_path / name).write_bytes(b"")
+    abandoned = tmp_path / f"convmemory-20250102T000000.zip.1{DRAFT_SUFFIX}"
+    abandoned.touch()
+    os.utime(abandoned, (0, 0))
     assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2")
     first, newest, other = sorted(path.name for path in tmp_path.iterdir())
     assert (first, other) == ("convmemory-20250102T000000.zip", "other.zip")

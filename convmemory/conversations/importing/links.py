@@ -144,9 +144,9 @@ def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
 
 
 def link_children(*, owner: AbstractBaseUser) -> int:
-    """Link conversations to parents that were imported after them; returns how many were linked.
+    """Link conversations to parents that were imported after them; return how many were linked.
 
-    The parent of a session without another one is the session that goes on in it.
+    The parent of a session without another one is the session whose file names it as its continuation.
     """
     continued = Conversation.objects.filter(owner_id=owner.pk).exclude(continued_in="")
     later = Conversation.objects.filter(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.db.models import Count
 from django.utils import timezone
 from django_q.brokers import get_broker
@@ -59,6 +59,14 @@ def check_free_space() -> Iterator[Finding]:
 def check_backups() -> Iterator[Finding]:
     """Report that the newest backup in BACKUP_FOLDER is older than two intervals: one may still be written."""
     if not config.backup_folder:
+        return
+    if not connection.settings_dict.get("EMBEDDED_PATH"):
+        yield Finding(
+            "disk.backups",
+            Severity.ERROR,
+            "BACKUP_FOLDER has no effect, because DATABASE_URL names a server of your own: nothing is backed up.",
+            "Back the server up with its own pg_dump and MEDIA_ROOT with it, and unset BACKUP_FOLDER.",
+        )
         return
     newest = newest_backup(Path(config.backup_folder))
     if newest is None or time.time() - newest > 2 * config.backup_every_h * 3_600:

@@ -7,9 +7,12 @@ from pathlib import Path
 from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.files.private_files import DRAFT_SUFFIX
 from convmemory.ops.privacy.backup import back_up, verify
 
 PATTERN = "convmemory-*.zip"
+ABANDONED_S = 86_400.0
+"""A draft that was not written to for so long is not that of a backup under way."""
 RETRY_S = 600.0
 """A full disk or a missing folder is rarely repaired within seconds."""
 
@@ -22,7 +25,8 @@ def newest_backup(folder: Path) -> float | None:
 def back_up_to(folder: Path, *, keep: int) -> Path:
     """Write a verified backup and delete all but the newest `keep`; return its path.
 
-    A backup that cannot be read completely is deleted, and no older one with it. Raises: InvalidInput, BackupFailed.
+    A backup that cannot be read completely is deleted, and no older one with it. Drafts that killed runs left are
+    deleted after a day. Raises: InvalidInput, BackupFailed.
     """
     path = folder / f"convmemory-{timezone.now():%Y%m%dT%H%M%S}.zip"
     back_up(path=path)
@@ -33,6 +37,9 @@ def back_up_to(folder: Path, *, keep: int) -> Path:
         raise
     for old in sorted(folder.glob(PATTERN))[:-keep]:
         old.unlink()
+    for draft in folder.glob(f"convmemory-*{DRAFT_SUFFIX}"):
+        if time.time() - draft.stat().st_mtime > ABANDONED_S:
+            draft.unlink()
     return path
 
 

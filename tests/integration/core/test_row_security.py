@@ -256,7 +256,7 @@ class TestExternalServers:
         with pytest.raises(CommandError, match=r"manage\.py migrate"):
             call_command("setup_roles")
 
-    def test_one_address_without_other_is_refused(self) -> None:
+    def test_app_address_without_maintenance_address_is_refused(self) -> None:
         with pytest.raises(SettingError, match="both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL"):
             logins.external("postgres://a@b/c", "")
 

@@ -1,6 +1,7 @@
 """The doctor finds each planted fault by its id, names the remedy, and puts right what is safe."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from io import StringIO
@@ -414,3 +415,19 @@ def test_doctor_json_lists_findings_and_fix_repairs_them() -> None:
     assert code == 0
     assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation taken back."]
     assert doctor("--quiet")[1].strip() == ""
+
+
+def test_missing_and_old_backups_are_reported(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings.BACKUP_FOLDER, settings.BACKUP_EVERY_H = str(tmp_path), 24
+    monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", str(tmp_path))
+    assert [finding.id for finding in examining.check_backups()] == ["disk.backups"]
+    backup = tmp_path / "convmemory-20260101T000000.zip"
+    backup.touch()
+    assert not list(examining.check_backups())
+    two_days_ago = (timezone.now() - 49 * HOUR).timestamp()
+    os.utime(backup, (two_days_ago, two_days_ago))
+    assert "no backup of the last 48 hours" in next(examining.check_backups()).message
+    monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", "")
+    assert "has no effect" in next(examining.check_backups()).message

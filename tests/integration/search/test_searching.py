@@ -213,7 +213,7 @@ def test_bad_queries_are_refused(values: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "answer"), [("猫", "猫は窓のそばで眠る。"), ("🪴", "Water the 🪴 on Sundays.")])
-def test_one_character_that_is_word_is_query(text: str, answer: str) -> None:
+def test_single_character_word_is_searched(text: str, answer: str) -> None:
     owner = make_user()
     found = indexed(owner, exchange(("who needs what?", answer)))
     indexed(owner, exchange(*KITCHEN))

@@ -126,7 +126,7 @@ def test_call_and_its_result_are_read_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
-def test_one_importer_claims_fixture_above_all_others(name: str) -> None:
+def test_no_other_declared_importer_claims_fixture(name: str) -> None:
     for item in Walk().over([FIXTURES / name]) if (FIXTURES / name).exists() else ():
         if item.importer is None or item.source.is_folder:
             continue

@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lines.jsonl"
 
 
-def test_one_object_line_with_its_place_and_bytes(path: Path) -> None:
+def test_lines_yield_objects_with_place_and_bytes(path: Path) -> None:
     found, issues = objects(path, b'{"a": 1}\r\n\n  {"b": 2}  \n')
     assert [(item.number, item.index, item.offset, item.value, item.raw) for item in found] == [
         (1, 0, 0, {"a": 1}, b'{"a": 1}'),

@@ -9,7 +9,6 @@ import errno
 import signal
 import socket
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,8 +70,11 @@ class Command(BaseCommand):
             instance.record(address, {})
             self._prepare_database()
             self._greet(address)
+            children = [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())]
+            if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
+                children.append(ChildSpec("backup", backup_command()))
             supervisor = Supervisor(
-                [ChildSpec(name, command) for name, command in self._commands(host, port)],
+                children,
                 write=self._say,
                 on_start=lambda pids: instance.record(address, pids),
                 watch=self._watch_database,
@@ -81,12 +83,6 @@ class Command(BaseCommand):
             supervisor.run()
         finally:
             instance.release()
-
-    def _commands(self, host: str, port: int) -> Iterator[tuple[str, list[str]]]:
-        yield "web", web_command(host, port)
-        yield "worker", worker_command()
-        if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
-            yield "backup", backup_command()
 
     def _prepare_database(self) -> None:
         Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
