@@ -1,5 +1,6 @@
 """Routes for recalling messages, and for the embeddings of a conversation's messages."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
@@ -8,6 +9,7 @@ from ninja import Router, Status
 from convmemory.accounts.authentication import READING, caller_of
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
+from convmemory.core.web.asgi_types import site_of
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
 from memory.recall import InContext, alive_passages, recall
@@ -67,7 +69,10 @@ def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = 
     found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=body.filters(), **asked)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
     alive = alive_passages(found.messages, InContext(frozenset(body.alive_message_ids)))
-    context = build_memory_context(found.messages, budget, partners=body.partners, alive=alive)
+    # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.
+    site = site_of(request.scheme or "http", request.headers)
+    linked = tuple(replace(message, site=site) for message in found.messages)
+    context = build_memory_context(linked, budget, partners=body.partners, alive=alive)
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {
         "query": found.query,

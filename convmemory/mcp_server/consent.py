@@ -14,8 +14,9 @@ from convmemory.accounts.connections import Consent, code_for
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.errors import AddressRefused, InvalidInput, NotFound
 from convmemory.core.text import one_line, visible
+from convmemory.core.web.asgi_types import site_of
 from convmemory.core.web.middleware import POLICY
-from convmemory.mcp_server.places import OFF, can_authorize, site_of
+from convmemory.mcp_server.places import OFF, can_authorize
 
 DOCUMENT_TIMEOUT_S = 10.0
 MAX_DOCUMENT_BYTES = 64 * 1024

@@ -21,8 +21,8 @@ from convmemory.accounts.keys import caller_of_header
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.threads import in_thread
-from convmemory.core.web.asgi_types import Receive, Scope, Send
-from convmemory.mcp_server.places import OFF, RESOURCE_METADATA, can_authorize, is_oauth, site_of
+from convmemory.core.web.asgi_types import Receive, Scope, Send, site_of
+from convmemory.mcp_server.places import OFF, RESOURCE_METADATA, can_authorize, is_oauth
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

@@ -1,6 +1,5 @@
 """The paths of MCP and of its OAuth, without the SDK, which takes long to load."""
 
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from convmemory.core.config import config
@@ -26,8 +25,3 @@ def can_authorize(site: str) -> bool:
     """Return whether OAuth is on, and the address is one that programs accept: HTTPS, or this machine."""
     parts = urlsplit(site)
     return config.mcp_oauth and (parts.scheme == "https" or (parts.hostname or "") in LOOPBACK)
-
-
-def site_of(scheme: str, headers: Mapping[str, str]) -> str:
-    """Return the address of this server, as the request names it; `PUBLIC_URL` if it is set."""
-    return config.public_url.rstrip("/") or f"{'https' if config.https_only else scheme}://{headers.get('host', '')}"

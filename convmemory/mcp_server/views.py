@@ -12,9 +12,10 @@ from convmemory.accounts.keys import active_keys, create_key, row_of_key
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
 from convmemory.core.config import config
+from convmemory.core.web.asgi_types import site_of
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
-from convmemory.mcp_server.places import can_authorize, site_of
+from convmemory.mcp_server.places import can_authorize
 from convmemory.tools.registry import mcp_tools
 
 KEY_DAYS = 365

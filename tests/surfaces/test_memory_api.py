@@ -109,12 +109,13 @@ def test_recall_leaves_out_callers_own_session_and_its_subagents(api: Api, owner
     assert found("") == found("s-foreign") == found("s-unknown\x00") == {session.pk, subagent.pk, other.pk}
 
 
-def test_recall_renders_context_within_budget(api: Api, owner: User) -> None:
+def test_recall_renders_context_with_absolute_links_within_budget(api: Api, owner: User) -> None:
     conversation = stored(owner)
+    api.client.defaults["HTTP_HOST"] = "testserver"
     body = {"query": "boil a soft egg", "threshold": 0, "top_k": 4}
     whole = api.send("POST", "/memory/recall", body).json()
     assert whole["context_tokens"] <= 2000
-    assert whole["context"].count(f"/conversations/{conversation.pk}?turn=") == 2
+    assert whole["context"].count(f" http://testserver/conversations/{conversation.pk}?turn=") == 2
     assert whole["left_out"] == []
     small = api.send("POST", "/memory/recall", body | {"max_tokens": whole["context_tokens"] - 5}).json()
     assert len(small["context"]) < len(whole["context"])

@@ -1,7 +1,9 @@
 """ASGI types, and readers of the headers and the path of a request."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
+
+from convmemory.core.config import config
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -43,3 +45,8 @@ OF_MCP = frozenset({"/mcp", "/token", "/register", "/revoke"})
 def is_for_programs(path: str) -> bool:
     """Return whether the API, MCP, its OAuth or the capture proxy answers at `path`: with JSON, never with a page."""
     return path.startswith(("/api/", "/v1/", "/.well-known/")) or path.rstrip("/") in OF_MCP
+
+
+def site_of(scheme: str, headers: Mapping[str, str]) -> str:
+    """Return the address of this server, as the request names it; `PUBLIC_URL` if it is set."""
+    return config.public_url.rstrip("/") or f"{'https' if config.https_only else scheme}://{headers.get('host', '')}"
