@@ -5,6 +5,7 @@ language is indexed as English, so that code, logs and names are unaffected.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
@@ -289,6 +290,10 @@ CHARACTERS = (
 """The characters of these scripts, for a class of a regular expression."""
 
 _RUN = re.compile(f"[{CHARACTERS}]{{2,}}")
+_CHARACTER = re.compile(f"[{CHARACTERS}]")
+# One emoji can be several code points: a base, a skin tone, a variation selector, joiners.
+_OF_EMOJI = frozenset(("So", "Sk", "Mn", "Cf"))
+MAX_SIGN_CHARS = 16
 
 
 def pairs_of(text: str) -> Iterator[str]:
@@ -300,3 +305,11 @@ def places_of_pairs(text: str) -> Iterator[Span]:
     """Yield the places of the pairs."""
     for match in _RUN.finditer(text):
         yield from ((at, at + 2) for at in range(match.start(), match.end() - 1))
+
+
+def is_sign(text: str) -> bool:
+    """Return whether a text is one character of such a script, or an emoji: no word that the index has in all texts."""
+    if _CHARACTER.fullmatch(text):
+        return True
+    kinds = [unicodedata.category(character) for character in text[: MAX_SIGN_CHARS + 1]]
+    return 0 < len(kinds) <= MAX_SIGN_CHARS and kinds[0] == "So" and _OF_EMOJI.issuperset(kinds)

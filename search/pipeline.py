@@ -13,6 +13,7 @@ from convmemory.conversations.names import with_known_names
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
+from search.languages import is_sign
 from search.options import SearchOptions
 from search.pages.snippets import RELATED_RELEVANCE
 from search.query import SEARCHED_CHARS, SearchQuery
@@ -57,8 +58,9 @@ from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
-from search.retrieval.rare_words import rarest_words
+from search.retrieval.rare_words import Excerpt, rarest_words
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
+from search.retrieval.signs import items_with_sign
 from search.retrieval.word_scores import MatchedTerms
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -233,29 +235,32 @@ PIPELINE = Pipeline()
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
     """Rank all items that any retriever found.
 
-    A long text is searched for by its rarest words. A question of a time alone lists what was written then. If no item
-    contains a quoted phrase, the words of the phrase are searched for instead, with a note. A further note
-    names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner has:
-    it doubles if the query has operators.
+    A long text is searched for by its rarest words. A question of a time alone lists what was written then, and a
+    single CJK character or emoji lists what contains it. If no item contains a quoted phrase, the words of the phrase
+    are searched for instead, with a note. A further note names the operators that exclude all items or the best one.
+    The number of queries is fixed, whatever the owner has: it doubles if the query has operators.
     """
     query = replace(query, filters=with_known_names(owner_id, query.filters))
-    query, shortening = _shortened(owner_id, query)
+    query, excerpt = _shortened(owner_id, query)
     if (reading := query.time) is not None:
         query = replace(query, found_time=reading)  # read once for all later stages
-    if (listed := _listed_by_time(owner_id, query)) is not None:
+    if (listed := _listed_by_time(owner_id, query) or _listed_by_sign(owner_id, query)) is not None:
         return listed
-    return _with_notes(_rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline), *shortening)
+    ranked = _rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline)
+    if excerpt is None:
+        return ranked
+    if excerpt.is_incomplete:  # the words that were left out would have spoken against an answer
+        ranked = replace(ranked, relevance=replace(ranked.relevance, answerable=None))
+    said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
+    return _with_notes(ranked, said % {"count": len(excerpt.text.split()), "all": excerpt.word_count})
 
 
-def _shortened(owner_id: int, query: SearchQuery) -> tuple[SearchQuery, list[str]]:
-    """Return the query with the rarest words of a long text, and a note that says so."""
-    text = query.parsed.text
-    if len(text) <= SEARCHED_CHARS:
-        return query, []
-    words = rarest_words(owner_id, text, query.filters)
-    note = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
-    said = note % {"count": len(words.split()), "all": len(text.split())}
-    return replace(query, reading=replace(query.parsed, text=words), is_timeless=True), [said]
+def _shortened(owner_id: int, query: SearchQuery) -> tuple[SearchQuery, Excerpt | None]:
+    """Return the query with the rarest words of a long text, and these; None for a text that is searched as it is."""
+    if len(query.parsed.text) <= SEARCHED_CHARS:
+        return query, None
+    excerpt = rarest_words(owner_id, query.parsed.text, query.filters)
+    return replace(query, reading=replace(query.parsed, text=excerpt.text), is_timeless=True), excerpt
 
 
 def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
@@ -274,6 +279,25 @@ def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
     return RankedItems(
         replace(prepared, notes=(said,)), FeatureTable(keys), np.zeros(len(keys), np.float32),
         np.lexsort((-keys, -seconds)), is_listing=True,
+    )  # fmt: skip
+
+
+def _listed_by_sign(owner_id: int, query: SearchQuery) -> RankedItems | None:
+    """Return the items that contain a query of one CJK character or emoji, the newest first; None if there are none."""
+    sign = query.parsed.text.strip()
+    if query.mode == "semantic" or query.by_distance or not is_sign(sign):
+        return None
+    prepared = prepare_query(owner_id=owner_id, query=replace(query, mode="full_text")).looked_up()
+    keys, is_all = items_with_sign(prepared, sign)
+    if not len(keys):
+        return None
+    seconds = read_moments(prepared, keys, item_count=len(keys)).seconds
+    said = gettext("Everything with %(sign)s, the newest first.")
+    if not is_all:
+        said = gettext("The newest of all with %(sign)s: more was not looked through.")
+    return RankedItems(
+        replace(prepared, notes=(said % {"sign": sign},)), FeatureTable(keys), np.zeros(len(keys), np.float32),
+        np.lexsort((-keys, -seconds)), {sign: 1.0}, is_listing=True,
     )  # fmt: skip
 
 

@@ -168,6 +168,14 @@ class SourceAdapter(Protocol):
         """
         return dict
 
+    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+        """Return objects and their elements that may contain a text, letter for letter, the newest first.
+
+        Only the newest elements are scanned. None, unless an adapter overrides this: a sign that is no word is then
+        found by meaning alone.
+        """
+        return []
+
     def url(self, object_id: int, item_number: int) -> str:
         """Return the item's URL for its owner."""
         ...

@@ -79,6 +79,10 @@ class ConversationAdapter:
         pending = PendingQuery(load_sql("search.adapters", "message_utterances"), parameters, keeps_plan=True)
         return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
+    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+        parameters: dict[str, Any] = {"owner": owner_id, "text": text, "scanned": scanned, "limit": limit}
+        return PendingQuery(load_sql("search.adapters", "messages_with"), parameters).rows()
+
     def url(self, object_id: int, item_number: int) -> str:
         return f"/conversations/{object_id}?turn={item_number}"
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from convmemory.core.config import config
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import cut
 from convmemory.documents.models import Document, Section
 from search.indexing.tracking import delete_sources, drop_source, put_source
@@ -50,6 +50,10 @@ class DocumentAdapter(SourceAdapter):
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
+
+    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+        parameters: dict[str, Any] = {"owner": owner_id, "text": text, "scanned": scanned, "limit": limit}
+        return PendingQuery(load_sql("search.adapters", "sections_with"), parameters).rows()
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/documents/{object_id}?section={item_number}"

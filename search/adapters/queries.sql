@@ -17,6 +17,36 @@ FROM m
 LEFT JOIN conversations_message AS n
     ON n.conversation_id = m.conversation_id AND n."position" = m.next_position AND n.owner_id = m.owner_id
 
+-- name: messages_with
+-- The newest of the owner's messages whose parts contain a text, letter for letter, among the newest ones. The sum keeps
+-- the planner from walking through all owners' messages by id.
+SELECT conversation_id, id
+FROM (
+    SELECT m.conversation_id, m.id, m.parts
+    FROM conversations_message AS m
+    WHERE m.owner_id = %(owner)s AND NOT m.superseded
+    ORDER BY m.id + 0 DESC
+    LIMIT %(scanned)s
+) AS newest
+WHERE strpos(parts::text, %(text)s) > 0
+ORDER BY id DESC
+LIMIT %(limit)s
+
+-- name: sections_with
+-- The newest of the owner's sections whose text or headings contain a text, letter for letter, among the newest ones. The
+-- sum as above.
+SELECT document_id, id
+FROM (
+    SELECT s.document_id, s.id, s.text, s.path
+    FROM documents_section AS s
+    WHERE s.owner_id = %(owner)s
+    ORDER BY s.id + 0 DESC
+    LIMIT %(scanned)s
+) AS newest
+WHERE strpos(text, %(text)s) > 0 OR strpos(path::text, %(text)s) > 0
+ORDER BY id DESC
+LIMIT %(limit)s
+
 -- name: reconcile_conversations
 -- Update sources from their conversations; how many differed, and the sources whose conversations are gone.
 WITH wrong AS (

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from search.languages import pairs_of, places_of_pairs
+from search.languages import is_sign, pairs_of, places_of_pairs
 
 # A word that weighs less than this share of the rarest word is not marked.
 STOP_SHARE = 0.15
@@ -36,7 +36,12 @@ class QueryStems:
         self._total = sum(weights.values()) or 1.0
         self._unmarked = {word for word, _ in _stems_with_places(unmarked)}
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
-        self._compounds = {word: _compound_pattern(word) for word in self._telling if not _RUN.fullmatch(word)}
+        self._signs = [word for word in self._telling if is_sign(word)]
+        self._compounds = {
+            word: _compound_pattern(word)
+            for word in self._telling
+            if not _RUN.fullmatch(word) and word not in self._signs
+        }
 
     def places_in(self, text: str) -> list[Span]:
         """Return the places of the query's phrases and of its other words, except those of little weight.
@@ -48,6 +53,7 @@ class QueryStems:
         in_phrases = {word for phrase, _ in held for word in phrase} | self._unmarked
         places = [place for word, place in words if word in self._telling and word not in in_phrases]
         places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
+        places += [found.span() for sign in self._signs for found in re.finditer(re.escape(sign), text)]
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
     def held_in(self, text: str) -> list[str]:
@@ -60,7 +66,7 @@ class QueryStems:
         held = {stem(word) for word in _RUN.findall(lower) if word.startswith(likely)}
         held.update(word for word in likely if word in self._compounds and self._holds_compound(lower, word))
         if not lower.isascii():
-            held.update(pairs_of(lower))
+            held.update(pairs_of(lower), self._signs)
         return [word for word in likely if word in held]
 
     def _holds_compound(self, text: str, word: str) -> bool:

@@ -7,6 +7,7 @@ there are no postings, are ordered by how much they look like identifiers.
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,41 +17,68 @@ from search.postings.cached import current_postings, send_digest_query
 from search.query import SEARCHED_CHARS
 from search.retrieval.corpus import PendingQueryWords, QueryWord
 
+# If at most this share of the items contains some word, words that no item contains are left out: with the highest
+# weights of all in late interaction, they would outweigh it.
+RARE_SHARE = 0.1
 _WORD = re.compile(r"\S+")
-_INSIDE = re.compile(r"\w+")
+_INSIDE = re.compile(r"[^\W_]+")  # without underscores, at which the index splits words
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[_.:/\\-]\w|[A-Za-z]\d|\d[A-Za-z]")
 
 
-def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> str:
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The rarest of `word_count` words of a text; `is_incomplete` if words that no item contains were left out."""
+
+    text: str
+    word_count: int
+    is_incomplete: bool
+
+
+def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> Excerpt:
     """Return the words of `text` that fewest of the owner's items contain, in their order, at most `chars` characters.
 
-    Words that no item contains come after those that some do. Four queries.
+    Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
+    such parts of identifiers and paths. Four queries.
     """
     words = PendingQueryWords(owner_id, text, filters.kinds).words
-    counts = _item_counts(owner_id, words)
-    chosen, left = set[int](), chars
+    counts, items = _item_counts(owner_id, words)
     written = dict.fromkeys(match[0] for match in _WORD.finditer(text))
+    rarest = min((_rarity(word, counts) for word in written), default=(True, 0, True, 0))
+    has_rare = not rarest[0] and rarest[1] <= max(1, items * RARE_SHARE)
+    if has_rare:
+        written = dict.fromkeys(known for word in written if (known := _without_unknown(word, counts)))
+    chosen, left = set[int](), chars
     first_place = {word: place for place, word in enumerate(written)}
     for word in sorted(written, key=lambda word: (*_rarity(word, counts), first_place[word])):
         if len(word) < left:
             chosen.add(first_place[word])
             left -= len(word) + 1
-    return " ".join(word for word in written if first_place[word] in chosen) or text[:chars]
+    kept = " ".join(word for word in written if first_place[word] in chosen) or text[:chars]
+    return Excerpt(kept, len(text.split()), is_incomplete=has_rare)
 
 
-def _item_counts(owner_id: int, words: Iterable[QueryWord]) -> Counter[str]:
-    """Return in how many items each written word occurs; stop words are left out."""
+def _without_unknown(word: str, counts: Counter[str]) -> str:
+    """Return a word without the parts that no item contains; "" if none contains any."""
+    parts = [part for part in _INSIDE.findall(word) if part.lower() in counts]
+    known = [part for part in parts if counts[part.lower()]]
+    return word if len(known) == len(parts) else " ".join(known)
+
+
+def _item_counts(owner_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str], int]:
+    """Return in how many items each written word occurs, without stop words, and how many items there are."""
     lexemes = {word.written: word.lexeme for word in words if not word.is_stop_word}
     counts: Counter[str] = Counter(dict.fromkeys(lexemes, 0))
+    item_count = 0
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
         postings = current_postings(owner_id, home, send_digest_query(owner_id, home).rows()[0][:2])
         if postings is None:
             continue
+        item_count = max(item_count, len(postings.keys))
         found = postings.occurrences(list(lexemes.values()))
         items = np.unique(np.stack([found.words, found.places.astype(np.int64)]), axis=1)[0]
         per_word = np.bincount(items, minlength=len(lexemes)).tolist()
         counts.update(dict(zip(lexemes, per_word, strict=True)))
-    return counts
+    return counts, item_count
 
 
 def _rarity(word: str, counts: Counter[str]) -> tuple[bool, int, bool, int]:

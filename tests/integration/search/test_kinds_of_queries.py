@@ -1,15 +1,20 @@
 """Queries as people type and paste them find the one turn that they mean among near misses."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ThinkingPart
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from search.query import SearchQuery
 from search.searching import search
-from tests.factories import exchange, make_conversation
+from tests.factories import exchange, make_conversation, user_says
+from tests.support.documents import indexed, upload
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
 # The query, the turn that it means, and turns that nearly say the same.
 KINDS: list[tuple[str, str, list[str]]] = [
@@ -81,3 +86,78 @@ def test_each_kind_of_query_finds_its_turn_first_among_near_misses(owner: User) 
         if hit is None or (hit.conversation_id, hit.turn_number) != (right.pk, number):
             missed[query] = hit and hit.passage
     assert not missed
+
+
+SIGNS = {
+    "猫": "うちの黒猫が庭で寝ていた。",  # in the middle of a run
+    "犬": "隣の家の大きな犬",  # at its end
+    "🚀": "Shipped it🚀 at noon.",
+    "👩🏽‍🚒": "My sister is a 👩🏽‍🚒 now.",
+    "한": "대한민국",
+}
+
+
+def test_single_sign_lists_turns_that_contain_it_newest_first(owner: User) -> None:
+    archive_of(owner, "うちの黒鳥が庭で寝ていた。", "Shipped it at noon.", "A 🚁 came.")
+    right = archive_of(owner, *SIGNS.values())
+    for number, (sign, said) in enumerate(SIGNS.items()):
+        for mode in ("hybrid", "full_text"):
+            found = search(caller=owner, query=SearchQuery(text=f" {sign}", mode=mode))
+            (hit,) = found.hits
+            assert (hit.conversation_id, hit.turn_number, hit.passage) == (right.pk, number, said)
+            assert [hit.passage[slice(*mark)] for mark in hit.marks] == [sign]
+            assert found.answered
+            assert found.notes == (f"Everything with {sign}, the newest first.",)
+
+
+def test_single_sign_is_found_in_scope_and_in_documents(owner: User) -> None:
+    thought = MessageDraft(role="assistant", parts=(ThinkingPart("Is it 🦔?"), TextPart("Done.")))
+    index_conversation(conversation_id=make_conversation(owner, [user_says("Go on, please."), thought]).pk)
+    assert search(caller=owner, query=SearchQuery(text="🦔", scope=frozenset({"thinking"}))).total == 1
+    assert not [hit for hit in search(caller=owner, query=SearchQuery(text="🦔")).hits if "🦔" in hit.passage]
+    indexed(upload(owner, "# Tiere\n\nDer 🦔 schläft."))
+    (hit,) = search(caller=owner, query=SearchQuery(text="🦔")).hits
+    assert hit.kind == "document"
+
+
+def test_sign_in_no_text_is_searched_by_meaning(owner: User) -> None:
+    archive_of(owner, "The cat sleeps.")
+    assert search(caller=owner, query=SearchQuery(text="🐈")).notes != ("Everything with 🐈, the newest first.",)
+
+
+TRACE = """Traceback (most recent call last):
+  File "/opt/kiln/firing/temperature_curves.py", line 88, in ramp_thermocouple
+    glaze = self.porcelain.vitrify(bisque, celadon_recipe=self.recipe)
+  File "/opt/kiln/firing/glazes/celadon.py", line 214, in vitrify
+    return stoneware_body.absorb(feldspar, silica_ratio, kaolin_share)
+  File "/opt/kiln/firing/glazes/feldspars.py", line 31, in absorb
+    crackle = crazing_model.predict(thermal_expansion, cooling_minutes)
+  File "/opt/kiln/firing/models/crazing.py", line 402, in predict
+    oxidation = reduction_atmosphere.sample(propane_burner, damper_angle)
+  File "/opt/kiln/firing/models/atmosphere.py", line 77, in sample
+    pyrometer.read(cone_number, orton_table)
+  File "/opt/kiln/firing/sensors/pyrometers.py", line 19, in read
+    return modbus_client.holding_registers(unit_address)
+kiln.errors.SensorGone: slip_trailer_queue is drained"""
+
+
+def test_words_that_no_turn_has_do_not_outweigh_rare_ones_of_pasted_trace(owner: User) -> None:
+    archive_of(
+        owner,
+        "A pot cracks if the oven cools too fast after the enamel has melted.",
+        "Potters burn gas to take the oxygen away, which turns copper red.",
+        "Clay shrinks when it dries, and again in the fire.",
+        "The thermometer in the oven is broken, so the plates came out too hard.",
+    )
+    right = archive_of(owner, "It was a full disk.", "Restart the worker when slip_trailer_queue runs dry.")
+    found = search(caller=owner, query=SearchQuery(text=TRACE))
+    assert (found.hits[0].conversation_id, found.hits[0].turn_number) == (right.pk, 1)
+    assert "rarest words" in found.notes[0]
+
+
+def test_pasted_trace_is_not_answered_by_one_word_of_it(owner: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    archive_of(owner, "The sample of wool is soft.", "Nobody wears a hat.", "Two eggs, then flour.", "It rains again.")
+    found = search(caller=owner, query=SearchQuery(text=TRACE))
+    assert found.answered is None
+    assert {hit.relevance for hit in found.hits} == {None}

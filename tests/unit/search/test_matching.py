@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from search.languages import is_sign
 from search.results.matching import QueryStems, stem, stems_of
 
 WORDS = QueryStems({"baking": 2.0, "ovens": 1.0, "rye": 1.0})
@@ -57,6 +58,7 @@ def holds(text: str, word: str) -> bool:
 def test_share_is_that_of_stems_among_all_of_text(weights: dict[str, float], text: str) -> None:
     stems = {stem(word): weight for word, weight in weights.items() if stem(word)}
     telling = {word: weight for word, weight in stems.items() if weight >= 0.15 * max(weights.values())}
-    held = sum(weight for word, weight in telling.items() if word in stems_of(text) or holds(text, word))
+    signs = [word for word in telling if is_sign(word) and word in text]
+    held = sum(weight for word, weight in telling.items() if word in [*stems_of(text), *signs] or holds(text, word))
     words = QueryStems(weights)
     assert words.share_of(words.held_in(text)) == pytest.approx(held / (sum(weights.values()) or 1.0))
