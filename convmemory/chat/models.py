@@ -87,6 +87,11 @@ class Reply(models.Model):
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="replies")
     agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     question = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")
+    follows = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="The id of the message before the question; 0: it begins the conversation. Null: not known yet.",
+    )
     model = models.CharField(max_length=200, blank=True, default="")
     status = models.CharField(max_length=12, choices=Status, default=Status.RUNNING)
     stop_requested = models.BooleanField(default=False)

@@ -10,6 +10,7 @@ from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, has_e
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
 from convmemory.chat.replies import take_over
+from convmemory.chat.versions import threads_of
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart
 from convmemory.conversations.models import Conversation, Message
@@ -161,4 +162,8 @@ def on_conversation_shown(
         Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
     )
     values["asked_here"] = {reply.question_id for reply in replies}
-    return PageAddition(values, notes_on(replies, messages))
+    notes = notes_on(replies, messages)
+    threads = threads_of(conversation) if replies else None
+    if threads is None:
+        return PageAddition(values, notes)
+    return PageAddition(values, notes, threads.versions(), threads.left_out(messages))

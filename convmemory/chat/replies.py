@@ -20,6 +20,7 @@ from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.progress import draft_to_json, read_partial
+from convmemory.chat.versions import follows, note_order
 from convmemory.conversations import reading
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -114,8 +115,11 @@ def begin_reply(
         reading.get_conversation(owner=owner, conversation_id=conversation_id)
         raise
     with transaction.atomic():
+        before = None
         if replaces is not None:
             question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
+            note_order(owner=owner, conversation_id=conversation_id)
+            before = follows(owner=owner, message_id=replaces)
             supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
         question_id = responses.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
@@ -125,6 +129,7 @@ def begin_reply(
             conversation_id=conversation_id,
             agent_id=options.agent_id,
             question_id=question_id,
+            follows=before,
             model=options.endpoint.model,
         )
     return ReplyJob(reply.pk, conversation_id, question_id, owner, options)

@@ -14,6 +14,7 @@ urlpatterns = [
     path(
         "conversations/<int:conversation_id>/questions/<int:message_id>/edit", views.edit_question, name="edit-question"
     ),
+    path("conversations/<int:conversation_id>/version", views.choose_version, name="change-version"),
     path("conversations/<int:conversation_id>/stop", views.stop, name="stop-reply"),
     path("conversations/<int:conversation_id>/running", views.running, name="running-reply"),
     path("conversations/<int:conversation_id>/replies/<int:reply_id>", views.show_reply, name="reply"),

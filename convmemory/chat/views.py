@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory import problems
 from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.pages import PageRequest, signed_in, to_login
-from convmemory.chat import agents, live, replies
+from convmemory.chat import agents, live, replies, versions
 from convmemory.chat import agents as agent_documents
 from convmemory.chat.agents import HOW_TO_SET_UP, agents_of, dry_run_of_agent
 from convmemory.chat.clients import Trial, list_models
@@ -26,6 +26,7 @@ from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import Written, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
+from convmemory.conversations.models import Message
 from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NoEndpoint, NotFound, SwitchedOff
@@ -117,6 +118,17 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
         "how_to_set_up": HOW_TO_SET_UP,
     }
     return render(request, "chat/new.html", context)
+
+
+@require_POST
+@signed_in
+def choose_version(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Let the thread go on from the version of a question that `message` names."""
+    message_id = _number(request, "message") or 0
+    versions.choose_version(owner=request.user, conversation_id=conversation_id, message_id=message_id)
+    turn = Message.objects.filter(owner_id=request.user.pk, pk=message_id).values_list("turn_number", flat=True).first()
+    address = reverse("conversation", args=[conversation_id])
+    return redirect(address if turn is None else f"{address}?turn={turn}#turn-{turn}")
 
 
 @require_POST

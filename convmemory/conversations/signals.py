@@ -1,12 +1,12 @@
 """The signals of this app; apps above it subscribe in their `apps.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.dispatch import Signal
 
-from convmemory.conversations.pages.rendering import Note
+from convmemory.conversations.pages.rendering import Note, Versions
 
 # Sent after the transaction that changed turns has committed.
 # Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).
@@ -32,7 +32,11 @@ conversation_shown = Signal()
 
 @dataclass(frozen=True, slots=True)
 class PageAddition:
-    """An app's additions to a conversation's page: values for the template, and notes below messages, by message id."""
+    """An app's additions to a conversation's page: values for the template, notes below messages and versions of
+    questions by message id, and the ids of messages that other versions lead to and the page leaves out.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[int, Sequence[Note]] = field(default_factory=dict)
+    versions: Mapping[int, Versions] = field(default_factory=dict)
+    left_out: Collection[int] = ()

@@ -221,7 +221,7 @@ class Exchange {
     scroller().scrollTop = scroller().scrollHeight;
   }
 
-  /** What the thread goes on without; it comes back folded with what the server has stored. */
+  /** What the thread goes on without; the versions of the question lead back to it. */
   clearFrom(question) {
     while (question) {
       const next = question.nextElementSibling;
@@ -290,10 +290,6 @@ class Exchange {
       this.question.element.remove();
       this.answer.element.remove();
       this.messages.insertAdjacentHTML("beforeend", html);
-      for (const fold of this.messages.querySelectorAll(":scope > .superseded + .superseded")) {
-        one(".fold-body", fold.previousElementSibling).append(...one(".fold-body", fold).children);
-        fold.remove();
-      }
       htmx.process(this.messages);
     });
     this.tell(this.messages);
@@ -379,6 +375,8 @@ function offerAgain(form) {
   const question = [...document.querySelectorAll("[data-messages] > .message.is-user[data-message]")].at(-1);
   if (!again || !question || !one("[data-edit-question]", question)) return;
   one("[name=replaces]", again).value = question.dataset.message;
+  const { href, dataset } = one("[data-edit-question]", question);
+  Object.assign(one("[data-edit-question]", again), { href }).dataset.editQuestion = dataset.editQuestion;
   again.hidden = false;
 }
 
@@ -424,7 +422,8 @@ document.addEventListener("submit", (event) => {
 
 document.addEventListener("click", (event) => {
   const pressed = (selector) => event.target.closest(selector);
-  const stop = pressed("[data-stop]"), question = pressed("[data-edit-question]")?.closest("[data-message]");
+  const stop = pressed("[data-stop]"), edited = pressed("[data-edit-question]")?.dataset.editQuestion;
+  const question = edited && one(`[data-message="${edited}"]`);
   if (stop) running.get(stop.form)?.stop();
   if (question) {
     event.preventDefault();

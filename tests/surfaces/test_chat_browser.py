@@ -288,21 +288,25 @@ def test_failed_question_is_asked_again(visit: Callable[..., None], endpoint: Ch
     at_every_width(visit, steps, at="/chat")
 
 
-def test_retry_takes_answer_s_place_and_edit_question_s(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_question_s_versions_are_walked_and_thread_goes_on_from_shown_one(
+    visit: Callable[..., None], endpoint: ChatServer
+) -> None:
     for _ in WIDTHS:
-        endpoint.scripts.extend(says(f"{flour} flour.") for flour in ("Some", "Rye", "Wheat", "Oat"))
+        endpoint.scripts.extend(says(f"{flour} flour.") for flour in ("Some", "Rye", "Wheat", "Oat", "More rye"))
     questions, live = (f"[data-messages] > .message.is-{kind}" for kind in ("user", "assistant"))
 
     def steps(page: Page, _: int) -> None:
+        def step(name: str, number: str, answer: str) -> None:
+            page.get_by_role("button", name=name).click()
+            expect(page.locator(".versions")).to_contain_text(number)
+            expect(page.locator(live)).to_have_text(re.compile(rf"{answer} flour\.\s*$"))
+
         send(page, "Which flour for bread?")
         expect(page.locator(live)).to_contain_text("Some flour.")
-        page.get_by_role("button", name="Retry").click()
-        expect(page.locator(live)).to_contain_text("Rye flour.")
-        expect(page.locator(".superseded")).to_have_count(1)
-        expect(page.locator(".superseded .message")).to_have_count(2)
+        expect(page.locator(".versions")).to_have_count(0)
+        step("Retry", "2/2", "Rye")
         expect(page.locator(".is-draft")).to_have_count(0)
-        page.locator(questions).hover()
-        page.locator(questions).get_by_label("Edit this message").click()
+        page.locator(".again").get_by_text("Edit").click()
         box = page.get_by_role("textbox", name="Message")
         expect(box).to_have_value("Which flour for bread?")
         expect(page.locator("[data-editing]")).to_be_visible()
@@ -311,15 +315,24 @@ def test_retry_takes_answer_s_place_and_edit_question_s(visit: Callable[..., Non
         expect(page.locator(questions)).to_contain_text("Which flour for cakes?")
         expect(page.locator("[data-editing]")).to_be_hidden()
         page.reload()
-        page.get_by_role("button", name="Retry").click()
-        expect(page.locator(live)).to_contain_text("Oat flour.")
-        expect(page.locator(".superseded")).to_have_count(1)
-        expect(page.locator(".superseded .message")).to_have_count(6)
+        step("Retry", "4/4", "Oat")
         expect(page.locator(".is-draft")).to_have_count(0)
+        step("Previous version", "3/4", "Wheat")
+        step("Previous version", "2/4", "Rye")
+        expect(page.locator(questions)).to_contain_text("Which flour for bread?")
+        expect(page.get_by_role("button", name="Next version")).to_be_enabled()
+        send(page, "And more?")
+        expect(page.locator(live).last).to_contain_text("More rye flour.")
+        expect(page.locator(".is-draft")).to_have_count(0)
+        page.get_by_role("button", name="Next version").click()
+        expect(page.locator(live)).to_have_count(1)
+        page.get_by_role("button", name="Previous version").click()
+        expect(page.locator(live)).to_have_count(2)
+        expect(page.locator(".superseded")).to_have_count(0)
 
     at_every_width(visit, steps, at="/chat")
-    assert list(Conversation.objects.values_list("turn_count", "message_count")) == [(1, 8)] * len(WIDTHS)
-    assert {len(request["messages"]) for request in endpoint.requests} == {1}
+    assert list(Conversation.objects.values_list("turn_count", "message_count")) == [(2, 10)] * len(WIDTHS)
+    assert [len(request["messages"]) for request in endpoint.requests] == [1, 1, 1, 1, 3] * len(WIDTHS)
 
 
 def test_earlier_question_is_edited_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:

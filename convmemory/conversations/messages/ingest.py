@@ -6,7 +6,7 @@ than the owner's quota raises StorageFull. Replies in progress are in `responses
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -362,7 +362,7 @@ def _compared(parts: Iterable[Part]) -> str:
 
 
 # --- superseding ----------------------------------------------------------------------------------
-# Continues a thread from an earlier message: the later ones stay, collapsed, and belong to no turn.
+# Continues a thread from an earlier message: the later ones stay, hidden, and belong to no turn.
 
 
 def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> None:
@@ -378,6 +378,18 @@ def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id:
             raise NotFound(f"There is no message {message_id} in conversation {conversation_id}.")
         conversation.messages.filter(position__gte=first).update(superseded=True)
         finish_change(conversation, from_position=first, message_count=conversation.message_count)
+
+
+def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) -> None:
+    """Supersede the messages behind the position `after`, take back those with the ids `by`, and renumber the turns.
+
+    The conversation is locked. Raises: ConversationBusy while a response is being written.
+    """
+    require_idle(conversation)
+    later = conversation.messages.filter(position__gt=after)
+    later.filter(superseded=False).exclude(pk__in=by).update(superseded=True)
+    later.filter(pk__in=by).update(superseded=False)
+    finish_change(conversation, from_position=after + 1, message_count=conversation.message_count)
 
 
 # --- dating ---------------------------------------------------------------------------------------

@@ -40,6 +40,16 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of a question that was edited or asked again: the number of this one, and its neighbours' ids."""
+
+    number: int
+    count: int
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class MessageView:
     """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed."""
 
@@ -56,6 +66,7 @@ class MessageView:
     parts: tuple[PartView, ...]
     notes: Sequence[Note] = ()
     superseded: bool = False
+    versions: Versions | None = None
 
     @property
     def has_actions(self) -> bool:
@@ -70,6 +81,7 @@ def view_messages(
     target: int | None = None,
     passage: Passage | None = None,
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
+    versions: Mapping[int, Versions] = MappingProxyType({}),
 ) -> list[MessageView]:
     """Return messages in order, for the page. `turn_before` is the turn of the message before the first one."""
     views: list[MessageView] = []
@@ -98,6 +110,7 @@ def view_messages(
                 created_at=message.created_at,
                 parts=_view_parts(parts, tools, passage_here, work),
                 notes=notes.get(message.pk, ()),
+                versions=versions.get(message.pk),
             )
         )
         if not message.superseded:

@@ -30,7 +30,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.highlighting import MarkedSpan, Passage
 from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import picture_of
-from convmemory.conversations.pages.rendering import Block, Note, fold_steps, view_messages
+from convmemory.conversations.pages.rendering import Block, Note, Versions, fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
 from convmemory.conversations.reading import project_name
@@ -57,10 +57,18 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     turn = whole_number(request, "turn")
     passage = passage_of(request)
     window, continues = _window_of(request, found, turn, passage)
-    values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
-    views = view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes)
+    added = _additions(request, found, window, is_whole=not (request.htmx and continues))
+    views = view_messages(
+        (message for message in window.messages if message.pk not in added.left_out),
+        turn_before=window.turn_before,
+        target=turn,
+        passage=passage,
+        notes=added.notes,
+        versions=added.versions,
+    )
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
-    context = values | {
+    context = {
+        **added.values,
         "conversation": found,
         "window": window,
         "blocks": _displayed(fold_steps(views), display),
@@ -93,21 +101,23 @@ def _displayed(blocks: list[Block], display: str) -> list[Block]:
     return blocks
 
 
-def _additions(
-    request: PageRequest, found: Conversation, window: Window, *, is_whole: bool
-) -> tuple[dict[str, Any], dict[int, tuple[Note, ...]]]:
-    """Return the additions of other apps to the page: values for its template, and notes by message id."""
+def _additions(request: PageRequest, found: Conversation, window: Window, *, is_whole: bool) -> PageAddition:
+    """Return the additions of all other apps to the page as one."""
     values: dict[str, Any] = {}
     notes: dict[int, tuple[Note, ...]] = {}
+    versions: dict[int, Versions] = {}
+    left_out: set[int] = set()
     answers: list[tuple[Any, Any]] = conversation_shown.send(
         Conversation, owner=request.user, conversation=found, messages=window.messages, is_whole=is_whole
     )
     additions: list[PageAddition] = [addition for _, addition in answers]
     for addition in additions:
         values |= addition.values
+        versions |= addition.versions
+        left_out.update(addition.left_out)
         for message_id, more in addition.notes.items():
             notes[message_id] = (*notes.get(message_id, ()), *more)
-    return values, notes
+    return PageAddition(values, notes, versions, left_out)
 
 
 def _window_of(

@@ -7,6 +7,7 @@ from pytest_django import Settings
 from convmemory.chat.live import _replace_title, clean_title, first_turn_of
 from convmemory.chat.models import Reply
 from convmemory.chat.replies import Ending, ReplyJob, begin_reply, finish_reply, question_asked_here, start_conversation
+from convmemory.chat.versions import choose_version
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.ingest import change_conversation
 from convmemory.conversations.messages.parts import TextPart
@@ -106,6 +107,32 @@ def test_only_current_questions_of_chat_can_be_replaced(owner: User) -> None:
     answered(owner, chat=chat, replaces=job.question_id)
     with pytest.raises(NotFound):
         answered(owner, chat=chat, replaces=job.question_id)
+
+
+def test_chosen_version_comes_back_with_what_followed_it(owner: User) -> None:
+    first = answered(owner)
+    chat = Conversation.objects.get()
+    second = answered(owner, "And for cake?", chat=chat)
+    third = answered(owner, "And for biscuits?", chat=chat, replaces=second.question_id)
+    other = answered(owner, "Which flour for oat bread?", chat=chat, replaces=first.question_id)
+
+    def thread() -> list[tuple[int, int | None]]:
+        real = chat.messages.filter(superseded=False, is_real_user=True).order_by("position")
+        return list(real.values_list("pk", "turn_number"))
+
+    def choose(message_id: int, *, by: User = owner) -> None:
+        choose_version(owner=by, conversation_id=chat.pk, message_id=message_id)
+
+    assert thread() == [(other.question_id, 0)]
+    choose(first.question_id)
+    assert thread() == [(first.question_id, 0), (third.question_id, 1)]
+    choose(second.question_id)
+    assert thread() == [(first.question_id, 0), (second.question_id, 1)]
+    choose(other.question_id)
+    for refused, by in ((second.question_id, owner), (10**9, owner), (first.question_id, make_user())):
+        with pytest.raises(NotFound):
+            choose(refused, by=by)
+    assert thread() == [(other.question_id, 0)]
 
 
 def test_replacing_question_during_reply_is_refused(owner: User) -> None:
