@@ -420,7 +420,8 @@ def test_agent_s_own_endpoint_is_enough_to_chat(
 
 
 def test_markdown_is_laid_out_while_it_comes(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    text = "# Plan\n\n- **one**\n- `two` <b>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nprint(1)"
+    text = "# Plan\n\n$$\n\\frac{a}{b}\n= c\n$$\n\nfor $5 or $x_1$\n\n"
+    text += "- **one**\n- `two` <b>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nprint(1)"
     releases = {width: threading.Event() for width in WIDTHS}
     endpoint.scripts.extend(Script((Say(text), Hold(release), Say("\n```\n"))) for release in releases.values())
 
@@ -428,6 +429,8 @@ def test_markdown_is_laid_out_while_it_comes(visit: Callable[..., None], endpoin
         send(page, "A plan?")
         draft = page.locator(".is-draft.is-assistant")
         expect(draft.get_by_role("heading", name="Plan")).to_be_visible()
+        expect(draft.locator(".math-display mfrac")).to_be_visible()
+        expect(draft.locator("p:has(.math)")).to_have_text("for $5 or x1")
         expect(draft.locator("li strong")).to_have_text("one")
         expect(draft.locator("li").last).to_have_text("two <b>")
         expect(draft.locator("td").first).to_have_text("1")

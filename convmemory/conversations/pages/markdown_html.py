@@ -1,8 +1,9 @@
 """Renders the Markdown of transcripts as safe HTML, within a limit of work for each page.
 
 Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML rendered from Markdown passes through a
-sanitiser that allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images
-are never loaded; they become links. Other addresses (relative, `file:`, `javascript:`) become text.
+sanitiser that allows only the tags below; formulas become MathML after it (`mathematics.py`). Links send no referrer,
+or lead to a turn or section of the archive. Images are never loaded; they become links. Other addresses (relative,
+`file:`, `javascript:`) become text.
 """
 
 import re
@@ -26,6 +27,7 @@ from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from convmemory.conversations.pages.highlighting import around_markers, unmarked, without_markers
+from convmemory.conversations.pages.mathematics import formula_html, read_mathematics, with_mathematics
 
 # --- rendering work -------------------------------------------------------------------------------
 # Limits the work of rendering a page: parsing Markdown and highlighting code.
@@ -141,7 +143,7 @@ _TAGS = {
 _ATTRIBUTES = {"a": {"href", "title"}, "span": {"title"}, "ol": {"start"}, "div": {"data-language"}}
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {
-    "span": {name for name in STANDARD_TYPES.values() if name} | {"reference"},
+    "span": {name for name in STANDARD_TYPES.values() if name} | {"reference", "math", "math-display"},
     "a": {"image-link", "citation"},
     "div": {"code", "table"},
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
@@ -171,7 +173,7 @@ def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
 
     With `has_breaks`, a line break stays one, as people write in a chat; in files it is a space.
     """
-    return nh3.clean(
+    html = nh3.clean(
         _MARKDOWN[has_breaks].render(text, {"work": work}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
@@ -180,6 +182,7 @@ def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
         url_relative="pass_through",  # the renderer creates relative links only to this archive
         link_rel="noopener noreferrer nofollow",
     )
+    return with_mathematics(html)
 
 
 class _Renderer(RendererHTML):
@@ -199,6 +202,10 @@ class _Renderer(RendererHTML):
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return f'<div class="code"><pre><code>{escape(tokens[idx].content)}</code></pre></div>\n'
+
+    def math(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        html = formula_html(tokens[idx].content, tokens[idx].markup)
+        return f"<p>{html}</p>\n" if tokens[idx].block else html
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -258,6 +265,7 @@ def _leads_out(address: str) -> bool:
 def _make_markdown(*, breaks: bool) -> MarkdownIt:
     options = {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
     markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+    read_mathematics(markdown)
     count_work(markdown)
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer shows invalid links as text
     return markdown

@@ -31,9 +31,10 @@ class Harmless(HTMLParser):
         {
             *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "a", "span", "div"),
             *("code", "pre", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
+            *("math", "mrow", "mi", "mn", "mo", "mtext", "mfrac", "msub", "msup", "msqrt"),
         }
     )
-    ATTRIBUTES = frozenset({"href", "rel", "title", "class", "start", "data-language"})
+    ATTRIBUTES = frozenset({"href", "rel", "title", "class", "start", "data-language", "display", "stretchy"})
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in self.TAGS, tag
@@ -50,6 +51,8 @@ def assert_harmless(html: str) -> None:
 
 
 ATTACKS = [
+    "$\\text{<script>alert(1)</script>}$",
+    "$$\\href{javascript:alert(1)}{x} \\style{color:red}{y} \\class{page}{z}$$",
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
     "<svg onload=alert(1)><script>alert(1)</script></svg>",
@@ -101,6 +104,29 @@ def test_any_text_renders(text: str) -> None:
 
 def test_raw_html_is_shown_as_text() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in render_markdown("<script>alert(1)</script>")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("so $E = mc^2$.", "<msup><mi>c</mi><mn>2</mn></msup>"),
+        (r"so \(x_1\) and", "<msub><mi>x</mi><mn>1</mn></msub>"),
+        ("so\n$$\na\n+ b\n$$\nand", '<math display="block"><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow></math>'),
+        ("- first\n  \\[\n  x\n  \\]\n- second", '<math display="block"><mrow><mi>x</mi></mrow></math>'),
+        (r"so $x^2^3$", '<code class="math">x^2^3</code>'),
+        ("$5 and $10, US$5, CA$ 6, $HOME/$PATH, 5$", "$5 and $10, US$5, CA$ 6, $HOME/$PATH, 5$"),
+        (r"\(see below\) and `$x$`", "(see below) and <code>$x$</code>"),
+    ],
+)
+def test_formulas_are_mathml_and_prices_stay_text(text: str, shown: str) -> None:
+    assert shown in render_markdown(text)
+
+
+def test_passage_around_formula_is_marked() -> None:
+    text = "so $x^2$ it is"
+    view = view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(4, len(text)))
+    assert str(view.html).count("<mark") == 1
+    assert "<msup>" in str(view.html)
 
 
 def test_links_send_no_referrer() -> None:

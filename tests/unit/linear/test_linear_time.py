@@ -11,7 +11,7 @@ from tests.unit.linear.patterns import compiled_patterns, inline_patterns, modul
 from tests.unit.linear.text_functions import SLOW, SLOWEST, TEXT_FUNCTIONS, called
 
 PATTERNS = compiled_patterns()
-READERS = {"lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tiktoken", "unicodedata"}
+READERS = {"latex2mathml", "lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tiktoken", "unicodedata"}
 
 # Patterns that are made on the spot, and the function in the register that runs them.
 MADE_ON_THE_SPOT = {

@@ -59,6 +59,7 @@ from convmemory.conversations.pages.ansi import ansi_html, without_sequences
 from convmemory.conversations.pages.diffs import diff_of
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text
 from convmemory.conversations.pages.markdown_html import highlight_code, render_markdown
+from convmemory.conversations.pages.mathematics import MATH_CHARS, formula_html, with_mathematics
 from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
@@ -489,6 +490,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         show_marks(text, [(0, 1)]),
         without_markup(text),
     ),
+    "convmemory.conversations.pages.mathematics": lambda text: with_mathematics(formula_html(text[:MATH_CHARS], "$")),
     "convmemory.conversations.pages.search_box": lambda text: SearchBox().with_tokens(text),
     "summaries.by_model prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
     "summaries.sentences": lambda text: spoken_sentences([_range_message(text)]),
