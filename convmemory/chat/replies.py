@@ -5,7 +5,7 @@ All functions are synchronous and short. Lock the conversation's row before the 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -25,11 +25,13 @@ from convmemory.conversations import reading
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.ingest import supersede_from
-from convmemory.conversations.messages.parts import TextPart, spoken_text
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, spoken_text
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
 from convmemory.core.text import one_line, storable
+from convmemory.documents import library
+from convmemory.tools.documents import DOCUMENT_SEARCH
 
 MAX_MESSAGE_CHARS = 1_000_000
 MODEL_CHARS = 200
@@ -87,26 +89,35 @@ def lease() -> timedelta:
 # --- beginning ------------------------------------------------------------------------------------
 
 
-def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conversation:
+def start_conversation(
+    *, owner: User, text: str, agent_id: int | None, document_ids: Collection[int] = ()
+) -> Conversation:
     """Create an empty conversation for a first message that can be answered. Raises: like `begin_reply`."""
     _clean(text)
     agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
     options = _usable(agent, owner)
+    _attachments(owner, options, document_ids)
     return ingest.create_conversation(
         owner=owner, draft=ConversationDraft(messages=(), source=SOURCE, agent=options.name)
     )
 
 
 def begin_reply(
-    *, owner: User, conversation_id: int, text: str, agent_id: int | None = None, replaces: int | None = None
+    *,
+    owner: User,
+    conversation_id: int,
+    text: str,
+    agent_id: int | None = None,
+    replaces: int | None = None,
+    document_ids: Collection[int] = (),
 ) -> ReplyJob:
     """Store the question and lock the conversation for its answer, in one transaction.
 
     `replaces` is the message id of an earlier question that was asked here: the thread continues from its place,
-    without that question and the messages after it. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput,
-    TooLarge, SwitchedOff, QuotaUsedUp.
+    without that question and the messages after it. Documents are attached to the conversation, and named in the
+    question. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff, QuotaUsedUp.
     """
-    question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
+    text = _clean(text)
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
     try:
         options = _usable(agent, owner)
@@ -114,13 +125,18 @@ def begin_reply(
     except ConvMemoryError:
         reading.get_conversation(owner=owner, conversation_id=conversation_id)
         raise
+    attachments = _attachments(owner, options, document_ids)
     with transaction.atomic():
+        if document_ids:
+            library.attach(owner=owner, conversation_id=conversation_id, document_ids=document_ids)
         before = None
         if replaces is not None:
             question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
             note_order(owner=owner, conversation_id=conversation_id)
             before = follows(owner=owner, message_id=replaces)
+            attachments = [*_attached_to(replaces, owner), *attachments]
             supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
+        question = MessageDraft(role="user", parts=(TextPart(text), *attachments), created_at=timezone.now())
         question_id = responses.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
@@ -153,6 +169,21 @@ def _usable(agent: Agent | None, owner: User) -> AgentOptions:
     if options.is_metered:
         require_quota(owner_id=owner.pk)
     return options
+
+
+def _attachments(owner: User, options: AgentOptions, document_ids: Collection[int]) -> list[AttachmentPart]:
+    """Return the documents as parts of a question. Raises: NotFound, InvalidInput if the agent does not search them."""
+    if document_ids and DOCUMENT_SEARCH.name not in options.tools:
+        raise InvalidInput(
+            f"“{options.name}” does not search documents: allow it to in its settings, or choose who else answers."
+        )
+    rows = library.own_documents(owner=owner, document_ids=document_ids) if document_ids else ()
+    return [AttachmentPart(name=row.name, size_bytes=row.size) for row in rows]
+
+
+def _attached_to(message_id: int, owner: User) -> list[AttachmentPart]:
+    parts = Message.objects.get(pk=message_id, owner_id=owner.pk).typed_parts
+    return [part for part in parts if isinstance(part, AttachmentPart)]
 
 
 def _clean(text: str) -> str:

@@ -4,7 +4,7 @@ The caller must be authenticated outside the request's own thread: otherwise tha
 connection as long as the stream lasts, and as many streams as the pool has connections would block all other requests.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
@@ -23,7 +23,7 @@ class Request:
     """A message to be answered, in a new conversation if the id is None.
 
     `replaces` is the message id of an earlier question that it replaces; if the text is blank, that question is asked
-    again unchanged.
+    again unchanged. `document_ids` are the documents to attach.
     """
 
     owner: User
@@ -31,6 +31,7 @@ class Request:
     text: str
     agent_id: int | None = None
     replaces: int | None = None
+    document_ids: Collection[int] = ()
 
 
 async def stream_reply(asked: Request) -> StreamingHttpResponse:
@@ -53,11 +54,17 @@ async def wait_for_reply(asked: Request) -> str:
 def _begin(asked: Request) -> ReplyJob:
     owner, conversation_id, text, replaces = asked.owner, asked.conversation_id, asked.text, asked.replaces
     if conversation_id is None:
-        conversation_id = start_conversation(owner=owner, text=text, agent_id=asked.agent_id).pk
+        agent_id, files = asked.agent_id, asked.document_ids
+        conversation_id = start_conversation(owner=owner, text=text, agent_id=agent_id, document_ids=files).pk
     elif replaces is not None and not text.strip():
         text = question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
     return begin_reply(
-        owner=owner, conversation_id=conversation_id, text=text, agent_id=asked.agent_id, replaces=replaces
+        owner=owner,
+        conversation_id=conversation_id,
+        text=text,
+        agent_id=asked.agent_id,
+        replaces=replaces,
+        document_ids=asked.document_ids,
     )
 
 

@@ -9,6 +9,7 @@ urlpatterns = [
     path("v1/<path:path>", proxy.proxy),
     path("chat", views.new_chat, name="new-chat"),
     path("chat/render", views.render_text, name="render-text"),
+    path("chat/attach", views.attach_files, name="change-attached-files"),
     path("chat/send", views.send, name="start-chat"),
     path("conversations/<int:conversation_id>/send", views.send, name="send"),
     path(

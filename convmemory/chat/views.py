@@ -5,7 +5,7 @@ with an event stream to clients that accept one.
 """
 
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -29,15 +29,28 @@ from convmemory.conversations import reading
 from convmemory.conversations.models import Message
 from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
-from convmemory.core.errors import ConvMemoryError, InvalidInput, NoEndpoint, NotFound, SwitchedOff
+from convmemory.core.errors import (
+    ConvMemoryError,
+    InvalidInput,
+    NoEndpoint,
+    NotFound,
+    StorageFull,
+    SwitchedOff,
+    TooLarge,
+    TooManyAtOnce,
+)
 from convmemory.core.numbers import number_or_refuse, parse_number
 from convmemory.core.threads import in_thread
-from convmemory.documents.views import Attachments, attachments_page
+from convmemory.documents.library import clean_name, get_document
+from convmemory.documents.views import Attachments, attachments_page, take_upload
+
+if TYPE_CHECKING:
+    from convmemory.documents.models import Document
 
 EVENTS = "text/event-stream"
 MAX_RENDERED_CHARS = 20_000  # of a reply in one request; scripts send its last blocks
-# A new agent can search the archive.
-OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}
+# A new agent can search the archive, and documents that are attached.
+OF_A_NEW_AGENT = {"tools": ["ConversationSearch", "document_search"]}
 KEY_DROPPED = (
     "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
 )
@@ -58,7 +71,9 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
         return to_login(request, "/chat" if conversation_id is None else f"/conversations/{conversation_id}")
     text, replaces = request.POST.get("message", ""), _number(request, "replaces")
-    asked = Request(caller, conversation_id, text, agent_id=_number(request, "agent"), replaces=replaces)
+    files = tuple(number for given in request.POST.getlist("document") if (number := parse_number(given)) is not None)
+    agent_id = _number(request, "agent")
+    asked = Request(caller, conversation_id, text, agent_id=agent_id, replaces=replaces, document_ids=files)
     try:
         if wants_events:
             return await stream_reply(asked)
@@ -103,6 +118,23 @@ def new_chat(request: PageRequest) -> HttpResponse:
 def render_text(request: PageRequest) -> HttpResponse:
     """Return a piece of a reply that is still being written, as the page will show it once it is stored."""
     return HttpResponse(render_markdown(request.POST.get("text", "")[:MAX_RENDERED_CHARS]))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def attach_files(request: PageRequest) -> HttpResponse:
+    """Store files for the next message and show them in the composer; a GET with `document` shows one as it is now."""
+    rows: list[Document] = []
+    refusals: list[tuple[str, str]] = []
+    if request.method != "POST":
+        number = parse_number(request.GET.get("document", ""))
+        rows.append(get_document(owner=request.user, document_id=number or 0))
+    for file in request.FILES.getlist("file"):
+        try:
+            rows.append(take_upload(owner=request.user, file=file).document)
+        except (InvalidInput, TooLarge, TooManyAtOnce, StorageFull) as error:
+            refusals.append((clean_name(file.name or "document"), str(error)))
+    return render(request, "chat/attached_files.html", {"rows": rows, "refusals": refusals})
 
 
 @require_safe

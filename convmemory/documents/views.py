@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -68,21 +69,29 @@ def library_page(request: PageRequest) -> HttpResponse:
 
 def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
     """Store one upload; return its name and the reason if it was refused."""
-    owner, size = request.user, file.size or 0
     try:
-        library.require_upload(owner=owner, size=size, replaces=replaces)
-        stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
-        added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
+        added = take_upload(owner=request.user, file=file, replaces=replaces)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return library.clean_name(file.name or "document"), str(error)
-    if added.is_new:
-        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
-    else:
+    if not added.is_new:
         messages.info(
             request,
             _("“%(title)s” is in your library already.") % {"title": added.document.title or added.document.name},
         )
     return None
+
+
+def take_upload(*, owner: User, file: "UploadedFile[Any]", replaces: int | None = None) -> library.Added:
+    """Store an upload, and enqueue it unless the library has it.
+
+    Raises: like `library.require_upload` and `library.add_upload`.
+    """
+    library.require_upload(owner=owner, size=file.size or 0, replaces=replaces)
+    stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
+    added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
+    if added.is_new:
+        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
+    return added
 
 
 @require_safe

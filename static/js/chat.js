@@ -182,6 +182,7 @@ class Exchange {
     const body = new URLSearchParams(new FormData(this.form));
     body.set("message", this.isAgain ? "" : this.text);
     body.set("replaces", this.replaces);
+    if (this.isAgain) body.delete("document");
     return body;
   }
 
@@ -214,6 +215,7 @@ class Exchange {
     this.answer = new Draft("assistant", word("Assistant"));
     this.messages.append(this.question.element, this.answer.element);
     if (!this.isAgain) {
+      one("[data-attached-files]", this.form).replaceChildren();
       forget(this.form, this.replaces);
       writeDraft(this.form);
     }
@@ -409,10 +411,53 @@ function askAgain(id) {
   start(one("[data-composer]"), { text, replaces: id, isAgain: true });
 }
 
+/* --- files that go with the next message ----------------------------------------------------------- */
+
+/** Stores the chosen files, and shows them in the composer. */
+async function attach(form) {
+  const composer = one("[data-composer]", form.closest("[data-chat]"));
+  const place = one("[data-attached-files]", composer);
+  const body = new FormData(form);
+  form.reset();
+  if (!body.getAll("file").some((file) => file.size)) return;
+  place.classList.add("is-waiting");
+  try {
+    const response = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+    if (!response.ok) return showError(composer, word("The file could not be stored."));
+    place.insertAdjacentHTML("beforeend", await response.text());
+    htmx.process(place);
+  } catch {
+    showError(composer, word("The server does not answer. Is it running?"));
+  } finally {
+    place.classList.remove("is-waiting");
+  }
+  composer.elements.message.focus();
+}
+
+document.addEventListener("htmx:load", ({ detail }) => {
+  if (detail.elt.matches?.("[data-attached]:not([data-unread])")) showError(detail.elt.closest("form"), "");
+});
+
+document.addEventListener("change", ({ target }) => {
+  if (target.form?.matches("[data-attach-form]")) attach(target.form);
+});
+
+/** A message waits until its files have been read. */
+function isReading(form) {
+  const unread = one("[data-unread], .is-waiting", form);
+  if (unread) showError(form, word("A file is still being read: send in a moment, or take it out."));
+  return Boolean(unread);
+}
+
 document.addEventListener("submit", (event) => {
   const { target } = event;
-  if (target.matches("[data-composer]")) {
+  if (target.matches("[data-attach-form]")) {
     event.preventDefault();
+    attach(target);
+  } else if (target.matches("[data-composer]")) {
+    event.preventDefault();
+    if (isReading(target)) return;
     start(target, { text: target.elements.message.value, replaces: target.elements.replaces.value });
   } else if (target.matches("[data-again-form]")) {
     event.preventDefault();
@@ -436,6 +481,7 @@ document.addEventListener("click", (event) => {
     forget(form, form.elements.replaces.value);
     writeDraft(form);
   }
+  pressed("[data-detach]")?.closest("[data-attached]").remove();
   const model = pressed("[data-model]");
   if (model) one("[name=model]", model.closest("form")).value = model.dataset.model;
 });

@@ -3,7 +3,9 @@
 (() => {
   "use strict";
 
-  const form = () => document.querySelector("[data-drop-form]"); // the page's own, else the one in the tray
+  /** The composer below the pointer, else the page's own form, else the one in the tray. */
+  const form = (target) =>
+    target?.closest("[data-chat]")?.querySelector("[data-attach-form]") ?? document.querySelector("[data-drop-form]");
   const holdsFiles = (event) => form() && [...(event.dataTransfer?.types ?? [])].includes("Files");
   let depth = 0; // dragging over an element inside leaves the one around it
 
@@ -31,11 +33,12 @@
 
   document.addEventListener("drop", (event) => {
     if (!holdsFiles(event)) return;
+    const taking = form(event.target);
     event.preventDefault();
     show(false);
     const dropped = new CustomEvent("convmemory:dropped", { bubbles: true, cancelable: true, detail: event.dataTransfer });
-    if (!form().dispatchEvent(dropped)) return; // uploading.js has taken them
-    form().querySelector("[data-drop-input]").files = event.dataTransfer.files;
-    form().requestSubmit();
+    if (!taking.dispatchEvent(dropped)) return; // uploading.js has taken them
+    [...taking.elements].find((field) => field.type === "file").files = event.dataTransfer.files;
+    taking.requestSubmit();
   });
 })();

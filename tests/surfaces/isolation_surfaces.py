@@ -306,6 +306,7 @@ ROUTES: dict[str, Surface] = {
     "DELETE another's agent": lambda _, ask: _delete(ask, f"/agents/{ask.agent_id}"),
     "DELETE another's summary": lambda _, ask: _delete(ask, ask.summary),
     "page running": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/running"),
+    "page attached file": lambda _, ask: _page(ask, "/chat/attach", document=ask.document),
     "page progress": lambda _, ask: _page(ask, "/index/progress"),
     "page search": lambda _, ask: _page(ask, "/search", q=ask.question, mode=ask.mode),
     "page home": lambda _, ask: _page(ask, "/"),

@@ -11,9 +11,11 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from convmemory.conversations.models import Conversation
+from convmemory.documents.library import attached_documents
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
+from tests.support.documents import read, upload
 from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, at_every_width, held, is_deferred_script
 
 pytestmark = [
@@ -28,6 +30,9 @@ pytestmark = [
 def visit(chromium: Chromium, site: str, owner: User) -> Callable[..., None]:
     """Runs steps on a page of a server whose chats are answered, where the owner is signed in."""
     return partial(chromium.visit, site, visitor=owner, is_last=True)
+
+
+RULES = "# Rules of the bakery\n\nThe ovens are cleaned. Every Monday at noon.\n"
 
 
 def send(page: Page, text: str) -> None:
@@ -236,7 +241,7 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
     assert len(endpoint.requests) == len(WIDTHS)
     for request in endpoint.requests:
         assert request["messages"][0] == {"role": "system", "content": "You bake."}
-        assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch"]
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch", "document_search"]
 
 
 def test_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
@@ -390,6 +395,51 @@ def test_citation_leads_to_turn(visit: Callable[..., None], endpoint: ChatServer
         expect(page.locator("#turn-0")).to_be_in_viewport()
 
     at_every_width(visit, steps, at="/chat")
+
+
+DROP = """([selector, name, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    for (const kind of ["dragenter", "dragover", "drop"])
+        document.querySelector(selector).dispatchEvent(
+            new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
+}"""
+
+
+@pytest.mark.usefixtures("documents_here")
+def test_files_are_attached_by_button_and_drop_and_sent_once_read(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User
+) -> None:
+    read(upload(owner, RULES, "rules.md"))
+    endpoint.scripts.append(calls("document_search", {"query": "when are the ovens cleaned?"}))
+
+    def steps(page: Page, width: int) -> None:
+        chips = page.locator("[data-attached]")
+        page.get_by_label("Attach files").set_input_files(
+            {"name": "rules.md", "mimeType": "", "buffer": RULES.encode()}
+        )
+        expect(chips).to_have_text(re.compile("Rules of the bakery"))
+        page.evaluate(DROP, ["[data-composer] textarea", f"list-{width}.md", f"# List {width}\n\nFlour."])
+        expect(chips).to_have_count(2)
+        expect(chips.last).to_contain_text("is being read")
+        expect(page.locator("body.is-dropping, .import")).to_have_count(0)
+        send(page, "When are the ovens cleaned?")
+        expect(page.get_by_role("alert").filter(has_text="still being read")).to_be_visible()
+        assert len(endpoint.requests) == 0
+        chips.last.get_by_role("button").click()
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".message.is-user .attachment-name")).to_have_text("rules.md")
+        expect(page.locator(".is-draft")).to_have_count(0)
+        expect(chips).to_have_count(0)
+        expect(page.locator(".message.is-assistant .result, .message.is-assistant .call").first).to_be_attached()
+
+    at_every_width(visit, steps, at="/chat", widths=WIDTHS[-1:])
+    asked, answered = endpoint.requests
+    assert "rules.md" in str(asked["messages"][-1])
+    assert "Every Monday at noon" in str(answered["messages"][-1])
+    assert [row.name for row in attached_documents(owner=owner, conversation_id=Conversation.objects.get().pk)] == [
+        "rules.md"
+    ]
 
 
 def test_agent_s_own_endpoint_is_enough_to_chat(
