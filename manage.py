@@ -17,6 +17,14 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except SettingError as error:  # the settings are read before any command runs
         sys.exit(str(error))
+    except Exception as error:
+        from django.db import ProgrammingError
+
+        from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
+
+        if "--traceback" in sys.argv or not isinstance(error, ProgrammingError) or not missing_migrations():
+            raise
+        sys.exit(UNMIGRATED)
 
 
 if __name__ == "__main__":

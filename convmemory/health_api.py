@@ -12,13 +12,13 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 from redis import Redis
 from redis.exceptions import RedisError
 
 from convmemory.core.config import config
+from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
 from convmemory.core.sql import load_sql
 
 router = Router(tags=["health"], auth=None)
@@ -60,9 +60,8 @@ def _migrations() -> str:
     if _migrated.is_set():
         return ""
     try:
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            return "The database lacks tables of this version: run `manage.py migrate`."
+        if missing_migrations():
+            return UNMIGRATED
     except DatabaseError:
         return "It is unknown which tables the database has."
     _migrated.set()

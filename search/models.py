@@ -4,8 +4,6 @@ Each row carries its owner, is derived from content and can be rebuilt. The mode
 the index; Django finds them here.
 """
 
-from urllib.parse import parse_qsl
-
 from django.conf import settings
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -306,11 +304,6 @@ class PastSearch(models.Model):
 
     def __str__(self) -> str:
         return f"search {self.pk} of {self.owner_id}"
-
-    @property
-    def filters(self) -> str:
-        """Return the filters in one line."""
-        return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
 
 
 class RerankerWeight(models.Model):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
 from django.db.models import Case, Count, F, When
+from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -75,6 +76,11 @@ def chips_of(box: SearchBox) -> list[Chip]:
         _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
         _chip(box, "order", gettext("Best first"), _order_label(box), {"sort": "", "mode": "hybrid"}),
     ]
+
+
+def filters_in(address: str) -> str:
+    """Return the filters in the query string of a search, in one line, as its chips show them."""
+    return ", ".join(chip.label for chip in chips_of(SearchBox.read(QueryDict(address))) if chip.is_on)
 
 
 def _chip(box: SearchBox, name: str, usual: str, label: str, cleared: Mapping[str, str | list[str]]) -> Chip:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.documents.models import Document
+from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches
 
 TITLES_LIMIT, DOCUMENTS_LIMIT, PROJECTS_LIMIT, SEARCHES_LIMIT = 8, 4, 4, 4
@@ -101,7 +102,7 @@ def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
     return [
         Entry(
             row.text or gettext("Filters alone"),
-            row.filters,
+            filters_in(row.address),
             "star" if row.saved_at else "clock",
             f"{reverse('search')}?{row.address}",
         )

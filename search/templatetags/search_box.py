@@ -6,7 +6,7 @@ from django import template
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.pages.search_box import SearchBox
-from search.pages.chips import Chip, chips_of
+from search.pages.chips import Chip, chips_of, filters_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,9 @@ OPERATORS = (
 def typed_operators() -> "Sequence[tuple[str, StrOrPromise]]":
     """Return what can be typed, for the box to offer."""
     return OPERATORS
+
+
+register.filter("filters_in", filters_in)
 
 
 @register.simple_tag

@@ -53,7 +53,7 @@ class External:
             cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode in codes, done.stdout + done.stderr
-        return done.stdout
+        return done.stdout or done.stderr
 
     def findings(self) -> set[str]:
         report = json.loads(self.run("doctor", "--json", codes=(0, 1, 2)))
@@ -76,6 +76,12 @@ def external(tmp_path: Path) -> Iterator[External]:
 
 
 def test_external_database_works_before_and_after_setup_roles(external: External, tmp_path: Path) -> None:
+    for command in ("import_conversations talk.jsonl --user ada", "mcp --user ada", "worker", "reembed", "setup_roles"):
+        said = external.run(*command.split(), codes=(1,))
+        assert (
+            said.removeprefix("CommandError: ")
+            == "The database lacks tables of this version: run `manage.py migrate`.\n"
+        )
     external.run("migrate", "--verbosity", "0")
     key = external.run("create_api_key", "ada", "--create").split()[-1]
     talk = tmp_path / "talk.jsonl"

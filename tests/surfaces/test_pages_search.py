@@ -322,6 +322,15 @@ def test_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) -> N
     assert pages.client.post("/search/keep").status_code == 422
 
 
+def test_past_searches_name_their_filters_as_chips_do(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    address = "q=Peru&mode=full_text&scope=thinking&project=/home/ada/atlas&project=b&after=2025-01-01&archived=1"
+    assert pages.client.post(f"/search/keep?{address}").status_code == 302
+    said = "atlas +1, Since 2025-01-01, Thinking, archived, By words"
+    assert f"<small>{said}</small>" in pages.get("/search")
+    assert said in pages.get("/palette", {"go": "Peru"})
+
+
 def test_recent_searches_are_bounded(owner: User) -> None:
     for number in range(KEPT + 5):
         remember_search(owner=owner, box=SearchBox(q=f"query {number}"))

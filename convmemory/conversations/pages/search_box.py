@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
 from convmemory.conversations.filters import EXACT, MOMENTS
 
@@ -69,7 +69,11 @@ class SearchBox:
     @classmethod
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
         """Return the box of a request's address; with `is_typing`, the token at the very end is incomplete."""
-        given = request.GET
+        return cls.read(request.GET, is_typing=is_typing)
+
+    @classmethod
+    def read(cls, given: QueryDict, *, is_typing: bool = False) -> "SearchBox":
+        """Return the box of the parameters of an address."""
         plain: dict[str, Any] = {name: given.get(name, "").strip() for name in MOMENTS}
         plain |= {name: _names(given.getlist(name)) for name in EXACT}
         scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)

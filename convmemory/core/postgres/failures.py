@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import IntegrityError, InternalError, OperationalError
 from psycopg.errors import Diagnostic
 
@@ -16,7 +17,7 @@ VIOLATION = "23"
 
 
 @contextmanager
-def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
+def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
     """Convert a commit failure in the block to IntegrityError if a node reported a violated constraint."""
     violations: list[str] = []
 
@@ -24,7 +25,7 @@ def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
         if (said.sqlstate or "").startswith(VIOLATION):
             violations.append(said.message_primary or "")
 
-    connection.add_notice_handler(note)
+    link.add_notice_handler(note)
     try:
         yield
     except InternalError as error:
@@ -32,7 +33,7 @@ def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
             raise IntegrityError(violations[0]) from error
         raise
     finally:
-        connection.remove_notice_handler(note)
+        link.remove_notice_handler(note)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -53,3 +54,12 @@ def unreachable_message(conn_params: dict[str, Any], reason: psycopg.Operational
         f"The database at {place} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
         "Check DATABASE_URL (or leave it empty for the embedded PostgreSQL) and that the server runs."
     )
+
+
+def missing_migrations() -> list[str]:
+    """Return the names of the migrations that the database lacks, in their order."""
+    executor = MigrationExecutor(connection)
+    return [str(migration) for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+
+
+UNMIGRATED = "The database lacks tables of this version: run `manage.py migrate`."

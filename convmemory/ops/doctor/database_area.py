@@ -5,11 +5,11 @@ from functools import partial
 
 from django.apps import apps
 from django.db import connection, models
-from django.db.migrations.executor import MigrationExecutor
 
 from convmemory.core.acting import in_group, schema_owner
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres import groups, row_security
+from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.postgres.layout import group_named, schema_of
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
@@ -53,13 +53,11 @@ def check_versions() -> Iterator[Finding]:
 
 
 def check_migrations() -> Iterator[Finding]:
-    executor = MigrationExecutor(connection)
-    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if missing:
+    if missing := missing_migrations():
         yield Finding(
             "database.unmigrated",
             Severity.ERROR,
-            f"{plural(len(missing), 'migration')} not applied, the first is {missing[0][0]}.",
+            f"{plural(len(missing), 'migration')} not applied, the first is {missing[0]}.",
             "Run `manage.py migrate`, or start `manage.py up`, which does it.",
         )
 

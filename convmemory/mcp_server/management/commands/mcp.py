@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import OperationalError, connections
 
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import acting_for
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
         try:
             caller = user_named(user)
-        except (ConvMemoryError, DatabaseError) as error:
+        except (ConvMemoryError, OperationalError) as error:
             raise CommandError(str(error)) from error
         finally:
             # The server lives as long as the agent: it holds no connection between calls.

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
 from convmemory.core.acting import Login
+from convmemory.core.postgres.failures import UNMIGRATED
 from convmemory.core.postgres.logins import ROLES
 from convmemory.core.postgres.row_security import is_migrated, setup_script
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
         if connection.settings_dict["EMBEDDED_PATH"]:
             raise CommandError("The embedded database has its roles already; this is for a DATABASE_URL of your own.")
         if not is_migrated():
-            raise CommandError("The database has no tables yet: run `manage.py migrate` before.")
+            raise CommandError(UNMIGRATED)
         passwords = {login: secrets.token_urlsafe(24) for login in ROLES}
         statements = list(setup_script(passwords))
         if apply:

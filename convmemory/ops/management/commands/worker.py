@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.postgres.failures import UNMIGRATED
+from convmemory.core.postgres.row_security import is_migrated
 from convmemory.core.processes.child_limits import step_back
 from convmemory.ops.runtime import instance, schedules
 
@@ -26,6 +28,8 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not is_migrated():
+            raise CommandError(UNMIGRATED)
         step_back()
         for step in (schedules.ensure_schedules, prepare_model, load_samples, schedules.enqueue_sweep):
             _attempt(step)
