@@ -44,6 +44,11 @@ class _Opened:
         self.by_options: dict[EmbeddingOptions, Embedder] = {}
         self.lock = threading.Lock()
 
+    def reset_in_child(self) -> None:
+        # Kept: freeing a loaded model joins its threads, which a forked child does not have, so that it would hang.
+        self._of_parent = self.by_options
+        self.reset()
+
 
 _opened = _Opened()
 
@@ -317,7 +322,7 @@ def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_opened.reset)
+    os.register_at_fork(after_in_child=_opened.reset_in_child)
 
 # --- checks ---------------------------------------------------------------------------------------
 # System checks: the settings name a usable model, and it is the active one.

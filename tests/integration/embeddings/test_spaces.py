@@ -22,6 +22,7 @@ from convmemory.embeddings.openai_compatible import OpenAIEmbedder
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.spaces import check_active_space
 from convmemory.embeddings.token_model import PairedEmbedder
+from tests.support.patience import ANSWER_S
 from tests.support.remembering import RememberingEmbedder
 from tests.support.tiny_bert import open_small_model, write_tiny_bert
 
@@ -185,15 +186,18 @@ def test_unknown_provider_error_names_known_ones(settings: Settings) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_forked_child_makes_its_own_embedder() -> None:
-    mine = spaces.open_embedder(EmbeddingOptions.from_settings())
+def test_forked_child_makes_its_own_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "open_local", open_local)  # nothing else keeps the model, which has threads
+    spaces.open_embedder(EmbeddingOptions.from_settings()).embed_query("a text")
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=lambda: queue.put(len(spaces._opened.by_options)))
     child.start()
-    child.join()
+    child.join(ANSWER_S)
+    child.kill()
+    assert child.exitcode == 0
     assert queue.get() == 0
-    assert spaces.open_embedder(EmbeddingOptions.from_settings()) is mine
+    assert len(spaces._opened.by_options) == 1
 
 
 def test_repr_of_embedding_options_hides_key() -> None:
