@@ -3,8 +3,11 @@
 Nothing outlives the process. Tests of embedding itself call `open_local` directly and get the model without a memory.
 """
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
@@ -62,9 +65,16 @@ class RememberingEmbedder(LocalEmbedder):
                 self._tokens -= len(oldest.token_ids)
 
 
+_remembering: dict[tuple[int, EmbeddingOptions], RememberingEmbedder] = {}
+"""By process: a forked child has none of the threads of its parent's model, and would wait for them to free it."""
+
+
 def open_with_memory(options: EmbeddingOptions) -> LocalSentenceEmbedder:
-    """Open the model that the options name; the default one remembers."""
+    """Open the model that the options name; the default one remembers, and is loaded once in a process."""
+    key = os.getpid(), replace(options, cache_folder=Path())
+    if key in _remembering:
+        return _remembering[key]
     opened = open_local(options)
     if isinstance(opened, LocalEmbedder) and opened.card.model == DEFAULT_MODEL:
-        return RememberingEmbedder(opened)
+        opened = _remembering[key] = RememberingEmbedder(opened)
     return opened
