@@ -1,5 +1,6 @@
 """Runs an ASGI application on a free port of 127.0.0.1, in a thread of its own, for the time of a block."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -10,6 +11,29 @@ from typing import Any
 import uvicorn
 
 START_TIMEOUT_S = 30.0
+GRACE_S = 1.0  # for requests that a test has left
+LOOK_S = 0.005
+
+
+class PromptServer(uvicorn.Server):
+    """Starts and ends as uvicorn's does, but looks for its end every 5 ms: 0.2 s less in a test that has a server."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            await asyncio.sleep(LOOK_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        until = time.monotonic() + GRACE_S
+        while (state.connections or state.tasks) and time.monotonic() < until:
+            await asyncio.sleep(LOOK_S)
+        for task in state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
 
 
 @contextmanager
@@ -22,10 +46,9 @@ def running_application(application: Any, *, lifespan: str = "off", guarded: boo
         log_level="critical",
         access_log=False,
         lifespan=lifespan,  # type: ignore[arg-type]
-        timeout_graceful_shutdown=1,
         http="convmemory.http_limits.connections:GuardedConnection" if guarded else "auto",
     )
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

@@ -235,7 +235,7 @@ def test_partial_text_of_broken_reply_is_kept_as_failed(
     ada: Talker, endpoint: ChatServer, settings: Settings, last: Any, told: str
 ) -> None:
     if isinstance(last, Pause):
-        settings.CHAT_TIMEOUT_S = 10  # less than the pause, and time enough for what comes before it
+        settings.CHAT_TIMEOUT_S = 3  # less than the pause, and time enough for what comes before it
     endpoint.scripts.append(Script((Say("Half of "), Say("it"), last)))
     number = ada.new_conversation()
     events = ada.ask(number, "Tell me")

@@ -274,7 +274,7 @@ def test_stream_without_end_is_marked_as_interrupted(client: openai.OpenAI, endp
 def test_reply_that_goes_silent_is_marked_as_interrupted(
     site: str, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
-    settings.CHAT_TIMEOUT_S = 10  # time enough for what comes before the silence
+    settings.CHAT_TIMEOUT_S = 3  # time enough for what comes before the silence
     release = threading.Event()
     endpoint.scripts.append(Script((Say("Li"), Hold(release))))
     with pytest.raises(httpx2.TransportError), start_streaming(site, owner, HELLO) as response:
