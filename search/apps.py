@@ -9,7 +9,12 @@ class SearchConfig(AppConfig):
         from django.db.models.signals import post_delete
 
         from convmemory.conversations.models import Conversation
-        from convmemory.conversations.signals import conversation_changed, conversation_deleting, turns_changed
+        from convmemory.conversations.signals import (
+            conversation_changed,
+            conversation_deleting,
+            projects_renamed,
+            turns_changed,
+        )
         from convmemory.documents.models import Document
         from convmemory.documents.signals import document_changed, sections_changed, sections_moved
         from search.adapters import conversations, documents
@@ -18,6 +23,7 @@ class SearchConfig(AppConfig):
         register(conversations.ConversationAdapter())
         conversation_changed.connect(conversations.on_conversation_changed, dispatch_uid="search.sources")
         turns_changed.connect(conversations.on_turns_changed, dispatch_uid="search.index")
+        projects_renamed.connect(conversations.on_projects_renamed, dispatch_uid="search.projects")
         conversation_deleting.connect(conversations.on_conversation_deleting, dispatch_uid="search.deleting")
         post_delete.connect(conversations.on_conversation_deleted, Conversation, dispatch_uid="search.deleted")
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations import reading
+from convmemory.conversations import projects, reading
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
 from convmemory.conversations.filters import FilterSchema
@@ -27,6 +27,9 @@ from convmemory.conversations.schemas import (
     MessageIn,
     MessagePage,
     MessagesIn,
+    ProjectList,
+    ProjectRenameIn,
+    ProjectRenameOut,
     RevealedKey,
     SourceTurnIn,
     TurnIn,
@@ -199,6 +202,26 @@ def list_hidden_keys(request: HttpRequest, conversation_id: int) -> dict[str, An
 def reveal_hidden_key(request: HttpRequest, response: HttpResponse, key_id: int) -> dict[str, str]:
     response["Cache-Control"] = "no-store"
     return {"value": reveal_key(owner=caller_of(request), key_id=key_id)}
+
+
+@router.get("/projects", response=ProjectList, summary="List projects with the number of their conversations")
+def list_projects(request: HttpRequest) -> dict[str, Any]:
+    rows = projects.projects_of(owner=caller_of(request))
+    return {"results": [{"project": project, "conversations": count} for project, count in rows]}
+
+
+@router.post("/projects/rename", response=ProjectRenameOut, summary="Rename a project, or merge it with another")
+def rename_project(request: HttpRequest, body: ProjectRenameIn) -> dict[str, Any]:
+    """Folders below it go with it, and so do conversations that are imported later."""
+    renamed = projects.rename_project(owner=caller_of(request), project=body.project, name=body.name)
+    count = len(renamed.conversation_ids)
+    return {"id": renamed.pk, "project": renamed.new, "merged": renamed.merged, "conversations": count}
+
+
+@router.delete("/projects/renames/{int:rename_id}", response={204: None}, summary="Undo a renaming")
+def undo_rename(request: HttpRequest, rename_id: int) -> Status[None]:
+    projects.undo_rename(owner=caller_of(request), rename_id=rename_id)
+    return Status(204, None)
 
 
 @router.get("/events", response=EventPage, summary="Search the event logs of agents")

@@ -24,7 +24,7 @@ from convmemory.core.postgres.fields import OwnedWords
 
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
-    "Message", "MessageSource", "StoredUse", "SyncedFile", "Tag",
+    "Message", "MessageSource", "ProjectRename", "StoredUse", "SyncedFile", "Tag",
 ]  # fmt: skip
 
 
@@ -134,6 +134,20 @@ class Tag(models.Model):
 
     def __str__(self) -> str:
         return f"tag {self.pk}"  # no name: it is the owner's own text
+
+
+class ProjectRename(models.Model):
+    """A project that its owner renamed or merged; later imports follow it, and `conversation_ids` undo it."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    old = models.CharField(max_length=300)
+    new = models.CharField(max_length=300)
+    merged = models.BooleanField(help_text="There was a project of the new name.")
+    conversation_ids = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"renaming {self.pk}"  # no names: they are the owner's own text
 
 
 class Figures(models.Model):

@@ -57,6 +57,27 @@ class TurnOut(Schema):
     url: str
 
 
+class ProjectOut(Schema):
+    project: str
+    conversations: int
+
+
+class ProjectList(Schema):
+    results: list[ProjectOut]
+
+
+class ProjectRenameIn(Schema):
+    project: str
+    name: str = Field(description="without a slash, it replaces the last part of the path; an existing one merges both")
+
+
+class ProjectRenameOut(Schema):
+    id: int
+    project: str
+    merged: bool = Field(description="a project of this name existed")
+    conversations: int
+
+
 class ConversationPatch(Schema):
     title: str | None = None
     agent: str | None = None

@@ -16,6 +16,9 @@ turns_changed = Signal()
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()
 
+# Sent inside the transaction that renames projects. Arguments: owner_id: int, conversation_ids: list[int].
+projects_renamed = Signal()
+
 # Sent inside the transaction that deletes a conversation, before any row of it is locked: receivers can wait for
 # writers of derived rows. Arguments: conversation_id: int, owner_id: int.
 conversation_deleting = Signal()

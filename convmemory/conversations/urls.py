@@ -10,6 +10,7 @@ from convmemory.conversations.pages import views as message_views
 urlpatterns = [
     path("library", browsing_views.library, name="library"),
     path("statistics", browsing_views.statistics, name="statistics"),
+    path("library/project", browsing_views.rename_project, name="rename-project"),
     path("library/change", browsing_views.change, name="change-library"),
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
     path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),
@@ -30,5 +31,6 @@ urlpatterns = [
     path("import", import_views.import_files, name="import"),
     path("import/<int:import_id>", import_views.one_import, name="one-import"),
     path("import/<int:import_id>/mapping", import_views.map_import, name="make-mapped-import"),
+    path("import/<int:import_id>/format", import_views.name_format, name="make-named-import"),
     path("import/<int:import_id>/undo", import_views.undo_import, name="undo-import"),
 ]

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from convmemory.conversations.messages.echo import is_echo, own_calls
@@ -143,6 +144,13 @@ def facts_of(conversation: Conversation) -> SourceFacts:
 
 def on_conversation_changed(sender: Any, *, conversation: Conversation, first_turn: int | None, **kwargs: Any) -> None:
     put_source(facts_of(conversation), first_changed=first_turn)
+
+
+def on_projects_renamed(sender: Any, *, owner_id: int, conversation_ids: Sequence[int], **kwargs: Any) -> None:
+    own = Conversation.objects.filter(owner_id=owner_id, pk=OuterRef("object_id"))
+    Source.objects.filter(owner_id=owner_id, kind=KIND, object_id__in=conversation_ids).update(
+        project=Coalesce(Subquery(own.values("project")[:1]), F("project"))
+    )
 
 
 def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:

@@ -10,6 +10,8 @@
   const form = () => one("[data-bulk]");
   const chosen = () => all("[data-choose]:checked", form());
 
+  document.addEventListener("toggle", ({ target }) => target.open && one("[data-select-on-open]", target)?.select(), true);
+
   /* --- choosing -------------------------------------------------------------------------------- */
 
   let last = null; // the box that was clicked before: Shift chooses from there on

@@ -183,10 +183,64 @@
 
   /* --- what came in -------------------------------------------------------------------------------- */
 
-  /** An import that has ended: the list holds what came in. */
-  function ended(card) {
-    if (!card.hasAttribute("hx-get")) document.dispatchEvent(new Event("convmemory:changed"));
+  const KEY = "convmemory.imports"; // those that were still going on when they were last seen
+  const LOOK_AGAIN_MS = 3000;
+  const isGoingOn = (card) => card.hasAttribute("hx-get");
+
+  function awaited() {
+    try {
+      return JSON.parse(localStorage.getItem(KEY)) ?? [];
+    } catch {
+      return []; // no storage: nothing is announced on other pages
+    }
   }
+
+  function keepAwaited(ids) {
+    try {
+      localStorage.setItem(KEY, JSON.stringify(ids));
+    } catch {
+      // as above
+    }
+  }
+
+  /** An import that is shown; when it has ended, the list holds what came in. */
+  function ended(card) {
+    const others = awaited().filter((id) => id !== card.id);
+    keepAwaited(isGoingOn(card) ? [...others, card.id] : others);
+    if (!isGoingOn(card)) document.dispatchEvent(new Event("convmemory:changed"));
+  }
+
+  /** Says on whatever page is open that an import has ended. */
+  async function announceEnds() {
+    for (const id of awaited()) {
+      if (document.getElementById(id)) continue; // its card says it
+      const address = `/import/${id.replace("import-", "")}`;
+      const response = await fetch(address, { headers: { "HX-Request": "true" } }).catch(() => null);
+      if (!response || response.headers.has("HX-Redirect")) continue;
+      const place = document.createElement("template");
+      place.innerHTML = response.ok ? await response.text() : "";
+      const card = one(".import", place.content);
+      if (!card) keepAwaited(awaited().filter((other) => other !== id));
+      if (!card || isGoingOn(card)) continue;
+      ended(card);
+      announce(one("h2", card).textContent, one(".tag", card)?.textContent.trim(), address);
+    }
+    if (awaited().length) setTimeout(announceEnds, LOOK_AGAIN_MS);
+  }
+
+  function announce(name, state, address) {
+    const toast = one("#toast"), link = document.createElement("a");
+    link.href = address;
+    link.textContent = word("View");
+    toast.replaceChildren(`${name}: ${state} `, link);
+    toast.hidden = false;
+    setTimeout(() => (toast.hidden = true), 10_000);
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const card of document.querySelectorAll(".import[hx-get]")) ended(card);
+    announceEnds();
+  });
 
   document.addEventListener("htmx:load", ({ detail }) => {
     if (detail.elt.matches?.(".import")) ended(detail.elt);

@@ -301,6 +301,7 @@ ROUTES: dict[str, Surface] = {
     "MCP turn resource": _turn_resource,
     "MCP recall prompt": _recall_prompt,
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
+    "GET projects": lambda _, ask: _api(ask, "GET", "/projects"),
     "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),
     "DELETE another's conversation": lambda _, ask: _delete(ask, f"/conversations/{ask.conversation}"),
     "DELETE another's agent": lambda _, ask: _delete(ask, f"/agents/{ask.agent_id}"),

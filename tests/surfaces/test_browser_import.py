@@ -274,6 +274,30 @@ def test_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Callabl
     assert Conversation.objects.count() == 1
 
 
+def test_import_that_ends_elsewhere_is_announced_and_refused_file_is_given_its_format(
+    visit: Callable[..., None], worker: Worker
+) -> None:
+    def steps(page: Page, width: int) -> None:
+        worker.may_work.clear()
+        name = f"notes-{width}.txt"
+        page.locator("input#file").set_input_files(file_of(name, b"Quince wants sun.\n"))
+        expect(card(page, name)).to_contain_text("It waits")
+        page.goto("/library")
+        worker.may_work.set()
+        notice = page.locator("#toast")
+        expect(notice).to_contain_text(f"{name}: 1 file refused")
+        notice.get_by_role("link", name="View").click()
+        expect(card(page, name)).to_contain_text("convmemory cannot read this file")
+        expect(card(page, name).get_by_text("none of the formats")).to_be_hidden()
+        page.get_by_label("Which program is it from?").select_option("markdown")
+        page.get_by_role("button", name="Read it as that").click()
+        expect(page.locator(".file-name .tag").last).to_have_text("Markdown of exporters")
+        page.goto("/import")
+
+    at_every_width(visit, steps, at="/import")
+    assert list(Import.objects.order_by("pk").values_list("format", flat=True)) == ["auto", "markdown"] * len(WIDTHS)
+
+
 def test_import_is_undone_without_javascript(visit: Callable[..., None]) -> None:
     def look_until(page: Page, selector: str) -> Locator:
         """Reload the page until the selector matches or a minute has passed, and return the locator."""

@@ -99,6 +99,16 @@ def test_common_jobs_cost_few_keystrokes_and_clicks(visit: Callable[..., None], 
             hands.type("twice")
             hands.press("Enter")
             expect(page.locator(".outline-rows a")).to_have_count(1)
+        with hands.job("/library", 4):  # rename a project
+            hands.click(page.get_by_role("link", name="kitchen"))
+            hands.click(page.get_by_text("Rename or merge this project"))
+            expect(page.get_by_label("Name")).to_be_focused()
+            hands.type("bakery")
+            hands.press("Enter")
+            expect(page.get_by_text("“kitchen” is called “bakery” now.")).to_be_visible()
+            expect(page.locator(".library-row")).to_have_count(3)
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".library-row")).to_have_count(3)
         page.goto("/library")
         without_haste(page)  # Undo stands for eight seconds
         rows = page.locator(".library-row")
@@ -116,3 +126,4 @@ def test_common_jobs_cost_few_keystrokes_and_clicks(visit: Callable[..., None], 
 
     visit(steps)
     assert Conversation.objects.filter(starred_at__isnull=False).count() == 1
+    assert set(Conversation.objects.values_list("project", flat=True)) == {"/home/kitchen"}

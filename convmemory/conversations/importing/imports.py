@@ -132,21 +132,26 @@ def queue_mapped(*, owner: AbstractBaseUser, import_id: int, mapping: Mapping[st
 
     The calling view enqueues the task. Raises: NotFound, InvalidInput that names a field of the mapping, TooManyAtOnce.
     """
-    before = get_import(owner=owner, import_id=import_id)
     importer_of(mapping)
+    return _queue_kept(owner, import_id, mapping=json_storable(mapping), is_preview=is_preview)
+
+
+def queue_as(*, owner: AbstractBaseUser, import_id: int, format: str) -> Import:
+    """Queue the kept upload of an import once more, to be read as the format that its owner names.
+
+    The calling view enqueues the task. Raises: NotFound, InvalidInput on an unknown format, TooManyAtOnce.
+    """
+    require_format(format)
+    return _queue_kept(owner, import_id, format=format)
+
+
+def _queue_kept(owner: AbstractBaseUser, import_id: int, **values: Any) -> Import:
+    before = get_import(owner=owner, import_id=import_id)
     if before.kept_id is None:
         raise InvalidInput("The upload is no longer kept: upload it again.")
     require_capacity(owner=owner, size=before.size)
-    return Import.objects.create(
-        owner_id=owner.pk,
-        name=before.name,
-        format=before.format,
-        size=before.size,
-        digest=before.digest,
-        kept_id=before.kept_id,
-        mapping=json_storable(mapping),
-        is_preview=is_preview,
-    )
+    same = ("name", "format", "size", "digest", "kept_id")
+    return Import.objects.create(owner_id=owner.pk, **{name: getattr(before, name) for name in same} | values)
 
 
 def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:

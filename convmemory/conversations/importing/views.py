@@ -64,6 +64,18 @@ class Card:
         return any(file.fields for file in self.files)
 
     @property
+    def is_unknown(self) -> bool:
+        """True if no file of it has a format that is known; then each file says what to do."""
+        reports = [file.report for file in self.files]
+        is_failed = self.row.state == Import.State.FAILED and bool(reports)
+        return is_failed and all(report.get("refused") and not report.get("format") for report in reports)
+
+    @property
+    def may_be_named(self) -> bool:
+        """True if the upload is one file, which its owner can say the format of."""
+        return len(self.files) == 1 and self.row.kept_id is not None and not self.row.changes
+
+    @property
     def more_files(self) -> int:
         return len(self.files) - SHOWN_FILES
 
@@ -166,6 +178,19 @@ def map_import(request: PageRequest, import_id: int) -> HttpResponse:
     return redirect("one-import", row.pk)
 
 
+@require_POST
+@signed_in
+def name_format(request: PageRequest, import_id: int) -> HttpResponse:
+    """Queue the kept upload of an import, to be read as the format in the form."""
+    try:
+        row = imports.queue_as(owner=request.user, import_id=import_id, format=request.POST.get("format", ""))
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        messages.error(request, str(error))
+        return redirect("one-import", import_id)
+    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
+    return redirect("one-import", row.pk)
+
+
 def _read_field(name: str, text: str) -> Any:
     if name == "name":
         return text.lower()
@@ -230,7 +255,8 @@ def _cards(rows: list[Import]) -> list[Card]:
     latest = max((row.pk for row in rows), default=0)
     cards = [Card(row, reasons.get(row.pk, ""), row.pk == latest, _files(row, links)) for row in rows]
     return [
-        replace(card, is_open=card.is_open and (card.asks or card.row.state == Import.State.DONE)) for card in cards
+        replace(card, is_open=card.is_unknown or (card.is_open and (card.asks or card.row.state == Import.State.DONE)))
+        for card in cards
     ]
 
 

@@ -37,6 +37,7 @@ from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.messages.titling import title_of_source
 from convmemory.conversations.models import OWN_TITLE, Conversation, Message, Tag
+from convmemory.conversations.projects import current_name
 from convmemory.conversations.signals import conversation_deleting
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
@@ -218,7 +219,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         created_at=draft.created_at or draft.written_at or now,
         updated_at=draft.created_at or draft.written_at or now,
         archived_at=draft.archived_at or (now if is_archived else None),
-        **_headers(draft),
+        **_headers(draft, owner.pk),
         **_parent(owner.pk, draft),
     )
     if draft.is_automated:
@@ -226,12 +227,12 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     return conversation
 
 
-def _headers(draft: ConversationDraft) -> dict[str, str]:
+def _headers(draft: ConversationDraft, owner_id: int) -> dict[str, str]:
     return {
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(storable(draft.agent), 100),
-        "project": one_line(storable(draft.project), 300),
+        "project": current_name(owner_id, one_line(storable(draft.project), 300)) if draft.project else "",
         "continued_in": storable(draft.continued_in)[:300],
     }
 
@@ -246,7 +247,7 @@ def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | No
 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
     """Update title, agent, project and parent from the draft; return whether anything changed."""
-    values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
+    values = {**_headers(draft, conversation.owner_id), **_parent(conversation.owner_id, draft)}
     if conversation.title_version == OWN_TITLE:
         del values["title"]
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import replace_url
 
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.conversations import browsing, curating, reading
+from convmemory.conversations import browsing, curating, projects, reading
 from convmemory.conversations.browsing import Choice
 from convmemory.conversations.exports.formats import export_response
 from convmemory.conversations.exports.selection import Selection
@@ -29,7 +29,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.statistics import statistics_of
 from convmemory.conversations.tasks import enqueue_count
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import number_or_refuse, parse_number
 
 UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
@@ -85,6 +85,8 @@ def library(request: PageRequest) -> HttpResponse:
         "agents": browsing.agent_counts(owner=request.user),
         "tags": curating.tag_counts(owner=request.user),
         "undo": _undo(request),
+        "project_name": project_name(choice.project),
+        "others": [name for name, _ in projects.projects_of(owner=request.user)] if choice.project else [],
     }
     return render(request, "conversations/library.html", context)
 
@@ -128,6 +130,23 @@ def change(request: PageRequest) -> HttpResponseBase:
     )
 
 
+@require_POST
+@signed_in
+def rename_project(request: PageRequest) -> HttpResponse:
+    """Rename `project` to `name`, or merge it with the project of that name; `undo` takes a renaming back."""
+    if (number := parse_number(request.POST.get("undo", ""))) is not None:
+        renamed = projects.undo_rename(owner=request.user, rename_id=number)
+        messages.success(request, _("Undone."))
+        return redirect(f"{reverse('library')}?{urlencode({'project': renamed.old})}")
+    project, name = request.POST.get("project", ""), request.POST.get("name", "")
+    try:
+        renamed = projects.rename_project(owner=request.user, project=project, name=name)
+    except (InvalidInput, NotFound) as error:
+        messages.error(request, str(error))
+        return redirect(f"{reverse('library')}?{urlencode({'project': project})}")
+    return redirect(f"{reverse('library')}?{urlencode({'project': renamed.new, 'renamed': renamed.pk})}")
+
+
 def _changed(request: PageRequest, action: str, chosen: list[int], name: str) -> list[int]:
     """Apply the action and return the changed conversations. Raises: InvalidInput."""
     owner = request.user
@@ -164,6 +183,11 @@ def _chosen(request: PageRequest) -> list[int]:
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:
     """Return the last action, according to the address, and the action that reverts it."""
+    renamed = projects.renaming_of(owner=request.user, rename_id=parse_number(request.GET.get("renamed", "")) or 0)
+    if renamed is not None:
+        said = _("“%(old)s” is part of “%(new)s” now.") if renamed.merged else _("“%(old)s” is called “%(new)s” now.")
+        names = {"old": project_name(renamed.old), "new": project_name(renamed.new)}
+        return {"said": said % names, "renamed": renamed.pk}
     action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
     if action not in DONE or None in map(parse_number, filter(None, chosen.split(","))):
         return None

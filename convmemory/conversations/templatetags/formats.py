@@ -9,6 +9,15 @@ from convmemory.conversations.importers.registry import KINDS, NOTES, FormatNote
 register = template.Library()
 
 
+_PROGRAMS = {note.name: note.program for note in NOTES}
+
+
+@register.filter
+def program_name(format: str) -> str:
+    """Return the program whose format it is, as people call it."""
+    return _PROGRAMS.get(format, format)
+
+
 @register.simple_tag
 def formats_by_kind() -> Mapping[str, list[FormatNote]]:
     """Return what is said of each format, by kind."""

@@ -129,6 +129,7 @@ SCRIPT_WORDS = (
     gettext_noop("One older message was left out."),
     gettext_noop("{count} older messages were left out."),
     gettext_noop("The server answered {status}."),
+    gettext_noop("View"),
     gettext_noop("The file could not be stored."),
     gettext_noop("A file is still being read: send in a moment, or take it out."),
     gettext_noop("This browser lets nothing be copied here: it wants HTTPS."),
