@@ -41,6 +41,7 @@ from search.ranking.rankers import (
 from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.times.reading import Anchor, TimeReading
 from search.ranking.times.relative import Span
+from search.ranking.topics import one_of_each_source, topic_of
 from search.retrieval.candidates import (
     EXCHANGES,
     LATE_INTERACTION,
@@ -228,6 +229,8 @@ class Pipeline:
         return frozenset(name for retriever in self.retrievers for name in retriever.features)
 
 
+CONVERSATION = "conversation"
+"""The kind of source that a question of a time alone, or for conversations about a topic, finds."""
 PIPELINE = Pipeline()
 """The pipeline that the product uses."""
 
@@ -236,11 +239,19 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     """Rank all items that any retriever found.
 
     A long text is searched for by its rarest words. A question of a time alone lists what was written then, and a
-    single CJK character or emoji lists what contains it. If no item contains a quoted phrase, the words of the phrase
-    are searched for instead, with a note. A further note names the operators that exclude all items or the best one.
-    The number of queries is fixed, whatever the owner has: it doubles if the query has operators.
+    single CJK character or emoji lists what contains it. A query for conversations about a topic finds one item of
+    each. If no item contains a quoted phrase, the words of the phrase are searched for instead, with a note. A further
+    note names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner
+    has: it doubles if the query has operators.
     """
     query = replace(query, filters=with_known_names(owner_id, query.filters))
+    if topic := _asked_topic(query):
+        filters = replace(query.filters, kinds=frozenset({CONVERSATION}))
+        about = replace(query, reading=QueryText(topic), filters=filters)
+        ranked = rank_items(owner_id=owner_id, query=about, pipeline=pipeline)
+        said = gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic}
+        order = one_of_each_source(ranked.query, ranked.table.keys, ranked.scores, ranked.order)
+        return _with_notes(replace(ranked, order=order), said)
     query, excerpt = _shortened(owner_id, query)
     if (reading := query.time) is not None:
         query = replace(query, found_time=reading)  # read once for all later stages
@@ -253,6 +264,14 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
         ranked = replace(ranked, relevance=replace(ranked.relevance, answerable=None))
     said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
     return _with_notes(ranked, said % {"count": len(excerpt.text.split()), "all": excerpt.word_count})
+
+
+def _asked_topic(query: SearchQuery) -> str:
+    """Return the topic if the query asks for conversations about one, and may find other conversations than one."""
+    kinds, is_within_one = query.filters.kinds, query.filters.conversation_id is not None
+    if query.by_distance or query.reading is not None or is_within_one or (kinds and CONVERSATION not in kinds):
+        return ""
+    return topic_of(query.parsed)
 
 
 def _shortened(owner_id: int, query: SearchQuery) -> tuple[SearchQuery, Excerpt | None]:
@@ -269,7 +288,7 @@ def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
     days = reading.days_alone(query.parsed.text) if reading else None
     if reading is None or days is None:
         return None
-    kinds = query.filters.kinds or frozenset({"conversation"})
+    kinds = query.filters.kinds or frozenset({CONVERSATION})
     of_kinds = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
     prepared = prepare_query(owner_id=owner_id, query=of_kinds).looked_up()
     keys, seconds = items_written_in(prepared, days)

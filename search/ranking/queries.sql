@@ -1,3 +1,10 @@
+-- name: mean_cosines
+-- The cosine of a query and the mean vector of the items of each of some sources.
+SELECT e.source_id, 1 - (avg(e.embedding) <=> %(vector)s::halfvec)
+FROM search_itemembedding AS e
+WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.source_id = ANY(%(sources)s::bigint[])
+GROUP BY e.source_id
+
 -- name: item_vectors
 -- The vectors of some items, each by its first chunk, in PostgreSQL's binary form of half precision.
 SELECT array_agg(t.place), string_agg(substring(halfvec_send(e.embedding) FROM 5), ''::bytea)

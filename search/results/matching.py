@@ -53,7 +53,7 @@ class QueryStems:
         in_phrases = {word for phrase, _ in held for word in phrase} | self._unmarked
         places = [place for word, place in words if word in self._telling and word not in in_phrases]
         places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
-        places += [found.span() for sign in self._signs for found in re.finditer(re.escape(sign), text)]
+        places += [place for sign in self._signs for place in _places_of(sign, text)]
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
     def held_in(self, text: str) -> list[str]:
@@ -121,6 +121,13 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
     starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
     found = (words[at : at + size] for at in starts)
     return [(run[0][1][0], run[-1][1][1]) for run in found if [word for word, _ in run] == phrase]
+
+
+def _places_of(sign: str, text: str) -> Iterator[Span]:
+    at = text.find(sign)
+    while at >= 0:
+        yield at, at + len(sign)
+        at = text.find(sign, at + len(sign))
 
 
 def _joined(places: Iterable[Span]) -> list[Span]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart
 from convmemory.conversations.models import Conversation
@@ -161,3 +162,38 @@ def test_pasted_trace_is_not_answered_by_one_word_of_it(owner: User, settings: A
     found = search(caller=owner, query=SearchQuery(text=TRACE))
     assert found.answered is None
     assert {hit.relevance for hit in found.hits} == {None}
+
+
+GARDEN = [
+    ("When do I sow carrots in the vegetable bed?", "In April, in loose soil, a finger deep."),
+    ("And when do I plant out the bean seedlings?", "Not before the last frost in May."),
+    ("How do I prune the roses and the hedge?", "With sharp shears, in early spring."),
+    ("Is compost enough for the flower beds?", "Yes, two fingers of it around the plants."),
+]
+POKER = [("Does a flush beat a straight?", "It does."), ("And four of a kind?", "Beats both.")]
+TAXES = [
+    ("Which form of the tax return is for rent?", "Annex V, with the receipts."),
+    ("Which services around the house can I deduct?", "Cleaning, child care, gardening, repairs; keep the bills."),
+    ("By when must the tax office have it?", "By the end of July."),
+    ("Who of us signs it?", "Both of you, if you are assessed together."),
+    ("And what is the fine for being late?", "A quarter of a percent a month."),
+]
+
+
+def test_conversations_about_topic_are_listed_once_by_all_their_turns(owner: User) -> None:
+    garden, taxes, poker = (make_conversation(owner, exchange(*pairs)) for pairs in (GARDEN, TAXES, POKER))
+    for made in (garden, taxes, poker):
+        index_conversation(conversation_id=made.pk)
+    assert search(caller=owner, query=SearchQuery(text="gardening")).hits[0].conversation_id == taxes.pk
+    indexed(upload(owner, "# Gardening\n\nGardening is good for the back."))
+    found = search(caller=owner, query=SearchQuery(text="Which conversations were about gardening?"))
+    assert [(hit.kind, hit.conversation_id) for hit in found.hits] == [
+        ("conversation", garden.pk),
+        ("conversation", taxes.pk),
+        ("conversation", poker.pk),
+    ]
+    assert found.hits[1].turn_number == 1
+    assert found.total == 3
+    assert found.notes == ("Conversations about “gardening”, one turn of each.",)
+    within = SearchQuery(text="conversations about gardening", filters=Filters(conversation_id=garden.pk))
+    assert len(search(caller=owner, query=within).hits) == 4

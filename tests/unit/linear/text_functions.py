@@ -99,11 +99,12 @@ from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
 from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query import is_too_short
-from search.query_text import parse_query
+from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_span, relative_span
+from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.splitting import chunk_text, guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
@@ -462,6 +463,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.languages": lambda text: languages_of({"A": text, "B": text}),
     "search.languages unspaced": lambda text: list(pairs_of(text)),
     "search.query": is_too_short,
+    "search.ranking.topics": lambda text: topic_of(QueryText(text)),
     "search.ranking.times.reading dates": _query,
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
     "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),

@@ -3,6 +3,7 @@
 import pytest
 
 from search.query_text import QueryText, parse_query
+from search.ranking.topics import topic_of
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,22 @@ from search.query_text import QueryText, parse_query
 )
 def test_quotes_and_minus_are_parsed(typed: str, expected: QueryText) -> None:
     assert parse_query(typed) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("conversations about sourdough", "sourdough"),
+        ("Show me all my chats about the old boiler.", "the old boiler"),
+        ("which discussions were about rent?", "rent"),
+        ("find earlier threads regarding HTTP 429", "HTTP 429"),
+        ("conversations", ""),
+        ("conversations about", ""),
+        ("sessions on Safari expire", ""),
+        ("What did the conversations about rent decide?", ""),
+        ("the chat window about box", ""),
+        ('conversations about "rent"', ""),
+    ],
+)
+def test_topic_is_read_where_query_asks_for_conversations_about_it(text: str, topic: str) -> None:
+    assert topic_of(parse_query(text)) == topic
