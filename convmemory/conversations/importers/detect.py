@@ -397,6 +397,9 @@ def known_refusal(source: Source) -> str:
     return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
 
 
+UNKNOWN = "it looks like none of the formats that can be read"
+
+
 def why_refused(source: Source, format: str) -> str:
     """Return the reason why no importer reads the file, or not the one of `format`, and what to do."""
     if not source.head.strip(b" \t\r\n\0"):
@@ -405,8 +408,8 @@ def why_refused(source: Source, format: str) -> str:
         return known
     if source.is_sqlite:
         return "an SQLite database without the tables of any program whose conversations are known"
-    wanted = "none of the formats that can be read" if format == AUTO else f"no file of the format {format}"
+    wanted = UNKNOWN if format == AUTO else f"it looks like no file of the format {format}"
     return (
-        f"it looks like {wanted}. Use another export of its program, such as JSON, or write the conversation as "
+        f"{wanted}. Use another export of its program, such as JSON, or write the conversation as "
         "JSON lines of messages with `role` and `content`"
     )

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.conversations.importers.detect import UNKNOWN
 from convmemory.conversations.importing import imports
 from convmemory.conversations.importing.links import FILE_CHARS, Links, links_of, request_undo
 from convmemory.conversations.importing.models import Import
@@ -66,9 +67,11 @@ class Card:
     @property
     def is_unknown(self) -> bool:
         """True if no file of it has a format that is known; then each file says what to do."""
-        reports = [file.report for file in self.files]
-        is_failed = self.row.state == Import.State.FAILED and bool(reports)
-        return is_failed and all(report.get("refused") and not report.get("format") for report in reports)
+        return (
+            self.row.state == Import.State.FAILED
+            and bool(self.files)
+            and all(file.is_unknown or file.fields for file in self.files)
+        )
 
     @property
     def may_be_named(self) -> bool:
@@ -93,6 +96,11 @@ class FileRow:
     report: dict[str, Any]
     links: Links
     fields: tuple["MappingField", ...] = ()
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if it was refused and nothing better can be said than where to get files that are read."""
+        return any(error.startswith(UNKNOWN) for error in self.report.get("errors", ()))
 
 
 @dataclass(frozen=True, slots=True)
