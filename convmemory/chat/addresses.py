@@ -2,8 +2,8 @@
 
 The operator's own settings are trusted. Each user may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS.
 Staff may use other public hosts too, and so may all users if the list contains `*`. Addresses in the operator's network
-or on this machine are refused even to staff, unless the user was granted the permission `chat.use_private_address`
-explicitly; being a superuser is not enough. The address that a name resolves to is checked when it is used
+or on this machine are refused even to staff, unless the user is a superuser, who could grant it to themselves, or was
+granted the permission `chat.use_private_address`. The address that a name resolves to is checked when it is used
 (`pinned.py`).
 """
 
@@ -95,10 +95,11 @@ def private_message(host: str) -> str:
 
 
 def may_use_private_addresses(owner: User) -> bool:
-    """Return whether the owner was granted that explicitly; queried once for each loaded user."""
+    """Return whether the owner is a superuser or was granted that; queried once for each loaded user."""
     known = owner.__dict__.get(_ANSWER)
     if known is None:
-        known = owner.__dict__[_ANSWER] = owner.is_active and is_granted(owner, app_label="chat", codename=PERMISSION)
+        may = owner.is_superuser or is_granted(owner, app_label="chat", codename=PERMISSION)
+        known = owner.__dict__[_ANSWER] = owner.is_active and may
     return bool(known)
 
 

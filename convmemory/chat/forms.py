@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import User
 
+from convmemory.chat.addresses import may_use_private_addresses
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
 from convmemory.tools.registry import TOOLS, chat_tools
 
+PUBLIC_EXAMPLE, LOCAL_EXAMPLE = "https://models.example/v1", "http://127.0.0.1:11434/v1 for Ollama"
 STRATEGY_LABELS: Mapping[str, str] = {
     "none": "Leave everything in, and fail where it does not fit",
     "token_budget": "Leave the oldest messages out",
@@ -28,7 +31,7 @@ class AgentForm(forms.Form):
         required=False,
         max_length=500,
         label="Endpoint",
-        help_text="Any OpenAI-compatible address, such as http://127.0.0.1:11434/v1. Empty: the server's own.",
+        help_text=f"Any OpenAI-compatible address, such as {PUBLIC_EXAMPLE}. Empty: the server's own.",
     )
     api_key = forms.CharField(
         required=False,
@@ -53,8 +56,11 @@ class AgentForm(forms.Form):
         help_text="They run in this order. None: the oldest messages are left out until the rest fits.",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if may_use_private_addresses(owner):
+            address = self.fields["base_url"]
+            address.help_text = str(address.help_text).replace(PUBLIC_EXAMPLE, LOCAL_EXAMPLE)
         offered = {tool.name for tool in chat_tools()}
         offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
         choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]

@@ -238,7 +238,7 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
     """Show the form of a new or an existing agent, or save it."""
     agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
-    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
+    form = AgentForm(request.POST or None, owner=request.user, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200

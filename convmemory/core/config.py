@@ -334,8 +334,9 @@ class Config:
     chat_allowed_hosts = names(
         (),
         "hosts that all users' agents may use, including hosts inside your network; `*`: every public host. Staff "
-        "may use any public host; addresses of this machine and of private networks must be listed here, or need "
-        "the permission `chat.use_private_address` ([ADR 23](adr/0023-restrict-addresses-keys-and-spending.md))",
+        "may use any public host; addresses of this machine and of private networks must be listed here, or need a "
+        "superuser or the permission `chat.use_private_address` "
+        "([ADR 23](adr/0023-restrict-addresses-keys-and-spending.md))",
     )
     chat_daily_tokens = whole(
         0,
