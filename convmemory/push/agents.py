@@ -32,7 +32,8 @@ _EVENTS = {"SessionStart": "start", "UserPromptSubmit": "prompt", "SessionEnd": 
 class Hook:
     """The file of an agent's hooks, its own names of our events, and its unit of time.
 
-    `shape` is `groups` (as Claude Code has them), `file` (a file of Copilot CLI) or `plugin` (a module of OpenCode).
+    `shape` is `groups` (as Claude Code has them), `file` (a file of Copilot CLI) or `plugin` (a module of OpenCode and
+    of Kilo).
     `answer` is the form of the hook's output: `nested`, `flat` or `plain`.
     """
 
@@ -109,6 +110,8 @@ AGENTS: tuple[Agent, ...] = (
     Agent(
         "kilo", "Kilo", ("{xdg}/kilo",), ("{xdg}/kilo/kilo.json", "{xdg}/kilo/kilo.jsonc"), ("mcp", NAME),
         _OPENCODE, _OPENCODE_REMOTE, ("kilo",),
+        hook=Hook("{xdg}/kilo/plugins/convmemory.js", {}, 0, "plugin", "plain"),
+        tried="MCP and hook: 7.7.7",
     ),
     Agent(
         "qwen", "Qwen Code", ("{home}/.qwen",), ("{home}/.qwen/settings.json",), _SERVERS, {**_STDIO, "trust": True},
@@ -320,5 +323,5 @@ export const Convmemory = async ({ directory }) => ({
 
 
 def plugin_of(command: Sequence[str], slug: str) -> str:
-    """Return the module for OpenCode that runs this command."""
+    """Return the module for OpenCode and Kilo that runs this command."""
     return _PLUGIN.replace("$COMMAND", json.dumps(list(command))).replace("$AGENT", slug)

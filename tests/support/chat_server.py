@@ -1,7 +1,8 @@
-"""A real HTTP server with the chat routes of OpenAI's and Anthropic's APIs, which does what tests script for it.
+"""A real HTTP server with the chat routes of OpenAI, Anthropic and Gemini, which does what tests script for it.
 
 Each request takes the next script: what is said, thought and called, in which pieces, and what goes wrong
-(an error, a pause, a stall, a malformed chunk, a cut connection). Without a script it repeats the question.
+(an error, a pause, a stall, a malformed chunk, a cut connection). Without a script `otherwise` chooses the answer,
+which repeats the question by default.
 Run as a program it is the fast endpoint of the load test: `python -m tests.support.chat_server PORT`.
 """
 
@@ -40,13 +41,14 @@ class Think:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool; its arguments are sent in pieces of `piece` characters."""
+    """A call of a tool; its arguments are sent in pieces of `piece` characters. Responses has namespaces of tools."""
 
     name: str
     arguments: str
     id: str = "call_1"
     index: int = 0
     piece: int = 7
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,13 @@ class ChatServer:
     bodies: list[bytes] = field(default_factory=list)
     disconnects: int = 0
     keeps_requests: bool = True
+    otherwise: Callable[[dict[str, Any]], Script] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         body = await _body(receive)
-        if headers.get("authorization") != f"Bearer {self.key}":
+        given = {headers.get(name) for name in ("authorization", "x-api-key", "x-goog-api-key")}
+        if not given & {f"Bearer {self.key}", self.key}:
             await _answer(send, fails(401, f"Incorrect API key provided: {headers.get('authorization')}"))
         elif scope["path"] == "/v1/models":
             await _json(send, 200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
@@ -137,6 +141,8 @@ class ChatServer:
             await self._complete(headers, body, receive, send)
         elif scope["path"] in OTHER_WIRES:
             await self._answer_otherwise(OTHER_WIRES[scope["path"]], headers, body, send)
+        elif scope["path"].startswith("/v1beta/models/"):
+            await self._answer_otherwise(Gemini(scope["path"]), headers, body, send)
         else:
             await _answer(send, fails(404, "Not found"))
 
@@ -150,7 +156,7 @@ class ChatServer:
             self.requests.append(asked)
             self.headers.append(headers)
             self.bodies.append(body)
-        script = self.scripts.popleft() if self.scripts else _echo(asked)
+        script = self._script(asked, _echo)
         if script.status != 200:
             await _answer(send, script)
         elif asked.get("stream"):
@@ -163,17 +169,21 @@ class ChatServer:
         self.requests.append(asked)
         self.headers.append(headers)
         self.bodies.append(body)
-        script = self.scripts.popleft() if self.scripts else says("Yes.")
+        script = self._script(asked, lambda _: says("Yes."))
         if script.status != 200:
             await _answer(send, script)
-        elif asked.get("stream"):
+        elif asked.get("stream") or (isinstance(wire, Gemini) and wire.is_stream):
             await _start(send, 200, {"content-type": "text/event-stream"})
+            await _send(send, wire.start())
             for step in script.steps:
                 await _send(send, step.data if isinstance(step, Raw) else wire.events(step))
             await _send(send, wire.end(script) if script.has_end else b"")
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
             await _json(send, 200, wire.whole(script))
+
+    def _script(self, asked: dict[str, Any], default: Callable[[dict[str, Any]], Script]) -> Script:
+        return self.scripts.popleft() if self.scripts else (self.otherwise or default)(asked)
 
     async def _stream(self, script: Script, asked: dict[str, Any], receive: Receive, send: Send) -> None:
         writing = asyncio.create_task(_write_stream(script, asked, send))
@@ -293,7 +303,7 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-# --- Responses and Messages -----------------------------------------------------------------------
+# --- Responses, Messages and generateContent -----------------------------------------------------------------------
 
 
 def _events(*events: dict[str, Any]) -> bytes:
@@ -306,10 +316,14 @@ class Responses:
     def __init__(self) -> None:
         self._count = 0
 
+    def start(self) -> bytes:
+        return _events({"type": "response.created", "response": {"id": f"resp_{self._count + 1}"}})
+
     def events(self, step: Step) -> bytes:
         match step:
             case Say(text):
-                return _events({"type": "response.output_text.delta", "delta": text})
+                added = {"type": "response.output_item.added", "item": self._items((Say(""),))[0]}
+                return _events(added, {"type": "response.output_text.delta", "delta": text})
             case Think(text):
                 return _events({"type": "response.reasoning_summary_text.delta", "delta": text})
             case Call():
@@ -317,7 +331,9 @@ class Responses:
         raise AssertionError(step)
 
     def end(self, script: Script) -> bytes:
-        return _events({"type": "response.completed", "response": self.whole(script)})
+        said = tuple(step for step in script.steps if isinstance(step, Say))
+        done = [{"type": "response.output_item.done", "item": item} for item in self._items(said)]
+        return _events(*done, {"type": "response.completed", "response": self.whole(script)})
 
     def whole(self, script: Script) -> dict[str, Any]:
         self._count += 1
@@ -334,13 +350,17 @@ class Responses:
                     items.append({"type": "message", "role": "assistant", "content": content})
                 case Think(text):
                     items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]})
-                case Call(name, arguments, id):
-                    items.append({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})
+                case Call(name, arguments, id, namespace=namespace):
+                    called = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
+                    items.append(called | ({"namespace": namespace} if namespace else {}))
         return items
 
 
 class Messages:
     """The same of Anthropic's Messages; each step is a block."""
+
+    def start(self) -> bytes:
+        return _events({"type": "message_start", "message": {**self.whole(Script()), "id": "msg_1"}})
 
     def events(self, step: Step) -> bytes:
         start: dict[str, Any]
@@ -367,7 +387,8 @@ class Messages:
 
     def end(self, script: Script) -> bytes:
         usage = {"output_tokens": 1}
-        delta = {"stop_reason": "end_turn"}
+        called = any(isinstance(step, Call) for step in script.steps)
+        delta = {"stop_reason": "tool_use" if called else "end_turn"}
         return _events({"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"})
 
     def whole(self, script: Script) -> dict[str, Any]:
@@ -384,7 +405,49 @@ class Messages:
         return {"type": "message", "role": "assistant", "model": MODEL, "content": content, "usage": usage}
 
 
-OtherWire = Responses | Messages
+class Gemini:
+    """The same of Gemini's generateContent, whose path says which model and method is meant."""
+
+    def __init__(self, path: str) -> None:
+        self.method = path.rpartition(":")[2]
+        self.is_stream = self.method == "streamGenerateContent"
+
+    def start(self) -> bytes:
+        return b""
+
+    def events(self, step: Step) -> bytes:
+        return self._event({"content": {"role": "model", "parts": self._parts((step,))}, "index": 0})
+
+    def end(self, script: Script) -> bytes:
+        return self._event({"content": {"role": "model", "parts": []}, "finishReason": "STOP", "index": 0})
+
+    def whole(self, script: Script) -> dict[str, Any]:
+        if self.method == "countTokens":
+            return {"totalTokens": 5}
+        content = {"role": "model", "parts": self._parts(script.steps)}
+        return self._response({"content": content, "finishReason": "STOP", "index": 0})
+
+    def _event(self, candidate: dict[str, Any]) -> bytes:
+        return f"data: {json.dumps(self._response(candidate))}\n\n".encode()
+
+    def _response(self, candidate: dict[str, Any]) -> dict[str, Any]:
+        usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+        return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": MODEL}
+
+    def _parts(self, steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for step in steps:
+            match step:
+                case Say(text):
+                    parts.append({"text": text})
+                case Think(text):
+                    parts.append({"text": text, "thought": True})
+                case Call(name, arguments):
+                    parts.append({"functionCall": {"name": name, "args": json.loads(arguments)}})
+        return parts
+
+
+OtherWire = Responses | Messages | Gemini
 OTHER_WIRES: dict[str, OtherWire] = {"/v1/responses": Responses(), "/v1/messages": Messages()}
 
 

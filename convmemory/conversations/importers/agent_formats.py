@@ -12,7 +12,7 @@ HARNESS = (
     *("<system-reminder>", "<session_context>", "<hook_context>", "<environment_context>", "<user_info>"),
     *("<command-name>", "<local-command", "<task-notification>", "<teammate-message>", "<cross-session-message>"),
     *("<channel", "# AGENTS.md instructions", "# System Prompt", "<recalled-memory", "<git_status>", "<rules>"),
-    *("<git-context>", "<env_context>"),
+    *("<git-context>", "<env_context>", "<state_snapshot>"),
     *("<project_layout>", "<additional_data>", "--- Content from referenced files", "<USER_SETTINGS_CHANGE>"),
     *("<ADDITIONAL_METADATA>", "<EPHEMERAL_MESSAGE>", "<workspace_info>", "<user_instructions>"),
 )
@@ -20,7 +20,7 @@ HARNESS = (
 AGENT_FORMATS = (
     Declaration(
         name="qwen-code",
-        checked=Checked("Qwen Code", "0.15.10"),
+        checked=Checked("Qwen Code", "0.24.4"),
         against="file",
         export="The folder ~/.qwen/projects (and ~/.qwen/tmp/*/chats).",
         kept="Calls and results, thinking, rewound messages, the working directory.",

@@ -47,7 +47,7 @@ class ClaudeCodeImporter:
     """Reads one session or subagent file."""
 
     name: str = "claude-code"
-    checked: Checked = Checked("Claude Code", "2.1.219")
+    checked: Checked = Checked("Claude Code", "2.1.332")
     reads: Reads = Reads()
 
     def sniff(self, source: Source) -> int | None:

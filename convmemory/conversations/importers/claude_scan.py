@@ -31,6 +31,8 @@ OTHER_TYPES = frozenset(
         *("last-prompt", "mode", "permission-mode", "pr-link", "frame-link", "worktree-state", "relocated"),
         *("bridge-session", "started", "result", "progress", "attachment", "system"),
         "continued-in",  # names the session in which this one goes on
+        # What was sent to the model, whole prompts among it, and what it cost. Seen in 2.1.332.
+        *("api-request", "api-request-shape", "api-request-blob", "tools-used", "cost-state", "atis-latch"),
     }
 )
 # Sessions that programs start. Source: anthropics/claude-code, whose SDKs write sdk-ts, sdk-py and sdk-cli as the entry

@@ -60,7 +60,7 @@ class CopilotCliImporter:
     """Reads one event log."""
 
     name: str = "copilot-cli"
-    checked: Checked = Checked("GitHub Copilot CLI", "1.0.76")
+    checked: Checked = Checked("GitHub Copilot CLI", "1.0.102")
     reads: Reads = Reads()
 
     def sniff(self, source: Source) -> int | None:

@@ -40,6 +40,7 @@ _ROLES: dict[str, Role] = {
     "error": "system",
     "warning": "system",
 }
+_HOOK, _HOOK_END = "<hook_context>", "</hook_context>"
 # A message, or the times of a session that may have none.
 _READABLE = re.compile(rb'"type"\s*:\s*"(?:user|gemini|info|error|warning)"|"(?:startTime|lastUpdated)"\s*:')
 
@@ -117,10 +118,14 @@ class _Session:
                 self.report.unknown(next(iter(value), "(empty)"))
 
     def _set(self, values: Mapping[str, Any]) -> None:
-        """Change the header; a list of messages replaces all earlier ones."""
+        """Change the header, and add the messages that are new.
+
+        A list of messages is what the model is sent from now on, after a resumption or a compression: without prompts
+        that begin with the context of a hook, and with calls and results under one id. Nothing was taken back.
+        """
         if "messages" in values:
-            self.timeline.rewind_to("")
-            self._add(objects_in(values["messages"], "message", self.report))
+            listed = objects_in(values["messages"], "message", self.report)
+            self._add(message for message in listed if text_of(message.get("id")) not in self.records)
         self.header.update({key: item for key, item in values.items() if key != "messages"})
 
     def _add(self, values: Iterable[Mapping[str, Any]], raw: bytes = b"") -> None:
@@ -149,9 +154,15 @@ def _messages(
     typed: list[Block] = []
     added: list[Block] = []
     for block in _blocks(value, answered, report):
-        # The context of the session and of hooks comes as messages, or parts of them, of the person.
-        is_added = role == "user" and text_of(block.get("text")).lstrip().startswith(HARNESS)
-        (added if is_added else typed).append(block)
+        # The context of the session and of hooks comes as messages, or parts of them, of the person. That of a
+        # session's first hook is put before the prompt; what it says is escaped, so that it cannot end early.
+        text = text_of(block.get("text")).lstrip() if role == "user" else ""
+        before, end, prompt = text.partition(_HOOK_END) if text.startswith(_HOOK) else ("", "", "")
+        if prompt.strip():
+            added.append(text_block(before + end))
+            typed.append(text_block(prompt.lstrip()))
+        else:
+            (added if text.startswith(HARNESS) else typed).append(block)
     common: dict[str, Any] = {
         "unknown": report.unknown,
         "created_at": time_of(value.get("timestamp")) or time_of(value.get("ts")),

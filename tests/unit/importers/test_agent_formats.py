@@ -245,6 +245,40 @@ def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> 
     assert [message.injected for message in found.messages] == [True, False, True, False, False, False]
 
 
+def test_resumed_gemini_session_keeps_prompts_that_follow_hook_context(tmp_path: Path) -> None:
+    header = {"sessionId": "5e550000-0001-4000-8000-0000000000bc", "projectHash": "h", "startTime": "2026-05-02T10:00Z"}
+    context = {"id": "g0", "type": "user", "content": [{"text": "<session_context>\nToday"}]}
+    hooked = "<hook_context>&lt;recalled-memory&gt;\n2 conversations\n&lt;/recalled-memory&gt;</hook_context>\n\n"
+    call = {"id": "c1", "name": "read_file", "args": {"path": "notes"}}
+    answer = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "250"}}}
+    called = {"id": "g2", "type": "gemini", "content": "", "toolCalls": [{**call, "result": [answer]}]}
+    answered = {"id": "g4", "type": "gemini", "content": "At 250."}
+    sent_again = [
+        context,
+        {"id": "g2", "type": "gemini", "content": [{"functionCall": call}]},
+        {"id": "g2", "type": "user", "content": [answer]},
+        answered,
+    ]
+    lines: list[dict[str, Any] | str] = [
+        header,
+        {"$set": {"messages": [context]}},
+        {"id": "g1", "type": "user", "content": [{"text": f"{hooked}How hot?"}, {"text": hooked.strip()}]},
+        called,
+        answered,
+        header,
+        {"$set": {"messages": [context]}},
+        {"$set": {"messages": sent_again}},
+        {"id": "g5", "type": "user", "content": [{"text": f"{hooked}How long?"}]},
+        {"id": "g6", "type": "gemini", "content": "An hour."},
+    ]
+    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert (found.prompts, found.turns) == (["How hot?", "How long?"], 2)
+    assert not any(message.superseded for message in found.messages)
+    parts = [part for message in found.messages for part in message.parts]
+    assert [part.id for part in parts if isinstance(part, ToolCallPart)] == ["c1"]
+    assert [part.text for part in parts if isinstance(part, ToolResultPart)] == ["250"]
+
+
 def test_cline_session_has_project_and_model_of_its_notes(tmp_path: Path) -> None:
     messages = [{"id": "1", "role": "user", "content": "Hi"}, {"id": "2", "role": "assistant", "content": "Hello"}]
     path = tmp_path / "17_x.messages.json"

@@ -96,6 +96,23 @@ def test_unknown_types_are_counted() -> None:
     assert report.skipped == 0
 
 
+def test_records_of_requests_to_model_are_no_messages(tmp_path: Path) -> None:
+    sent = {"role": "user", "content": "the whole prompt once more"}
+    lines = [
+        user_line("u1", "Which vent?"),
+        {"type": "api-request-blob", "sessionId": "s", "hash": "h", "message": sent},
+        {"type": "api-request-shape", "sessionId": "s", "shape": {"system": [{"type": "text", "text": "Be brief."}]}},
+        {"type": "api-request", "sessionId": "s", "id": "r1", "params": {"model": "m"}},
+        {"type": "tools-used", "sessionId": "s"},
+        assistant_line("a1", "The upper one.", parentUuid="u1"),
+        {"type": "cost-state", "sessionId": "s", "totalCostUSD": 0.1},
+    ]
+    report = FileReport(path="x")
+    [found] = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
+    assert found.texts == ["Which vent?", "The upper one."]
+    assert report.unknown_types == {}
+
+
 def test_harness_lines_are_injected_system_messages() -> None:
     (found,) = read(importer, FOLDER / f"{HARNESS}.jsonl")
     assert found.prompts == [
