@@ -16,7 +16,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials release-check isolation lint fmt lock audit bench scoreboard pages messages settings formats setup clean
+.PHONY: help run test test-all test-quick trials release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 charac
 release-check: $(READY_DEV) ## Check a release: complete translations, all window widths, isolation, trials
 	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"
 	@$(MAKE) --no-print-directory isolation trials
+
+agents: $(READY_DEV) ## Run the agents of other vendors, from npm, against the product. NEWEST=1 takes their newest versions
+	@NEWEST=$(NEWEST) $(BIN)/pytest -q -m agents tests/agents
 
 isolation: $(READY_DEV) ## Send 10,000 random requests: none may return another owner's data
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0

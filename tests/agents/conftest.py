@@ -1,0 +1,72 @@
+"""The product, a scripted model, and the table of what each agent did, printed after the run."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.programs import KEY, PROGRAMS
+from tests.agents.scripted_model import answer
+from tests.support.chat_server import ChatServer, running_chat_server
+from tests.support.installation import Installation, running_installation
+
+STEPS = ("connect", "hook", "tool call", "import", "resume", "disconnect")
+RESULTS: dict[str, dict[str, str]] = defaultdict(dict)
+
+
+@dataclass(slots=True)
+class Steps:
+    """The outcome of each step of one agent. A failed step does not end the test, so that the table is whole."""
+
+    slug: str
+    failures: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.failures.append(f"{name}: {error}")
+        RESULTS[self.slug][name] = "FAILED" if any(each.startswith(f"{name}:") for each in self.failures) else "ok"
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    settings = {"LOG_LEVEL": "WARNING"}
+    with running_installation(tmp_path_factory.mktemp("product"), settings) as installation:
+        yield installation
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[ChatServer]:
+    """The model's server; what it was sent is kept next to the home folder."""
+    with running_chat_server(key=KEY, otherwise=answer) as server:
+        yield server
+    (tmp_path / "requests.jsonl").write_bytes(b"\n".join(server.bodies))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = shutil.which("npm") is None
+    for item in items:
+        if "agents" in item.path.parts:
+            item.add_marker(pytest.mark.agents)
+            if missing:
+                item.add_marker(pytest.mark.skip(reason="npm is not installed, and the agents come from it"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if not RESULTS:
+        return
+    write = terminalreporter.write_line
+    write("")
+    write("".join(name.ljust(24 if not at else 11) for at, name in enumerate(("agent", *STEPS))).rstrip())
+    for program in PROGRAMS:
+        found = RESULTS.get(program.slug)
+        if found:
+            named = f"{program.slug} {found['version']}"
+            write("".join([named.ljust(24), *(found.get(step, "-").ljust(11) for step in STEPS)]).rstrip())

@@ -1,0 +1,49 @@
+"""The scripted model: for the first question it calls the archive's search, and it answers both in fixed words."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.support.chat_server import Script, calls, says
+
+ASKED = "Why did the well pump of the waterworks stop every night?"
+KNOWN = "The start capacitor of the well pump was worn out; a new one of 40 microfarads ended the nightly stops."
+QUERY = "what was wrong with the well pump of the waterworks"
+FIRST = (
+    "Our well pump of the waterworks stops every night again, why did it stop every night last time?",
+    "It was the capacitor.",
+)
+SECOND = ("And which size did the new part of that pump have back then?", "It had 40 microfarads.")
+DEFERRED = "mcp__convmemory__search"
+LOADERS = ("ToolSearch", "tool_search")  # Claude Code and Qwen Code load the tools of MCP by a tool of their own
+CALLER = "tool_call"  # and Qwen Code calls them by another
+
+
+def answer(asked: Mapping[str, Any]) -> Script:
+    """Return the answer to a request in any of the formats."""
+    text = json.dumps(asked)
+    if SECOND[0] in text:
+        return says(SECOND[1])
+    if FIRST[0] not in text:
+        return says("Pump")  # a title, or what else an agent asks by itself
+    if QUERY in text:
+        return says(FIRST[1])
+    declared = dict(tools_of(asked))
+    name = next(
+        (name for name in declared if "convmemory" in f"{declared[name]} {name}" and name.endswith("search")), ""
+    )
+    if name:
+        return calls(name, {"query": QUERY}, id="call_search", namespace=declared[name])
+    loads = f"select:{DEFERRED}"
+    if loads in text:
+        return calls(CALLER, {"name": DEFERRED, "arguments": {"query": QUERY}}, id="call_search")
+    loader = next((name for name in LOADERS if name in declared), "")
+    return calls(loader, {"query": loads}, id="call_load") if loader else says("There is no search.")
+
+
+def tools_of(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names of the tools in a request, with their namespaces."""
+    for tool in asked.get("tools") or ():
+        inner = tool.get("tools") if tool.get("type") == "namespace" else None
+        for declared in inner or (tool, tool.get("function") or {}, *tool.get("functionDeclarations", ())):
+            yield declared.get("name") or "", tool["name"] if inner else ""

@@ -1,0 +1,171 @@
+"""Each agent, as its vendor ships it: connected, asked, resumed, imported, and disconnected again."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from convmemory.push.edits import MISSING, Target, read
+from convmemory.push.places import existing_places, is_of_chats
+from tests.agents.conftest import RESULTS, Steps
+from tests.agents.programs import NEWEST, PROGRAMS, Home, Program, install
+from tests.agents.scripted_model import ASKED, FIRST, KNOWN, QUERY, SECOND
+from tests.support.chat_server import ChatServer
+from tests.support.installation import ROOT, Installation, wait_until
+from tests.support.patience import ANSWER_S, PROCESSES_S
+
+PUSH = ROOT / "convmemory" / "push"
+FIXTURES = ROOT / "tests" / "fixtures" / "transcripts"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.slug)
+def test_agent_connects_calls_recalls_and_is_imported_exactly(
+    program: Program, product: Installation, model: ChatServer, tmp_path: Path
+) -> None:
+    executable, version = install(program)
+    RESULTS[program.slug]["version"] = version
+    steps = Steps(program.slug)
+    home = Home(program, executable, tmp_path / "home", model.url.removesuffix("/v1"))
+    home.make()
+    key = product.manage("create_api_key", program.slug, "--create").split()[-1]
+    with httpx2.Client(
+        base_url=f"{product.address}/api/v1",
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=ANSWER_S,
+        trust_env=False,
+    ) as api:
+        link = f"{product.address}{seed(api, home.project)}"
+        before = home.snapshot()
+        with steps.step("connect"):
+            said = client(home, "connect", "--server", product.address, program.slug, CONVMEMORY_KEY=key)
+            assert "connected" in said
+            assert "unchanged" in client(home, "connect", program.slug)
+            client(home, "connect", "--check")
+        connected = home.snapshot()
+        home.run(FIRST[0])
+        asked = [json.dumps(request) for request in model.requests]
+        with steps.step("hook"):
+            unanswered = [text for text in asked if FIRST[0] in text and QUERY not in text]
+            assert unanswered, asked
+            assert any("recalled-memory" in text and KNOWN in text for text in unanswered), hook_log(home)
+        with steps.step("tool call"):
+            results = [text for text in asked if QUERY in text]
+            assert any(f"({link})" in text.rpartition(QUERY)[2] for text in results), results or asked
+        with steps.step("import"), keeping_sessions(home, version):
+            client(home, "push")
+            assert turns(api, program) == [FIRST]
+        with steps.step("resume"), keeping_sessions(home, version):
+            home.run(SECOND[0], again=True)
+            client(home, "push")
+            assert turns(api, program) == [FIRST, SECOND]
+            client(home, "push")
+            assert turns(api, program) == [FIRST, SECOND]
+        with steps.step("disconnect"):
+            entries = json.loads((home.folder / ".local/state/convmemory/wired.json").read_text())["entries"]
+            used = home.snapshot()
+            client(home, "disconnect")
+            check_disconnected(home, before, connected, used, entries)
+    assert not steps.failures, "\n".join(steps.failures)
+
+
+def client(home: Home, *arguments: str, **environment: str) -> str:
+    """Run the push client in the home folder; what it printed."""
+    return home.start([sys.executable, str(PUSH), *arguments], PROCESSES_S, **environment)
+
+
+def seed(api: httpx2.Client, project: Path) -> str:
+    """Store an earlier conversation of the project, wait until it is indexed, and return its turn's link."""
+    messages = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": KNOWN}]
+    body = {"title": "Pump", "project": str(project), "agent": "earlier", "messages": messages}
+    made = api.post("/conversations", json=body).raise_for_status().json()
+
+    def is_indexed() -> bool:
+        state = api.get("/index/status").json()
+        return bool(state["embedded_turns"] == 1 and not state["pending"])
+
+    wait_until(is_indexed, "an indexed conversation", PROCESSES_S)
+    api.post("/memory/recall", json={"query": ASKED}).raise_for_status()  # loads the model
+    return f"{made['url']}?turn=0"
+
+
+def turns(api: httpx2.Client, program: Program) -> list[tuple[str, str]]:
+    """Return question and answer of each turn of the one conversation that was imported."""
+    deadline = time.monotonic() + PROCESSES_S
+    while any(row["state"] in ("queued", "running") for row in api.get("/imports").json()["results"]):
+        assert time.monotonic() < deadline, "an import does not end"
+        time.sleep(0.2)
+    both = [api.get("/conversations", params={"archived": archived}).json()["results"] for archived in (False, True)]
+    found = [row for page in both for row in page if row["agent"] != "earlier"]  # a run without a terminal is archived
+    reports = [api.get(f"/imports/{row['id']}").json() for row in api.get("/imports").json()["results"]]
+    assert len(found) == 1, json.dumps([found, reports])
+    (row,) = found
+    assert row["source"] == program.sessions, row
+    messages = api.get(f"/conversations/{row['id']}/messages").json()["results"]
+    assert not any(message["superseded"] for message in messages), messages
+    searches = [
+        part for each in messages for part in each["parts"] if part["type"] == "tool_call" and QUERY in str(part)
+    ]
+    assert len(searches) == 1, searches
+    numbers = sorted({message["turn_number"] for message in messages if message["turn_number"] is not None})
+    return [(said(messages, number, "user"), said(messages, number, "assistant")) for number in numbers]
+
+
+def said(messages: list[dict[str, Any]], turn: int, role: str) -> str:
+    parts = [part for each in messages if (each["turn_number"], each["role"]) == (turn, role) for part in each["parts"]]
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
+
+
+@contextmanager
+def keeping_sessions(home: Home, version: str) -> Iterator[None]:
+    """With NEWEST=1 keep the agent's sessions as a fixture if the block fails, so that their importer can be mended."""
+    try:
+        yield
+    except AssertionError as error:
+        if NEWEST:
+            fixture = FIXTURES / home.program.sessions / f"{home.program.slug}-{version}"
+            for path in session_files(home):
+                target = fixture / path.relative_to(home.folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+            error.add_note(f"The sessions are kept in {fixture}: mend their importer, with a test that reads them.")
+        raise
+
+
+def session_files(home: Home) -> Iterator[Path]:
+    for place in existing_places(home=home.folder, environment={}):
+        yield from (path for path in place.files() if is_of_chats(place, path))
+
+
+def hook_log(home: Home) -> str:
+    path = home.folder / ".local/state/convmemory/hook.log"
+    return path.read_text() if path.exists() else "the hook did not run"
+
+
+def check_disconnected(
+    home: Home, before: dict[str, bytes], connected: dict[str, bytes], used: dict[str, bytes], entries: list[Any]
+) -> None:
+    """Check that no entry is left, that files that the agent did not write are as before, and so are all others."""
+    left = home.snapshot()
+    edited = {str(Path(entry["file"]).relative_to(home.folder)) for entry in entries}
+    for entry in entries:
+        name = str(Path(entry["file"]).relative_to(home.folder))
+        target = Target(entry["form"], tuple(entry["keys"]), entry["is_item"], entry["marker"])
+        assert read(left.get(name, b"").decode(), target, entry["value"]) is MISSING, (name, left[name])
+    for name in edited:
+        if used.get(name) == connected[name]:
+            assert left.get(name) == before.get(name), name
+    own = (".config/convmemory/", ".local/state/convmemory")
+    changed = {name for name in used.keys() | left.keys() if used.get(name) != left.get(name)} - edited
+    assert not [name for name in changed if not name.startswith(own)], changed
+    client(home, "connect", "--server", "http://127.0.0.1:9", home.program.slug, CONVMEMORY_KEY="another")
+    client(home, "disconnect")
+    assert {name: text for name, text in home.snapshot().items() if not name.startswith(own)} == {
+        name: text for name, text in left.items() if not name.startswith(own)
+    }
