@@ -23,9 +23,11 @@ from convmemory.core.tokens import ESTIMATE, count_tokens
 # other side (of an answer the question), the opening of its own side. Then further passages of all hits, by similarity
 # per token, unless their text is there already. What is left buys the openings of the turn before. Passages already
 # alive in the context cost nothing and are not brought back again. What does not fit is shortened at a sentence; if not
-# even the first sentence of a hit's best passage fits, the hit is left out and the next one is tried.
+# even the first sentence of a hit's best passage fits, the hit is left out and the next one is tried. The first three
+# share the budget: each leaves up to a third to those after it, so that a long passage does not cost its question.
 
 
+ROOM_STEP = 4  # tokens
 Part = Literal["target", "other opening", "own opening", "further", "earlier"]
 
 
@@ -146,9 +148,11 @@ def resurrect(
     purse = _Purse(budget, set(alive), shorten)
     outcomes = [Outcome(group) for group in groups]
     for outcome in outcomes:
-        for part, chunk in outcome.group.parts():
-            if part in ("target", "other opening", "own opening") and not outcome.left_out:
-                purse.buy(outcome, part, chunk)
+        first = [one for one in outcome.group.parts() if one[0] in ("target", "other opening", "own opening")]
+        share = purse.left // len(first)
+        for place, (part, chunk) in enumerate(first, 1):
+            if not outcome.left_out:
+                purse.buy(outcome, part, chunk, kept=sum(min(later.tokens, share) for _, later in first[place:]))
     present = [outcome for outcome in outcomes if not outcome.left_out]
     rest = [(outcome, *one) for outcome in present for one in outcome.group.parts()]
     further = [one for one in rest if one[1] == "further"]
@@ -167,12 +171,17 @@ class _Purse:
     shorten: Shorten
     texts: set[str] = field(default_factory=set)
 
-    def buy(self, outcome: Outcome, part: Part, chunk: Chunk) -> None:
-        """Bring the chunk back if it is not there yet and fits, whole or shortened."""
+    def buy(self, outcome: Outcome, part: Part, chunk: Chunk, *, kept: int = 0) -> None:
+        """Bring the chunk back if it is not there yet and fits, whole or shortened.
+
+        It is shortened so that `kept` tokens remain for others, if its first sentence is short enough.
+        """
         if chunk.key in self.living or (part in ("further", "earlier") and chunk.text and chunk.text in self.texts):
             outcome.alive += (chunk,)
             return
-        bought = chunk if chunk.tokens <= self.left else self.shorten(chunk, self.left)
+        rooms = (*range(self.left - kept, self.left, ROOM_STEP), self.left)  # as little more as its sentence needs
+        fitting = (chunk if chunk.tokens <= room else self.shorten(chunk, room) for room in rooms)
+        bought = next(filter(None, fitting), None)
         if bought is None:
             outcome.missing += (Missing(part, chunk, self.left),)
             return

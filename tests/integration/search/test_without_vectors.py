@@ -1,5 +1,6 @@
 """Items without vectors are ranked by their words, as high as if they had vectors."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -8,11 +9,13 @@ from django.db import transaction
 
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
+from convmemory.documents.models import Section
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.query import SearchQuery
-from search.searching import SearchResults, search
+from search.searching import SearchResults, search, search_documents
 from tests.factories import assistant_says, exchange, make_conversation, user_says
+from tests.support.documents import indexed, upload
 
 pytestmark = pytest.mark.django_db
 
@@ -78,6 +81,44 @@ def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User,
         assert hits[0].similarity == 0
         assert any(hit.similarity > 0 for hit in hits[1:])
         assert hits[0].relevance == max(hit.relevance or 0 for hit in hits), sentence
+
+
+DOCUMENTS = {
+    "boiler.md": """# Boiler
+
+The boiler stands in the cellar. It burns gas from the street.
+
+## Before winter
+
+Bleed every radiator once. Top up the water until the gauge shows one bar.
+
+## When it is cold
+
+Press the red button for ten seconds. A code on the display names the fault.
+""",
+    "house.txt": "The roof was tiled in 1974. Moss on it is harmless.\n\nThe drain of the yard blocks with leaves.",
+}
+
+
+def test_section_without_vectors_comes_first_for_each_of_its_sentences(
+    owner: User, archive: list[Conversation], documents_here: None
+) -> None:
+    for name, text in DOCUMENTS.items():
+        indexed(upload(owner, text, name))
+    sections = list(Section.objects.order_by("pk"))
+    said = [(one, f"{text.rstrip('.')}.") for one in sections for text in re.split(r"\.\s+", one.text) if text]
+    assert len(said) > 8
+    for section, sentence in said:
+        text = sentence.rpartition("\n")[2]
+        source = Source.objects.get(kind="document", object_id=section.document_id)
+        with transaction.atomic():
+            take_vectors(source, section.number)
+            among_all = found(owner, text).hits
+            (first, *_) = search_documents(caller=owner, query=SearchQuery(text=text)).sections
+            transaction.set_rollback(True)
+        home = (section.document_id, section.number)
+        assert (among_all[0].kind, among_all[0].conversation_id, among_all[0].turn_number) == ("document", *home), text
+        assert (first.document_id, first.section) == home, text
 
 
 def test_order_is_same_with_and_without_query_for_missing_vectors(

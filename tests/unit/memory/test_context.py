@@ -110,15 +110,24 @@ def test_budget_smaller_than_target_leaves_it_out_and_says_why() -> None:
     assert build_memory_context([recalled(3, "Short.")], 1).text == ""
 
 
+def sized(tokens: int, text: str) -> str:
+    """Return a text that begins so, of about as many tokens."""
+    while count_tokens(text, encoding=ESTIMATE) < tokens:
+        text += " It goes on for a while."
+    return text
+
+
 @pytest.mark.parametrize("budget", [160, 240, 300])
 def test_small_budget_brings_target_question_and_opening(budget: int) -> None:
-    """The example of the paper: what a score means was explained in the fifth sentence of an answer."""
-    message = recalled(30, "A loss is subtracted. It is 0.05 a turn.", "Scores are never negative.", title="Brightness")
+    """The example of the paper, in its sizes: what a score means was explained in the fifth sentence of an answer."""
+    message = recalled(30, sized(80, "A loss is subtracted. It is 0.05 a turn."), title="Brightness")
     question, answer = message.question_opening, message.answer_opening
     assert question
     assert answer
-    asked = replace(question, passage=passage(question.position, 0, "How does brightness scoring work?"))
-    began = replace(answer, passage=passage(answer.position, 0, "Brightness scoring uses magnitude voting."))
+    asked = replace(question, passage=passage(question.position, 0, sized(150, "How does brightness scoring work?")))
+    began = replace(
+        answer, passage=passage(answer.position, 0, sized(120, "Brightness scoring uses magnitude voting."))
+    )
     found = build_memory_context([replace(message, question_opening=asked, answer_opening=began)], budget)
     for text in ("A loss is subtracted.", "How does brightness scoring work?", "Brightness scoring uses magnitude"):
         assert text in found.text

@@ -81,8 +81,16 @@ def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_
 def test_chunk_that_does_not_fit_comes_back_shortened() -> None:
     found = resurrect([HIT], budget=300, shorten=lambda chunk, tokens: replace(chunk, tokens=tokens, chars=9))
     assert [(chunk.key, chunk.tokens) for chunk in found.brought] == [
-        (TARGET.key, 150), (QUESTION.key, 120), (ANSWER.key, 30)
+        (TARGET.key, 120), (QUESTION.key, 100), (ANSWER.key, 80)
     ]  # fmt: skip
+
+
+def test_shortened_target_leaves_room_for_its_openings_unless_its_sentence_needs_it() -> None:
+    def cut(chunk: Chunk, tokens: int) -> Chunk | None:
+        return replace(chunk, tokens=60, chars=9) if tokens >= 60 else None
+
+    assert [chunk.tokens for chunk in resurrect([HIT], budget=190, shorten=cut).brought] == [60, 60, 60]
+    assert [chunk.key for chunk in resurrect([HIT], budget=70, shorten=cut).brought] == [TARGET.key]
 
 
 def test_group_entirely_in_context_brings_and_omits_nothing() -> None:
