@@ -43,7 +43,7 @@ class HitOut(Schema):
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
     relevance: float | None = Field(
-        description="probability that it answers, 0 to 1; null where the embedding model has no calibration"
+        description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
     )
     user_question: str
     passage: str = Field(description="the part of the turn that answers best")
@@ -87,7 +87,7 @@ class SectionOut(Schema):
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
     relevance: float | None = Field(
-        description="probability that it answers, 0 to 1; null where the embedding model has no calibration"
+        description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
     )
     matched: list[str] = Field(description="the features by which it stands out")
     url: str

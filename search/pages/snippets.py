@@ -123,11 +123,11 @@ def _whole(wanted: Collection[str]) -> re.Pattern[str]:
 Band = Literal["strong", "related", "less likely"]
 BANDS: tuple[Band, ...] = get_args(Band)
 
-# Probabilities; ADRs 59 and 93 say why the bars lie where they do. The shares and cosines below guess where a search
-# has no calibration although the model has, for example in documents alone.
+# Probabilities; ADRs 59 and 93 say why the bars lie where they do. The share and the cosine below guess where a search
+# has no fitted relevance although the model has, for example in documents alone: what is guessed is never strong.
 STRONG_RELEVANCE, RELATED_RELEVANCE = 0.8, 0.1
-STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # shares of the best hit's score
-STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
+RELATED_SHARE = 0.45  # of the best hit's score
+RELATED_COSINE = 0.30
 
 
 class Scored(Protocol):
@@ -146,7 +146,7 @@ class Scored(Protocol):
 def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Band | None:
     """Return the band of a hit, by its relevance.
 
-    Without a relevance, a hit is strong if its score and its similarity or words are near the best; if the model is not
+    Without a relevance, a hit is related at most, by its words or if its score is near the best; if the model is not
     calibrated either, it has no band, because the cosines of each model have a scale of their own.
     """
     if hit.relevance is None:
@@ -158,9 +158,6 @@ def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Ba
 
 def _guessed_band(hit: Scored, best_score: float) -> Band:
     share = hit.score / best_score if best_score > 0 else 0.0
-    has_words = "words" in hit.matched
-    if share >= STRONG_SHARE and (has_words or hit.similarity >= STRONG_COSINE):
-        return "strong"
-    if has_words or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
+    if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
         return "related"
     return "less likely"

@@ -16,6 +16,7 @@ import numpy as np
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import embedder_for
+from search.pages.snippets import STRONG_RELEVANCE
 from search.ranking.imputing import scores_by_words
 from search.ranking.rankers import Order, best_first, long_share
 from search.retrieval.candidates import Feature, FeatureTable, Scores, median
@@ -179,8 +180,12 @@ class Relevance:
     is_calibrated: bool = True
 
     def of(self, indices: Order) -> list[float | None]:
-        """Return the probability that each of these few candidates answers; None without a calibration."""
-        chances = self._chances(indices)
+        """Return the probability that each of these few candidates answers.
+
+        None without a calibration, and without one of hits: of hits given .8 by a product about half are right.
+        """
+        is_fitted = self.calibration is not None and self.calibration.hit is not None
+        chances = self._chances(indices) if is_fitted else None
         return [None] * len(indices) if chances is None else [round(float(chance), 4) for chance in chances]
 
     def at_least(self, bar: float, indices: Order) -> Order:
@@ -196,6 +201,8 @@ class Relevance:
         of_words = None if self.by_words is None else self.by_words._chances(indices)
         if of_words is None or imputed is None:
             return chances
+        # A product is never as sure as a strong hit.
+        of_words = np.minimum(of_words, STRONG_RELEVANCE - 0.01)
         return np.where(imputed[indices] > 0, np.fmax(chances, of_words), chances)
 
 

@@ -95,6 +95,16 @@ def test_api_brings_nearest_and_says_that_they_do_not_answer(archive: User, path
     assert max(hit["relevance"] for hit in nothing["results"]) < 0.1
 
 
+@pytest.mark.parametrize("mode", ["semantic", "full_text"])
+def test_hits_of_one_kind_of_evidence_have_no_relevance_and_are_never_strong(archive: User, mode: str) -> None:
+    found = Api(archive).get("/search", query=QUESTION, mode=mode).json()
+    assert found["answered"] is True
+    assert {hit["relevance"] for hit in found["results"]} == {None}
+    text = page_of(archive, q=QUESTION, mode=mode)
+    assert "is-related" in text
+    assert "is-strong" not in text
+
+
 def test_empty_result_counts_as_unanswered(archive: User) -> None:
     found = Api(archive).get("/search", query=NONSENSE, mode="full_text").json()
     assert (found["results"], found["answered"], found["reason"]) == ([], False, "no_match")

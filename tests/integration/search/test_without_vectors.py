@@ -12,6 +12,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Section
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.pages.snippets import band_of
 from search.query import SearchQuery
 from search.searching import SearchResults, search, search_documents
 from tests.factories import assistant_says, exchange, make_conversation, user_says
@@ -81,6 +82,7 @@ def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User,
         assert hits[0].similarity == 0
         assert any(hit.similarity > 0 for hit in hits[1:])
         assert hits[0].relevance == max(hit.relevance or 0 for hit in hits), sentence
+        assert band_of(hits[0], hits[0].score) == "related", sentence  # by its words alone it is not sure
 
 
 DOCUMENTS = {

@@ -18,17 +18,17 @@ class Found:
 @pytest.mark.parametrize(
     ("hit", "band"),
     [
-        (Found(0.8, 1.0, ("words", "passage")), "strong"),
-        (Found(0.6, 1.0), "strong"),
+        (Found(0.8, 1.0, ("words", "passage")), "related"),
+        (Found(0.6, 1.0), "related"),
         (Found(0.2, 1.0), "less likely"),
-        (Found(0.2, 1.0, ("words",)), "strong"),
+        (Found(0.2, 1.0, ("words",)), "related"),
         (Found(0.4, 0.6), "related"),
         (Found(0.1, 0.1, ("words",)), "related"),
         (Found(0.4, 0.2), "less likely"),
         (Found(0.1, 0.6), "less likely"),
     ],
 )
-def test_without_relevance_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
+def test_without_relevance_no_hit_is_strong(hit: Found, band: str) -> None:
     assert band_of(hit, best_score=1.0) == band
 
 
