@@ -50,19 +50,22 @@ class Source(models.Model):
         db_default="",
         help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
     )
+    unpacked_from = models.PositiveIntegerField(
+        null=True, help_text="The first item whose postings a worker has not packed yet; null if it has packed all."
+    )
     title_words = words_of("title")
 
     LAYOUT = 3
     """The newest layout: only token vectors of words are kept."""
     IN_LANGUAGES = 2
     """From this layout on, items are indexed in their languages."""
-    PACKED = 1
-    """From this layout on, postings are packed, and passages record whether they ask."""
+    WITH_ASKING = 1
+    """From this layout on, passages record whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
         indexes = [
-            models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout"),
+            models.Index(fields=["owner"], condition=Q(unpacked_from__isnull=False), name="source_unpacked"),
             models.Index(
                 fields=["owner"], include=["kind", "languages"], condition=~Q(languages=""), name="source_languages"
             ),

@@ -84,11 +84,11 @@ GROUP BY p.place
 ORDER BY p.place
 
 -- name: posting_digest
--- A digest of an owner's current postings of one column, and the sources not packed yet.
+-- A digest of an owner's current postings of one column, and whether some are not packed yet.
 SELECT
     count(*),
     coalesce(bit_xor(hashint8extended(b.id, 0)), 0),
-    (SELECT array_agg(s.id) FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
+    EXISTS (SELECT FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.unpacked_from IS NOT NULL)
 FROM search_postingblock AS b
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s
 

@@ -8,6 +8,7 @@ from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
 from search.indexing.building import build_beside
+from search.indexing.packing import pack_owner
 from search.indexing.sweeping import INDEX
 from search.models import Source
 from search.vector_index import ensure_passage_index
@@ -33,8 +34,12 @@ def enqueue_sources(source_ids: Collection[int]) -> None:
 
 @owner_task
 def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Index one source until the slice ends, also in a space that is being built."""
+    """Index one source until the slice ends, also in a space that is being built.
+
+    The postings of all of the owner's sources come first: searches are slower until they are packed.
+    """
     deadline = slice_end()
+    pack_owner(owner_id, deadline=deadline)
     try:
         result = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
     finally:

@@ -12,7 +12,8 @@ from typing import Literal
 from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from search.adapters.documents import KIND as DOCUMENTS
-from search.retrieval.corpus import QueryWord, quoted_lexeme
+from search.fields import quoted_lexeme
+from search.retrieval.corpus import QueryWord
 from search.retrieval.filters import source_conditions
 
 MAX_TITLES = 3

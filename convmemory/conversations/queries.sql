@@ -93,6 +93,32 @@ FROM conversations_message
 WHERE id = ANY(%(messages)s::bigint[]) AND owner_id = %(owner)s AND NOT superseded
     AND (%(pattern)s::text IS NULL OR parts::text ~* %(pattern)s)
 
+-- name: messages_read_with
+-- The messages of one conversation that are read with some of its turns, as `StoredMessage` has their fields, in order,
+-- without superseded ones. How messages without a turn are placed: `with_home_turns`.
+SELECT
+    m.id, home.turn, m.role, m.is_real_user, m.name, m.parts, m.created_at, m."position", m.content_hash,
+    m.turn_number IS NOT NULL, m.turn_number IS NULL AND c.turn_count > 0
+FROM conversations_message AS m
+INNER JOIN conversations_conversation AS c ON c.id = m.conversation_id
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN m.turn_number IS NOT NULL THEN m.turn_number
+        WHEN c.turn_count = 0 THEN 0
+        WHEN m."position" < (
+            SELECT f."position" FROM conversations_message AS f
+            WHERE f.owner_id = m.owner_id AND f.conversation_id = m.conversation_id AND f.turn_number = 0
+            ORDER BY f."position" LIMIT 1
+        ) THEN 0
+        ELSE c.turn_count - 1
+    END
+) AS home (turn)
+WHERE
+    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND NOT m.superseded
+    AND (m.turn_number BETWEEN %(first)s AND %(last)s OR m.turn_number IS NULL)
+    AND home.turn BETWEEN %(first)s AND %(last)s
+ORDER BY m."position"
+
 -- name: outline
 -- The question that opens each turn of a conversation, from one turn on, shortened.
 SELECT DISTINCT ON (turn_number)

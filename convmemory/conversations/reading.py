@@ -134,6 +134,19 @@ def stored_messages(
     return found
 
 
+def messages_read_with(owner_id: int, conversation_id: int, first: int, last: int) -> list[StoredMessage]:
+    """Return the owner's messages that are read with turns `first` to `last` (`with_home_turns`), in order.
+
+    One query in plain SQL: each message that is stored is read by it, to index its words.
+    """
+    parameters = {"owner": owner_id, "conversation": conversation_id, "first": first, "last": last}
+    rows = PendingQuery(load_sql("convmemory.conversations", "messages_read_with"), parameters, keeps_plan=True).rows()
+    return [
+        StoredMessage(number, turn, role, is_real_user, name, tuple(map(part_from_json, parts)), *rest)
+        for number, turn, role, is_real_user, name, parts, *rest in rows
+    ]
+
+
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
     """Return the messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")

@@ -27,7 +27,13 @@ from convmemory.conversations.messages.parts import (
     speaker_of,
 )
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import StoredMessage, stored_message, stored_messages, with_home_turns
+from convmemory.conversations.reading import (
+    StoredMessage,
+    messages_read_with,
+    stored_message,
+    stored_messages,
+    with_home_turns,
+)
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
@@ -49,16 +55,14 @@ class ConversationAdapter:
     is_embedded = True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        rows = with_home_turns(Message.objects.filter(owner_id=owner_id, conversation_id=object_id))
-        chosen = rows.filter(_read_with(turn_number__range=(first, last)), home_turn__range=(first, last))
-        return items_of(stored_message(row) for row in chosen.order_by("position"))
+        return items_of(messages_read_with(owner_id, object_id, first, last))
 
     def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         wanted = set(items)
         numbers = {number for _, number in wanted}
         rows = with_home_turns(
             Message.objects.filter(owner_id=owner_id, conversation_id__in={object_id for object_id, _ in wanted})
-        ).filter(_read_with(turn_number__in=numbers), home_turn__in=numbers)
+        ).filter(Q(turn_number__in=numbers) | Q(turn_number__isnull=True), home_turn__in=numbers)  # indexable
         found: dict[ItemKey, ItemText] = {}
         for object_id, group in groupby(rows.order_by("conversation_id", "position"), lambda row: row.conversation_id):
             for item in items_of(stored_message(row) for row in group):
@@ -96,11 +100,6 @@ class ConversationAdapter:
             count, gone = cursor.fetchone()
         delete_sources(gone or [])
         return int(count) + len(gone or [])
-
-
-def _read_with(**turns: object) -> Q:
-    """Return an indexable condition for messages of these turns and messages without a turn."""
-    return Q(**turns) | Q(turn_number__isnull=True)
 
 
 # --- signals ----------------------------------------------------------------------------

@@ -22,9 +22,10 @@ from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import drop_words, store_words
 from search.indexing.layouts import bring_up_layout
+from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
+from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, locked, unless_deleted
 from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
 from search.vectors.splitting import chunk_text
 from search.vectors.texts import ItemTexts, item_texts
@@ -64,6 +65,8 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
             bring_up_layout(source)
+            if source.unpacked_from is not None:
+                pack_source(source)
             space = active_space()
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
@@ -125,7 +128,7 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     first = source.item_count
     if Item.objects.filter(source=source, number__gte=first).exists():
         with transaction.atomic():
-            if (current := _locked(source)) is not None:
+            if (current := locked(source)) is not None:
                 drop_words(current)
     ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
     if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
@@ -155,13 +158,8 @@ def _repair_words(source: Source, batch: ItemBatch) -> int:
     """Store the words of a batch's items that no transaction stored, as they are now; return the number of items."""
     with transaction.atomic():
         lock_for_writing(source.pk)
-        current = _locked(source)
+        current = locked(source)
         return store_words(current, first=batch.first, last=batch.last) if current is not None else 0
-
-
-def _locked(source: Source) -> Source | None:
-    """Return the source's current row, locked against the transactions that store its messages or sections."""
-    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk).first()
 
 
 def embed_missing(

@@ -1,22 +1,23 @@
 """Writes the lexical documents of items: the words of their texts, each text in its language.
 
-Writes `Item` and, in the same transaction, the postings of the items and the languages of their source. The transaction
-that stores messages or sections calls `store_words`; workers repair what no transaction wrote. Source:
+Writes `Item` and, in the same transaction, the languages of their source and from which item on it has no postings. The
+transaction that stores messages or sections calls `store_words`; workers repair what no transaction wrote. Source:
 docs/adr/0081-store-words-with-messages.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Value
+from django.db.models.functions import Least
 
 from convmemory.core.sql import load_sql
 from search.indexing.batches import ITEMS_PER_BATCH, read_items
 from search.languages import configuration_of
 from search.models import Item, Source
-from search.postings.cached import drop_postings, pack_postings
-from search.vectors.locking import lock_for_writing
+from search.postings.cached import unpack_from
+from search.vectors.locking import lock_for_writing, locked
 from search.vectors.texts import ItemTexts, item_texts, searchable
 
 WEIGHTS = "ABCDS"
@@ -31,10 +32,11 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
     if source.layout < Source.IN_LANGUAGES:
         return 0
     end = source.item_count if last is None else last + 1
-    stored = changed_length = 0
+    stored: list[int] = []
+    longer = 0
+    languages = set(source.languages.split())
     while first < end:
-        # Batches end where blocks of postings do: each block is packed once.
-        until = min(end, (first // ITEMS_PER_BATCH + 1) * ITEMS_PER_BATCH)
+        until = min(end, first + ITEMS_PER_BATCH)
         texts = {item.number: item_texts(item) for item in read_items(source, first, until - 1)}
         known: dict[int, tuple[bytes, int]] = {}
         if not is_new:
@@ -42,12 +44,12 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
             columns = rows.values_list("number", "content_hash", "length")
             known = {number: (bytes(digest), length) for number, digest, length in columns}
         changed = {n: text for n, text in texts.items() if known.get(n, (b"", 0))[0] != text.content_hash}
-        changed_length += _store(source, changed) - sum(known[n][1] for n in changed.keys() & known.keys())
-        stored += len(changed)
+        longer += _store(source, changed, languages) - sum(known[n][1] for n in changed.keys() & known.keys())
+        stored += changed
         first = until
-    if changed_length:
-        Source.objects.filter(pk=source.pk).update(spoken_length=F("spoken_length") + changed_length)
-    return stored
+    if stored:
+        _note(source, languages, longer=longer, unpacked_from=0 if is_new else unpack_from(source, min(stored)))
+    return len(stored)
 
 
 def drop_words(source: Source) -> None:
@@ -59,23 +61,30 @@ def drop_words(source: Source) -> None:
     lengths = list(gone.values_list("length", flat=True))
     if lengths:
         gone.delete()
-        drop_postings(source, source.item_count)
-        Source.objects.filter(pk=source.pk).update(spoken_length=F("spoken_length") - sum(lengths))
+        first = unpack_from(source, source.item_count)
+        _note(source, set(source.languages.split()), longer=-sum(lengths), unpacked_from=first)
 
 
 def store_documents(source: Source, items: Mapping[int, ItemTexts]) -> None:
     """Insert or replace the lexical documents of these items, in a transaction of its own."""
+    if not items:
+        return
     with transaction.atomic():
         lock_for_writing(source.pk)
-        _store(source, items)
+        current = locked(source)
+        if current is not None:
+            languages = set(source.languages.split())
+            _store(source, items, languages)
+            _note(source, languages, unpacked_from=unpack_from(source, min(items)))
 
 
-def _store(source: Source, items: Mapping[int, ItemTexts]) -> int:
-    """Store the documents; return the sum of their lengths."""
+def _store(source: Source, items: Mapping[int, ItemTexts], found: set[str]) -> int:
+    """Store the documents and add their languages to those found; return the sum of their lengths."""
     if not items:
         return 0
     texts = list(items.values())
     languages = [text.languages for text in texts]
+    found.update(language for of_item in languages for language in of_item.values())
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,
@@ -93,14 +102,14 @@ def _store(source: Source, items: Mapping[int, ItemTexts]) -> int:
         parameters[f"of_{weight}"] = [configuration_of(language) for language in own]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "upsert_items"), parameters)
-    pack_postings(source, items)
-    _add_languages(source, (language for of_item in languages for language in of_item.values()))
     return sum(parameters["lengths"])
 
 
-def _add_languages(source: Source, found: Iterable[str]) -> None:
-    """Add to the source's languages: a search stems words in all languages of its owner."""
-    known = set(source.languages.split())
-    if new := set(found) - known:
-        source.languages = " ".join(sorted(known | new))
-        Source.objects.filter(pk=source.pk).update(languages=source.languages)
+def _note(source: Source, languages: set[str], *, unpacked_from: int, longer: int = 0) -> None:
+    """Note at the source that items from one on have no postings, and the languages in which it is searched."""
+    source.languages = " ".join(sorted(languages))
+    Source.objects.filter(pk=source.pk).update(
+        spoken_length=F("spoken_length") + longer,
+        languages=source.languages,
+        unpacked_from=Least(F("unpacked_from"), Value(unpacked_from)),  # the smaller one if there are two
+    )

@@ -1,6 +1,6 @@
 """Upgrades a source's derived data whose format changes between versions.
 
-These data are postings, whether passages ask, the lexical documents of languages other than English, and the token
+These data are whether passages ask, the lexical documents of languages other than English, and the token
 vectors of words. Reads items through the source's adapter. A source with an older layout can be searched; the sweep
 upgrades it to the newest.
 """
@@ -16,8 +16,8 @@ from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.embeddings.token_model import PairedEmbedder
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
-from search.models import PostingBlock, Source
-from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
+from search.models import Source
+from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK
 from search.sources import ItemText
 from search.vectors.locking import lock_for_writing, lock_vectors
 from search.vectors.passages import asking_places, drop_punctuation, passage_texts
@@ -36,19 +36,15 @@ def bring_up_layout(source: Source) -> None:
 
 
 def _bring_up_words(source: Source) -> None:
-    """Upgrade postings, whether passages ask, and the words of other languages."""
+    """Upgrade whether passages ask, and the words of other languages."""
     for batch in batches_of_items(source, 0):
         # Index the words of items again that contain other languages than English. This embeds nothing.
         texts = {item.number: item_texts(item) for item in batch.items}
         store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
-        if source.layout < Source.PACKED:
+        if source.layout < Source.WITH_ASKING:
             _mark_asking(source, batch.items)
-    with transaction.atomic():
-        lock_for_writing(source.pk)
-        if source.layout < Source.PACKED:
-            PostingBlock.objects.filter(source=source).delete()
-            pack_postings(source, range(0, source.item_count, ITEMS_PER_BLOCK))
-        _set_layout(source, Source.IN_LANGUAGES)
+    _set_layout(source, Source.IN_LANGUAGES)
+    source.refresh_from_db(fields=["unpacked_from"])
 
 
 def _keep_words_alone(source: Source) -> bool:
@@ -98,13 +94,7 @@ def find_lost_postings() -> list[int]:
         "items": ITEMS_PER_BLOCK,
         "item_bytes": ITEM.itemsize,
         "homes": len(HOMES),
-        "layout": Source.PACKED,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "postings_lost"), parameters)
         return [row[0] for row in cursor.fetchall()]
-
-
-def pack_again(source_ids: list[int]) -> int:
-    """Mark these sources so that the sweep repacks their postings; return their number."""
-    return Source.objects.filter(pk__in=source_ids).update(layout=0)

@@ -46,9 +46,10 @@ WHERE
 -- name: postings_lost
 -- Sources whose blocks of postings do not belong to their owner, or do not match their items.
 WITH stored AS (
-    SELECT source_id, number / %(items)s AS block, count(*) AS items
-    FROM search_item
-    GROUP BY source_id, number / %(items)s
+    SELECT d.source_id, d.number / %(items)s AS block, count(*) AS items
+    FROM search_item AS d
+    INNER JOIN search_source AS s ON s.id = d.source_id AND d.number < coalesce(s.unpacked_from, d.number + 1)
+    GROUP BY d.source_id, d.number / %(items)s
 ),
 packed AS (
     SELECT
@@ -66,11 +67,8 @@ FROM stored
 FULL JOIN packed USING (source_id, block)
 INNER JOIN search_source AS s ON s.id = source_id
 WHERE
-    s.layout >= %(layout)s
-    AND (
-        stored.items IS DISTINCT FROM packed.items OR NOT packed.is_whole
-        OR packed.least_owner <> s.owner_id OR packed.greatest_owner <> s.owner_id
-    )
+    stored.items IS DISTINCT FROM packed.items OR NOT packed.is_whole
+    OR packed.least_owner <> s.owner_id OR packed.greatest_owner <> s.owner_id
 
 -- name: damaged_items
 -- Sources that count as indexed but have items whose vector in the active space is missing, stale or failed.

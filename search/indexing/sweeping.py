@@ -23,7 +23,8 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.building import sources_to_build
-from search.indexing.layouts import find_lost_postings, pack_again
+from search.indexing.layouts import find_lost_postings
+from search.indexing.packing import pack_again
 from search.models import ItemEmbedding, Passage, Source, SourceIndex, TokenVectors
 from search.sources import kinds_without_vectors, registered
 
@@ -47,10 +48,10 @@ def is_behind() -> Q:
 
 
 def sources_behind() -> QuerySet[Any, Any]:
-    """Return the sources whose index in the active space is behind or has an older layout, those waiting longest
-    first.
+    """Return the sources whose index in the active space is behind, or has an older layout or items without postings,
+    those waiting longest first.
     """
-    behind = is_behind() | Q(layout__lt=Source.LAYOUT)
+    behind = is_behind() | Q(layout__lt=Source.LAYOUT) | Q(unpacked_from__isnull=False)
     return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 

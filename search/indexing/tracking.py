@@ -22,10 +22,10 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
         source_id, layout, languages, is_new = cursor.fetchone()
         if first_changed is None:
             return
-        parameters = {"source": source_id, "version": facts.version, "first": first_changed}
-        cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
         source = Source(pk=source_id, layout=layout, languages=languages, **values)
         if not is_new:
+            parameters = {"source": source_id, "version": facts.version, "first": first_changed}
+            cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
             drop_words(source)
         store_words(source, first=first_changed, is_new=is_new)
 

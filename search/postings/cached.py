@@ -4,7 +4,7 @@ Each search asks PostgreSQL for a digest of the owner's current blocks; missing 
 segment. Small segments are merged into one, so that there are never many.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
+from search.fields import quoted_lexeme
 from search.models import PostingBlock, Source
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
 
@@ -156,9 +157,57 @@ def word_number(lexeme: str) -> int:
 
 
 def send_digest_query(owner_id: int, home: int) -> PendingQuery:
-    """Send the query for the digest of the owner's blocks."""
-    parameters: dict[str, Any] = {"owner": owner_id, "home": home, "layout": Source.PACKED}
-    return PendingQuery(load_sql("search", "posting_digest"), parameters, keeps_plan=True)
+    """Send the query for the digest of the owner's blocks, and whether postings of some items are not packed yet."""
+    return PendingQuery(load_sql("search", "posting_digest"), {"owner": owner_id, "home": home}, keeps_plan=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The occurrences of some words in items with these keys (n,), sorted; `places` are places among the keys."""
+
+    keys: ItemKeys
+    lengths: Scores
+    occurrences: Occurrences
+
+
+def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[Found]:
+    """Return the occurrences of the lexemes in the owner's items: in packed ones and in those without postings yet.
+
+    `pending` is the query for the digest, which has been sent. Without postings to be packed no further query is sent
+    if the cached ones are current.
+    """
+    found = []
+    count, digest, has_unpacked = pending.rows()[0]
+    unpacked = _unpacked(owner_id, home, lexemes) if has_unpacked else None
+    if has_unpacked:
+        # An item that was packed meanwhile is in both, instead of in neither.
+        count, digest, _ = send_digest_query(owner_id, home).rows()[0]
+    postings = current_postings(owner_id, home, (count, digest)) or NOTHING
+    if postings.segments:
+        found.append(Found(postings.keys, postings.lengths, postings.occurrences(lexemes)))
+    if unpacked is not None:
+        is_packed = np.isin(unpacked.keys, postings.keys)
+        here = unpacked.occurrences.of(~is_packed[unpacked.occurrences.places])
+        found.append(replace(unpacked, occurrences=here))
+    return found
+
+
+def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> Found | None:
+    """Return the occurrences in items without postings, from their lexical documents."""
+    statement = load_sql("search.postings", "unpacked_occurrences").replace("{column}", dict(HOMES)[home])
+    any_of_them = " | ".join(map(quoted_lexeme, lexemes))
+    parameters = {"owner": owner_id, "lexemes": list(lexemes), "any": any_of_them}
+    ((words, sources, numbers, lengths, letters, counts),) = PendingQuery(statement, parameters).rows()
+    if not words:
+        return None
+    keys, first, places = np.unique(item_keys(sources, numbers), return_index=True, return_inverse=True)
+    occurrences = Occurrences(
+        np.asarray(words, np.int64),
+        places.astype(np.int32),
+        np.asarray(letters, np.uint8),
+        np.asarray(counts, np.uint8),  # a tsvector keeps at most 255 places of a word
+    )
+    return Found(keys, np.asarray(lengths, np.float32)[first], occurrences)
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
@@ -253,9 +302,10 @@ NOTHING = Postings((0, 0), (), NO_ITEMS, np.empty(0, np.float32), ())
 # --- packing --------------------------------------------------------------------------------------
 # Packs the postings of items: which word occurs in which item, how often, and who said it.
 #
-# A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents in the
-# transaction that stores or deletes these documents. A block is never changed: repacking replaces it by one with
-# another id, so that a process that cached the old one notices (`search/postings/cached.py`).
+# A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents. The
+# transaction that changes these documents deletes their blocks, and a worker packs new ones; until then searches look
+# at the documents themselves (ADR 97). A block is never changed: repacking replaces it by one with another id, so that
+# a process that cached the old one notices.
 
 
 ITEMS_PER_BLOCK = 32
@@ -268,12 +318,21 @@ POSTING = np.dtype([("place", "u1"), ("count", "u1")])
 HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (PostingBlock.Home.UNSPOKEN, "unspoken"))
 
 
-def pack_postings(source: Source, items: Iterable[int]) -> None:
-    """Repack the blocks of these items. Call it in the transaction that changes their lexical documents."""
+def unpack_from(source: Source, first_item: int) -> int:
+    """Delete the blocks of this item and all later ones; return the first item that has no block now.
+
+    Call it in the transaction that changes these items, and note the number at the source.
+    """
+    number = first_item // ITEMS_PER_BLOCK
+    PostingBlock.objects.filter(source=source, number__gte=number).delete()
+    return number * ITEMS_PER_BLOCK
+
+
+def pack_postings(source: Source, items: range) -> None:
+    """Pack the blocks of these items, which have none. Call it in a transaction that has locked the source."""
     numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
     if not numbers:
         return
-    PostingBlock.objects.filter(source=source, number__in=numbers).delete()
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,
@@ -286,9 +345,3 @@ def pack_postings(source: Source, items: Iterable[int]) -> None:
     parameters |= {column: int(home) for home, column in HOMES}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.postings", "pack_postings"), parameters)
-
-
-def drop_postings(source: Source, first_item: int) -> None:
-    """Delete the postings of this item and all later ones. Call it in the transaction that deletes those items."""
-    PostingBlock.objects.filter(source=source, number__gt=first_item // ITEMS_PER_BLOCK).delete()
-    pack_postings(source, [first_item])

@@ -14,6 +14,25 @@ FROM search_postingblock AS b
 LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = b.id
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s
 
+-- name: unpacked_occurrences
+-- The occurrences of some lexemes in those of an owner's items whose postings are not packed yet: the lexeme's place in the
+-- list, the item, its length, the letter of the weight and the count. Each of these items is looked at.
+SELECT
+    array_agg(place), array_agg(source_id), array_agg(number), array_agg(length), array_agg(letter), array_agg(count)
+FROM (
+    SELECT
+        array_position(%(lexemes)s::text[], w.lexeme) - 1 AS place, d.source_id, d.number, d.length,
+        ascii(letter) - ascii('A') AS letter, count(*) AS count
+    FROM search_source AS s
+    INNER JOIN search_item AS d ON d.source_id = s.id AND d.owner_id = s.owner_id AND d.number >= s.unpacked_from
+    CROSS JOIN unnest(d.{column}) AS w
+    CROSS JOIN unnest(w.weights) AS letter
+    WHERE
+        s.owner_id = %(owner)s AND s.unpacked_from IS NOT NULL
+        AND d.{column} @@ %(any)s::tsquery AND w.lexeme = ANY(%(lexemes)s::text[])
+    GROUP BY d.source_id, d.number, d.length, w.lexeme, letter
+) AS found
+
 -- name: pack_postings
 -- Pack the postings of both columns of a source's items, for some blocks of items. How: search/models.py.
 WITH items AS MATERIALIZED (

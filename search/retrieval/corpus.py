@@ -125,12 +125,6 @@ class QueryWord:
     also: Mapping[str, str] = field(default_factory=dict)
 
 
-def quoted_lexeme(lexeme: str) -> str:
-    """Return the lexeme as a literal in tsquery syntax."""
-    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
-
-
 class PendingQueryWords:
     """A query for the words of a text that has been sent; its rows are read once, when first needed, and kept."""
 

@@ -1,7 +1,7 @@
 """Filters as SQL for the statements of every retriever, and as the items that pass them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -148,10 +148,6 @@ class Eligibility:
     @property
     def admits_all(self) -> bool:
         return not len(self.left_out) and self.turns is None and self.matching is None and self.excepted is None
-
-    def without(self, sources: Sequence[int]) -> "Eligibility":
-        """Return the requirements with further sources excluded."""
-        return replace(self, left_out=np.concatenate([self.left_out, np.asarray(sources, np.int64)]))
 
     def admitted(self, keys: ItemKeys) -> Mask:
         """Return which of the items pass."""

@@ -5,22 +5,20 @@ BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-bm
 0044-cache-postings-in-memory.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import PendingQuery
 from search.models import PostingBlock
-from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
-from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores, item_keys
-from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency, quoted_lexeme
-from search.retrieval.filters import Eligibility
+from search.postings.cached import Occurrences, find_words, send_digest_query
+from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores
+from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
-from search.retrieval.word_scores import RANKS, Ints, MatchedTerms, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import Ints, MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
 MAX_TERMS = 40
@@ -82,25 +80,24 @@ class PendingPostings:
     def _counts(
         self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
     ) -> "tuple[WordCounts, Aside | None]":
-        """Count the terms in each eligible item; sources that are not packed yet take another statement.
+        """Count the terms in each eligible item.
 
         Also returns the terms outside of turns, if there are any. `spoken_in` are the sources with texts in languages
         other than English.
         """
-        answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
-        eligibility = query.eligibility
-        found, aside = [], None
-        for column, (count, digest, unpacked) in answers.items():
+        lexemes = [lexeme for forms in terms.values() for lexeme in forms]
+        counted, aside = [], []
+        for column, pending in self.digests.items():
             letters = _letters(column, query.scope)
-            postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
-            packed = eligibility.without(unpacked or [])
-            counts, said_aside = _packed_counts(postings, list(terms.values()), spoken_in, letters, packed)
-            found.append(counts)
-            aside = said_aside or aside
-            if unpacked:
-                rows = PendingQuery(*unpacked_statement(column, list(terms), query, unpacked)).rows()
-                found.append(_ranked_counts(rows, eligibility))
-        return joined_counts(found, len(terms)), aside
+            for found in find_words(query.owner_id, HOMES[column], pending, lexemes):
+                stands = _in_their_languages(found.occurrences, terms.values(), found.keys, spoken_in)
+                counts, said_aside = _counted(stands, terms.values(), found.keys, letters)
+                if not query.eligibility.admits_all:
+                    counts[:, ~query.eligibility.admitted(found.keys)] = 0
+                counted.append(WordCounts.of_matrix(found.keys, found.lengths, counts))
+                aside += said_aside
+        joined = Aside(*map(np.concatenate, zip(*aside, strict=True))) if aside else None
+        return joined_counts(counted, len(terms)), joined
 
 
 def _letters(column: str, scope: frozenset[str]) -> str:
@@ -128,38 +125,24 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
     return {word.written: idf.get(word.lexeme, common) for word in words}
 
 
-# --- counts from postings --------------------------------------------------------------------------
+# --- counting -------------------------------------------------------------------------------------
 
 
-def _packed_counts(
-    postings: Postings,
-    terms: Sequence[Forms],
-    spoken_in: Mapping[str, Sequence[int]],
-    letters: str,
-    eligibility: Eligibility,
-) -> "tuple[WordCounts, Aside | None]":
-    """Return the terms' counts in eligible items from the postings, each the sum of its forms, and the terms aside."""
-    if not postings.segments:
-        return WordCounts.nothing(), None
-    stands = postings.occurrences([lexeme for forms in terms for lexeme in forms])
-    if spoken_in:
-        languages = [of_lexeme for forms in terms for of_lexeme in forms.values()]
-        stands = stands.of(_in_their_languages(stands, languages, postings.keys >> ITEM_BITS, spoken_in))
+def _counted(
+    stands: Occurrences, terms: Collection[Forms], keys: ItemKeys, letters: str
+) -> tuple[Scores, list[tuple[ItemKeys, Ints]]]:
+    """Return the terms' counts (terms, n) in the items, each the sum of its forms, and the terms aside."""
     term_of = np.repeat(np.arange(len(terms)), [len(forms) for forms in terms])
-    cells = term_of[stands.words] * len(postings.keys) + stands.places  # indices into the flattened `counts`
-    counts = np.zeros((len(terms), len(postings.keys)), np.float32)
+    cells = term_of[stands.words] * len(keys) + stands.places  # indices into the flattened `counts`
+    counts = np.zeros((len(terms), len(keys)), np.float32)
     for letter in letters:
         own = stands.letters == ord(letter) - ord("A")
         np.add.at(counts.reshape(-1), cells[own], stands.counts[own].astype(np.float32))
-    aside = None
-    if letters == "AB":
-        beside = cells[stands.letters == ord(SYSTEM_LETTER) - ord("A")]
-        counts.reshape(-1)[beside] = np.maximum(counts.reshape(-1)[beside], 1)
-        if len(beside):
-            aside = Aside.of_cells(np.unique(beside), postings.keys)
-    if not eligibility.admits_all:
-        counts[:, ~eligibility.admitted(postings.keys)] = 0
-    return WordCounts.of_matrix(postings.keys, postings.lengths, counts), aside
+    if letters != "AB":
+        return counts, []
+    beside = np.unique(cells[stands.letters == ord(SYSTEM_LETTER) - ord("A")])
+    counts.reshape(-1)[beside] = np.maximum(counts.reshape(-1)[beside], 1)
+    return counts, [(keys[beside % len(keys)], beside // len(keys))] if len(beside) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +151,6 @@ class Aside:
 
     keys: ItemKeys
     terms: Ints
-
-    @classmethod
-    def of_cells(cls, cells: Ints, keys: ItemKeys) -> "Aside":
-        """Create the values from indices into a flattened matrix of terms and items."""
-        return cls(keys[cells % len(keys)], cells // len(keys))
 
     def coverage(self, keys: ItemKeys, weights: Scores) -> Scores:
         """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
@@ -183,45 +161,16 @@ class Aside:
 
 
 def _in_their_languages(
-    stands: Occurrences, languages: Sequence[frozenset[str]], sources: Ints, spoken_in: Mapping[str, Sequence[int]]
-) -> Mask:
-    """Return which of the occurrences are in a source in their lexeme's language; `sources` (n,) are the items'."""
+    stands: Occurrences, terms: Iterable[Forms], keys: ItemKeys, spoken_in: Mapping[str, Sequence[int]]
+) -> Occurrences:
+    """Return the occurrences that are in a source in their lexeme's language."""
+    if not spoken_in:
+        return stands
+    languages = [of_lexeme for forms in terms for of_lexeme in forms.values()]
     counted = np.ones(len(stands.words), np.bool_)
     for group in {group for group in languages if group}:
         numbers = [number for number, of_lexeme in enumerate(languages) if of_lexeme == group]
         own = np.flatnonzero(np.isin(stands.words, numbers))
         allowed = [source for language in group for source in spoken_in.get(language, ())]
-        counted[own] = np.isin(sources[stands.places[own]], allowed)
-    return counted
-
-
-# --- counts of unpacked sources --------------------------------------------------------------
-
-
-def unpacked_statement(
-    column: str, terms: Sequence[str], query: PreparedQuery, sources: Sequence[int]
-) -> tuple[str, dict[str, Any]]:
-    """Return the SQL that finds the items of unpacked `sources` with the terms in one column."""
-    letters = _letters(column, query.scope)
-    mask = "" if len(letters) == 2 else f":{letters}"
-    return load_sql("search.retrieval", "lexical_matches").replace("{column}", column), {
-        "owner": query.owner_id,
-        "sources": list(sources),
-        "queries": [quoted_lexeme(term) + mask for term in terms],
-        "weights": [float(letter in letters) for letter in "DCBA"],
-    }
-
-
-def _ranked_counts(rows: Sequence[tuple[Any, ...]], eligibility: Eligibility) -> WordCounts:
-    """Return counts recovered from `ts_rank`: for a word that occurs n times it is the sum over 1/i**2, scaled."""
-    if not rows:
-        return WordCounts.nothing()
-    keys: list[ItemKeys] = [item_keys(row[1], row[2]) for row in rows]
-    ranks = np.concatenate([np.asarray(row[3], np.float64) for row in rows])
-    found = WordCounts.of_occurrences(
-        np.concatenate(keys),
-        np.concatenate([np.asarray(row[4], np.float32) for row in rows]),
-        np.repeat([row[0] - 1 for row in rows], [len(own) for own in keys]),
-        (np.searchsorted(RANKS, ranks - 1e-6) + 1).astype(np.float32),
-    )
-    return found.of_items(eligibility.admitted(found.keys))
+        counted[own] = np.isin(keys[stands.places[own]] >> ITEM_BITS, allowed)
+    return stands.of(counted)

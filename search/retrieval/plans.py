@@ -131,7 +131,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
 
 def postings_plan(owner_id: int) -> str:
     """Return the plan of the query for the digest of an owner's blocks of postings."""
-    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
+    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN}
     return plan_of(
         load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
     )

@@ -59,22 +59,6 @@ INNER JOIN search_source AS s ON s.owner_id = %(owner)s AND s.kind = 'conversati
 -- The owner's sources that meet a condition.
 SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({condition})
 
--- name: lexical_matches
--- For each term of a query, the items that hold it in scope, with their ts_rank: one row a term. Only of those sources
--- of the owner whose postings are not packed yet, after an upgrade: every one of their items is looked at.
-SELECT
-    term.number,
-    array_agg(d.source_id),
-    array_agg(d.number),
-    array_agg(ts_rank(%(weights)s::real[], d.{column}, term.query)),
-    array_agg(d.length)
-FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
-INNER JOIN search_item AS d ON d.{column} @@ term.query
-WHERE
-    d.owner_id = %(owner)s
-    AND d.source_id = ANY(%(sources)s::bigint[])
-GROUP BY term.number
-
 -- name: is_vacuumed
 -- Whether at least a share of a table's pages are known to contain no dead rows.
 SELECT relallvisible >= relpages * %(share)s

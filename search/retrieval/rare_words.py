@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from django.db.models import Sum
 
 from convmemory.conversations.filters import Filters
-from search.models import PostingBlock
-from search.postings.cached import current_postings, send_digest_query
+from search.models import PostingBlock, Source
+from search.postings.cached import find_words, send_digest_query
 from search.query import SEARCHED_CHARS
 from search.retrieval.corpus import PendingQueryWords, QueryWord
 
@@ -38,7 +39,7 @@ def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEA
     """Return the words of `text` that fewest of the owner's items contain, in their order, at most `chars` characters.
 
     Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
-    such parts of identifiers and paths. Four queries.
+    such parts of identifiers and paths. Five queries.
     """
     words = PendingQueryWords(owner_id, text, filters.kinds).words
     counts, items = _item_counts(owner_id, words)
@@ -68,17 +69,13 @@ def _item_counts(owner_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str
     """Return in how many items each written word occurs, without stop words, and how many items there are."""
     lexemes = {word.written: word.lexeme for word in words if not word.is_stop_word}
     counts: Counter[str] = Counter(dict.fromkeys(lexemes, 0))
-    item_count = 0
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
-        postings = current_postings(owner_id, home, send_digest_query(owner_id, home).rows()[0][:2])
-        if postings is None:
-            continue
-        item_count = max(item_count, len(postings.keys))
-        found = postings.occurrences(list(lexemes.values()))
-        items = np.unique(np.stack([found.words, found.places.astype(np.int64)]), axis=1)[0]
-        per_word = np.bincount(items, minlength=len(lexemes)).tolist()
-        counts.update(dict(zip(lexemes, per_word, strict=True)))
-    return counts, item_count
+        for found in find_words(owner_id, home, send_digest_query(owner_id, home), list(lexemes.values())):
+            stands = found.occurrences
+            items = np.unique(np.stack([stands.words, stands.places.astype(np.int64)]), axis=1)[0]
+            per_word = np.bincount(items, minlength=len(lexemes)).tolist()
+            counts.update(dict(zip(lexemes, per_word, strict=True)))
+    return counts, Source.objects.filter(owner_id=owner_id).aggregate(items=Sum("item_count"))["items"] or 0
 
 
 def _rarity(word: str, counts: Counter[str]) -> tuple[bool, int, bool, int]:

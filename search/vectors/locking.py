@@ -35,6 +35,11 @@ def lock_vectors(source_id: int, space_id: int) -> None:
         cursor.execute(load_sql("search.vectors", "lock_vectors"), [AdvisoryLock.VECTORS + space_id, source_id % 2**31])
 
 
+def locked(source: Source) -> Source | None:
+    """Return the source's current row, locked against the transactions that store its messages or sections."""
+    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk).first()
+
+
 def lock_for_writing(source_id: int) -> None:
     """Wait while the source is being deleted; the lock lasts until the transaction ends.
 

@@ -182,17 +182,26 @@ def searchable(text: str, language: str = "") -> str:
     """
     if not text:
         return ""
-    extra: dict[str, None] = {}
-    for match in _IDENTIFIER.finditer(text):
-        for piece in _SEPARATORS.split(match[1] or match[2]):
-            if len(piece) <= MAX_TOKEN_CHARS:
-                extra.update(dict.fromkeys(part for part in _CAMEL.split(piece) if len(part) > 1))
-                extra[piece] = None
-    extra.update(dict.fromkeys(pairs_of(text)))
-    extra.update(dict.fromkeys(stems_of_arabic(text)))
+    # Each identifier is taken apart once: half of those in a text have been there before.
+    identifiers = dict.fromkeys(path or word for path, word in _IDENTIFIER.findall(text))
+    extra = dict.fromkeys(part for identifier in identifiers for part in _parts_of(identifier))
+    if not text.isascii():
+        extra.update(dict.fromkeys(pairs_of(text)))
+        extra.update(dict.fromkeys(stems_of_arabic(text)))
     extra.update(dict.fromkeys(parts_of_compounds(text, language)))
     text = parseable(text)
     return f"{text}\n{' '.join(extra)}" if extra else text
+
+
+def _parts_of(identifier: str) -> list[str]:
+    """Return the pieces of a path, a compound or a word in camel case, each after the words that it consists of."""
+    parts = []
+    for piece in _SEPARATORS.split(identifier):
+        if len(piece) <= MAX_TOKEN_CHARS:
+            if not piece.islower() and not piece.isdigit():  # otherwise it is one word
+                parts += [part for part in _CAMEL.split(piece) if len(part) > 1]
+            parts.append(piece)
+    return parts
 
 
 def parseable(text: str) -> str:

@@ -77,9 +77,11 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
     Reads only the messages from there on, writes only numbers that differ, and sets `conversation.turn_count` without
     saving it. Returns the first turn that can have changed.
     """
-    before = conversation.messages.filter(position__lt=from_position)
-    first_turn = before.aggregate(last=Max("turn_number"))["last"] or 0
-    start = before.filter(turn_number=first_turn).aggregate(at=Min("position"))["at"] or 0
+    first_turn = start = 0
+    if from_position:
+        before = conversation.messages.filter(position__lt=from_position)
+        first_turn = before.aggregate(last=Max("turn_number"))["last"] or 0
+        start = before.filter(turn_number=first_turn).aggregate(at=Min("position"))["at"] or 0
     rows = list(
         conversation.messages.filter(position__gte=start)
         .order_by("position")

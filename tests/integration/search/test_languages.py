@@ -6,6 +6,7 @@ import pytest
 
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
+from search.indexing.packing import pack_again
 from search.indexing.sweeping import sources_to_index
 from search.models import Item, ItemEmbedding, PostingBlock, Source
 from search.query import SearchQuery
@@ -122,7 +123,7 @@ def test_english_text_is_not_read_as_another_language_has_its_words() -> None:
 def as_before(owner: Any, *conversations: Conversation) -> None:
     """The conversations as the version before knew them: every word as English has it."""
     sources = Source.objects.filter(owner=owner, object_id__in=[each.pk for each in conversations])
-    sources.update(layout=Source.PACKED, languages="")
+    sources.update(layout=Source.WITH_ASKING, languages="")
 
 
 def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing(
@@ -157,7 +158,6 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
 def test_words_of_old_layouts_are_still_found_meanwhile() -> None:
     owner = make_user()
     lease, eggs = indexed(owner, LEASE), indexed(owner, EGGS)
-    PostingBlock.objects.filter(source__object_id=eggs.pk).delete()
-    Source.objects.filter(owner=owner, object_id=eggs.pk).update(layout=0)
+    pack_again(list(Source.objects.filter(owner=owner, object_id=eggs.pk).values_list("pk", flat=True)))
     assert found(owner, "boiled eggs") == [eggs.pk]
     assert found(owner, "Vertrag") == [lease.pk]

@@ -12,11 +12,15 @@ from numpy.testing import assert_allclose
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation, Message
 from search.adapters.conversations import index_conversation
-from search.indexing.layouts import find_lost_postings, pack_again
+from search.indexing.layouts import find_lost_postings
+from search.indexing.packing import pack_again, pack_source
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, PostingBlock, Source
+from search.postings import cached
 from search.postings.cached import CACHE, ITEM, ITEMS_PER_BLOCK, current_postings
 from search.query import SCOPES, SearchQuery
 from search.retrieval.candidates import split_keys
@@ -25,6 +29,7 @@ from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import prepare_query
 from search.retrieval.retriever import Candidates
 from search.searching import search
+from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -53,9 +58,8 @@ def items(candidates: Candidates) -> list[tuple[int, int]]:
 
 
 def without_postings(owner: Any) -> None:
-    """The owner's sources as an upgrade from an older version finds them."""
-    PostingBlock.objects.filter(owner=owner).delete()
-    Source.objects.filter(owner=owner).update(layout=0)
+    """The owner's sources as they are before a worker packs them."""
+    pack_again(list(Source.objects.filter(owner=owner).values_list("pk", flat=True)))
 
 
 def assert_same(first: Candidates, second: Candidates) -> None:
@@ -67,7 +71,7 @@ def assert_same(first: Candidates, second: Candidates) -> None:
 
 
 def test_scores_are_those_that_texts_themselves_give() -> None:
-    """Against `ts_rank` over the lexical documents, for random texts and questions of 1 to 50 words, in 3 scopes."""
+    """Against counts from the lexical documents, for random texts and questions of 1 to 50 words, in 3 scopes."""
     chance = random.Random(7)
     words = [
         start + end for start in ("bo", "ka", "li", "mu", "tre") for end in ("lin", "rat", "vex", "dom", "pi", "su")
@@ -179,7 +183,7 @@ def test_search_without_postings_is_right_until_sweep_packs_them() -> None:
     old, new = indexed(owner, EGGS), indexed(owner, TRAINS)
     expected = found(owner, "egg train")
     assert Passage.objects.filter(owner=owner, asks=True).count() == 2
-    PostingBlock.objects.filter(source__object_id=old.pk).delete()
+    pack_again(list(Source.objects.filter(owner=owner, object_id=old.pk).values_list("pk", flat=True)))
     Passage.objects.filter(owner=owner).update(asks=False)
     Source.objects.filter(owner=owner, object_id=old.pk).update(layout=0)
     assert_same(found(owner, "egg train"), expected)
@@ -191,6 +195,58 @@ def test_search_without_postings_is_right_until_sweep_packs_them() -> None:
     asking = Passage.objects.filter(owner=owner, asks=True)
     assert set(asking.values_list("source__object_id", flat=True)) == {old.pk}
     assert new.pk != old.pk
+
+
+def test_message_stored_a_moment_ago_is_found_by_words_of_its_language_and_of_its_system_prompt() -> None:
+    owner = make_user()
+    stored = make_conversation(
+        owner,
+        [
+            MessageDraft(role="system", parts=(TextPart(text="Answer like a lighthouse keeper."),)),
+            *exchange(("Wann läuft der Mietvertrag ab und was ist mit der Kaution?", "Der Vertrag endet im Mai.")),
+        ],
+    )
+    texts = ("Verträge", "Kaution", "lighthouse", "Mietvertrag lighthouse")
+    unpacked = [found(owner, text) for text in texts]
+    pack_source(Source.objects.get(object_id=stored.pk))
+    for text, before in zip(texts, unpacked, strict=True):
+        assert len(items(before)) == 1, text
+        assert_same(before, found(owner, text))
+
+
+def test_answer_appended_to_packed_conversation_is_found_before_it_is_packed() -> None:
+    owner = make_user()
+    conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
+    assert PostingBlock.objects.filter(owner=owner, home=SPOKEN).count() == 2
+    ingest.append_messages(
+        owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("Salt keeps it whole.")]
+    )
+    assert PostingBlock.objects.filter(owner=owner, home=SPOKEN).count() == 1
+    assert items(found(owner, "salt")) == [(Source.objects.get(owner=owner).pk, ITEMS_PER_BLOCK)]
+    assert len(items(found(owner, "eggs"))) == ITEMS_PER_BLOCK + 1
+
+
+def test_item_packed_between_two_statements_of_search_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(EGGS))
+    expected = found(owner, "eggs")
+    look = cached._unpacked
+
+    def look_and_pack(owner_id: int, home: int, lexemes: Any) -> Any:
+        seen = look(owner_id, home, lexemes)
+        pack_source(Source.objects.get(object_id=conversation.pk))
+        return seen
+
+    monkeypatch.setattr(cached, "_unpacked", look_and_pack)
+    assert_same(found(owner, "eggs"), expected)
+
+
+def test_postings_of_all_conversations_are_packed_before_first_of_them_is_embedded() -> None:
+    owner = make_user()
+    first, last = make_conversation(owner, exchange(EGGS)), make_conversation(owner, exchange(TRAINS))
+    index(Source.objects.get(object_id=first.pk).pk, owner_id=owner.pk)
+    assert not Source.objects.filter(owner=owner, unpacked_from__isnull=False).exists()
+    assert not Passage.objects.filter(source__object_id=last.pk).exists()
 
 
 def test_sources_waiting_for_repacking_are_counted_once() -> None:

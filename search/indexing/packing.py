@@ -1,0 +1,53 @@
+"""Packs the postings of items whose words a transaction has stored.
+
+Source: docs/adr/0097-pack-postings-in-the-worker.md.
+"""
+
+import time
+from collections.abc import Collection
+
+from django.db import transaction
+
+from convmemory.core.acting import in_group
+from convmemory.core.postgres.groups import every_group
+from search.models import PostingBlock, Source
+from search.postings.cached import ITEMS_PER_BLOCK, pack_postings
+from search.vectors.locking import lock_for_writing, locked
+
+# Items in a transaction: a conversation is locked for milliseconds at a time.
+PACKED_AT_ONCE = 8 * ITEMS_PER_BLOCK
+SOURCES_READ = 100
+
+
+def pack_source(source: Source) -> None:
+    """Pack the postings of the source's items that have none, so many in a transaction."""
+    while True:
+        with transaction.atomic():
+            lock_for_writing(source.pk)
+            current = locked(source)
+            if current is None or current.unpacked_from is None:
+                return
+            first = current.unpacked_from
+            until = min(first + PACKED_AT_ONCE, current.item_count)
+            pack_postings(current, range(first, until))
+            rest = until if until < current.item_count else None
+            Source.objects.filter(pk=source.pk).update(unpacked_from=rest)
+
+
+def pack_owner(owner_id: int, *, deadline: float) -> None:
+    """Pack the postings of the owner's sources, the last used first, until `time.monotonic()` passes `deadline`."""
+    waiting = Source.objects.filter(owner_id=owner_id, unpacked_from__isnull=False).order_by("-updated_at")
+    for source in waiting.only("pk").iterator(chunk_size=SOURCES_READ):
+        if time.monotonic() > deadline:
+            return
+        pack_source(source)
+
+
+def pack_again(source_ids: Collection[int]) -> int:
+    """Delete the postings of these sources, so that the sweep has them packed again; return the number of sources."""
+    packed = 0
+    for group in every_group() if source_ids else ():
+        with in_group(group), transaction.atomic():
+            PostingBlock.objects.filter(source__in=source_ids).delete()
+            packed += Source.objects.filter(pk__in=source_ids).update(unpacked_from=0)
+    return packed
