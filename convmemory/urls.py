@@ -10,6 +10,7 @@ from convmemory.chat import views
 from convmemory.health_api import health, ready
 from convmemory.sign_in.forms import SignInForm
 
+admin.autodiscover()
 handler500 = "convmemory.problems.server_error"
 
 urlpatterns = [

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from convmemory.core import acting
 
 
-class StaffAdminConfig(apps.AdminConfig):
-    """Django's administration on `StaffSite`."""
+class StaffAdminConfig(apps.SimpleAdminConfig):
+    """Django's administration on `StaffSite`. `convmemory/urls.py` loads its pages, which commands do without."""
 
     default_site = "convmemory.core.administration.site.StaffSite"
 

@@ -5,19 +5,20 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.users import user_named
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
 from search.indexing.status import IndexStatus, index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Find the turns in which something was said."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

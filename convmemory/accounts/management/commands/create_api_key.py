@@ -7,15 +7,16 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.users import SIGN_IN_REMEDY, create_user, user_named
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Create an API key for a user. It is printed only once, alone on the last line."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,13 +8,14 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.users import create_user
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Create a user who can sign in. The password is asked for, or read from standard input."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -4,18 +4,19 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.conversations.exports.formats import FORMATS, exported, require_format
 from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import drop_drafts_of, written_whole
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Write conversations to one file: Markdown, JSON that can be imported again, or one HTML page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -4,15 +4,16 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.messages.hiding import hide_stored_keys
 from convmemory.core.acting import in_group_of
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import SwitchedOff
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Hide API keys, tokens and passwords in stored conversations; their owner can still reveal them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.declared import DeclaredImporter
@@ -26,6 +26,7 @@ from convmemory.conversations.importers.mapping import (
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.importing.syncing import import_undoably
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 
 QUIET_FILES = 100
@@ -34,7 +35,7 @@ COLUMNS = ("conversations", "messages", "added", "updated", "unchanged", "turns"
 TITLES = ("conv.", "messages", "new", "updated", "same", "turns", "skipped")
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Import conversations from the transcripts of coding agents and chat services."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -3,16 +3,15 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from convmemory.conversations.importing.models import KeptUpload
 from convmemory.conversations.importing.runner import ImportReport
 from convmemory.conversations.importing.syncing import owners_of_uploads, reimport
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import in_group_of
+from convmemory.core.commands import ArchiveCommand
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Read kept uploads again, so that conversations gain what this version reads better."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.conversations.importing.syncing import (
@@ -22,12 +22,13 @@ from convmemory.conversations.importing.syncing import (
 )
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import existing_places
 
 SHOWN = 10
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Import what the coding agents of this machine have written since the last time."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,16 +8,17 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
 from convmemory.conversations.importing.watching import watch_places
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import known_places
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Keep the conversations of this machine's coding agents current, until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import in_group_of
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.documents import library
 from convmemory.documents.processing import process_document
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Add documents to a user's library: files, or folders with everything in them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

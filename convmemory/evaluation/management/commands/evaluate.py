@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import in_group_of
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
@@ -33,7 +34,7 @@ DOCUMENTS, OWN = "documents", "own"
 Found = TypeVar("Found")
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples; or, by "
         "themselves, documents; or compare models on a person's own archive: own."

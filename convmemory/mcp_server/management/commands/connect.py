@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.keys import create_key, user_of_key
 from convmemory.accounts.users import user_named
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import Config
 from convmemory.core.errors import ConvMemoryError, ReadOnlyKey
 from convmemory.push import __main__ as client
@@ -16,7 +17,7 @@ from convmemory.push.account import Account
 from convmemory.push.agents import AGENTS, RECALL
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Wire the coding agents of this machine to this server, with a key of the user that reads and imports."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -5,17 +5,17 @@ import contextlib
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import acting_for
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Serve the tools over MCP on standard input and output, reading the archive of one user."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="whose archive to read")

@@ -4,15 +4,16 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.group_backup import back_up_group
 from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Write a backup of the embedded database and of stored files into one file; convmemory may run meanwhile. "
         "`--to FOLDER` names the file, reads it again, and deletes the oldest."

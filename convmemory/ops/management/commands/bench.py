@@ -4,8 +4,9 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.postgres import groups
 from convmemory.ops.benchmarks.bench import BENCHMARKS
 from convmemory.ops.benchmarks.documents import bench_documents
@@ -15,7 +16,7 @@ from convmemory.ops.benchmarks.scale import bench_scale
 NAMES = [*BENCHMARKS, "documents", "scale", "row-security"]
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Measure speeds on the database at hand. `make bench` runs it on a scratch database."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

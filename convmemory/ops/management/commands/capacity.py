@@ -5,16 +5,16 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.ops.benchmarks.capacity import MEASURED, Estimate, Load, estimate, with_measured
 
 GIB = 1024**3
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Compute rows, bytes, hours of embedding and memory for a number of users (docs/scaling.md)."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--users", type=int, required=True)

@@ -3,13 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.groups.distributing import distribute
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Spread all owners over N groups, or add empty groups up to N. Stop everything else first and make a backup: "
         "nothing can be written meanwhile, and it needs as much room again as the tables take. Killed halfway, nothing "

@@ -8,15 +8,13 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from convmemory.core.commands import ArchiveCommand
 from convmemory.ops.doctor.examining import Report, examine, fix
 from convmemory.ops.doctor.findings import plural
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Examine the installation: each finding comes with its remedy. Exit code: 0 fine, 1 warnings, 2 errors."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON document")

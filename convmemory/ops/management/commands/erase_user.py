@@ -4,13 +4,14 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user, user_to_erase
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Delete a person and all their data for good. Run it again to finish an interrupted run."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

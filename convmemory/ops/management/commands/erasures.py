@@ -6,13 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.erasing import ErasedAccount, erase_again, read_ledger
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Print the ids of erased users and when they joined, a line of JSON each. Keep this output apart from backups: "
         "`--apply FILE` erases these users again after an older backup was restored."

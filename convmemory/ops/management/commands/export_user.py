@@ -4,14 +4,15 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.exporting import export_user
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Write every row of a person into a zip archive, which import_conversations reads (docs/export-format.md)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

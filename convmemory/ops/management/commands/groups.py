@@ -5,14 +5,15 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.ops.groups.sizes import group_reports
 
 MIB = 1024**2
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "List the groups of owners with their owners, passages, bytes and problems."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.template.defaultfilters import filesizeformat
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import ModelCard
@@ -19,7 +20,7 @@ from convmemory.ops.benchmarks.model_choices import Choice, list_choices, write_
 from convmemory.ops.reembed.progress import duration
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "List the embedding models that could be used: the one that comes along, the one of the settings, and those "
         "at the paths given (a model's folder, one of its graphs, or a folder of models). See docs/models.md."

@@ -3,13 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.groups.moving import move_owner
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Move one person into another group of owners. Stop everything else first; it is done in one transaction."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

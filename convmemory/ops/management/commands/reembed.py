@@ -9,9 +9,10 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
@@ -32,7 +33,7 @@ QUIET_S = 10
 INTERRUPTED = 130
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Embed everything with other models beside those in use, and switch to them when all is there; "
         "or, with the models in use, embed what is missing, stale or failed. Kill it and run it again at will."

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
@@ -14,7 +15,7 @@ from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import restore
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Replace the embedded database, or what a group of owners has, and the files of documents by a backup; its "
         "checksums are verified first. Stop convmemory before."

@@ -5,10 +5,11 @@ from argparse import ArgumentParser
 from typing import Any
 from urllib.parse import quote
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
 from convmemory.core.acting import Login
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.postgres.failures import UNMIGRATED
 from convmemory.core.postgres.logins import ROLES
 from convmemory.core.postgres.row_security import is_migrated, setup_script
@@ -16,7 +17,7 @@ from convmemory.core.postgres.row_security import is_migrated, setup_script
 SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENANCE_URL"}
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = (
         "Print the statements that make the two roles for an external database, or run them with --apply, and the "
         "settings that name them. The embedded database has its roles already."

@@ -14,11 +14,12 @@ from types import FrameType
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connection, connections
 from django.db.utils import ProgrammingError
 
 from convmemory.core import acting
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.postgres import embedded
@@ -38,9 +39,8 @@ from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Superviso
 DATABASE_STOP_TIMEOUT_S = 2
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Run convmemory: database, migrations, web server and worker. Ctrl-C stops everything."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")

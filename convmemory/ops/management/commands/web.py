@@ -10,15 +10,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.ops.runtime.instance import listening_address, web_command
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Serve pages, API and MCP. The database must be migrated, and a worker must run somewhere."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")

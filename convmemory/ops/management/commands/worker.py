@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.postgres.failures import UNMIGRATED
@@ -23,9 +24,8 @@ from convmemory.ops.runtime import instance, schedules
 logger = logging.getLogger(__name__)
 
 
-class Command(BaseCommand):
+class Command(ArchiveCommand):
     help = "Run a worker: prepare the embedding model, look for missed work, then run qcluster."
-    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not is_migrated():
