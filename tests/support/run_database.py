@@ -27,17 +27,15 @@ BEGIN
     SET LOCAL session_replication_role = replica;  -- no triggers of foreign keys
     FOR filled IN
         SELECT oid FROM pg_class
-        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_relation_size(oid) > 0
           AND relname NOT IN ('django_migrations', 'django_content_type', 'auth_permission')
     LOOP
         EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', filled) INTO has_rows;
         CONTINUE WHEN NOT has_rows;
         IF pg_relation_size(filled) > 65536 THEN  -- deleted rows would spoil the planner's estimates
             EXECUTE format('TRUNCATE %s CASCADE', filled);
-        ELSIF EXISTS (SELECT FROM pg_constraint WHERE confrelid = filled) THEN
+        ELSE  -- a fifth of the time of TRUNCATE, which makes new files for the table and each of its indexes
             EXECUTE format('DELETE FROM ONLY %s', filled);
-        ELSE
-            EXECUTE format('TRUNCATE ONLY %s', filled);
         END IF;
     END LOOP;
 END
@@ -76,7 +74,7 @@ def _migrate(database: str) -> None:
 
 
 def empty_tables() -> None:
-    """Delete every row that a test committed. A tenth of the time of `flush`, which truncates all sixty tables."""
+    """Delete every row that a test committed. A fraction of the time of `flush`, which truncates all sixty tables."""
     with acting.schema_owner(), connection.cursor() as cursor:
         cursor.execute(EMPTY_TABLES)
 
