@@ -123,6 +123,7 @@ def test_typed_text_survives_editing_reload_and_ended_session(
 
     def steps(page: Page) -> None:
         def sign_out() -> None:
+            page.evaluate("document.querySelector('#progress')?.remove()")  # its request would find out first
             page.wait_for_load_state("networkidle")
             page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
 
