@@ -35,13 +35,12 @@ from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
-from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, EventReader
+from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, UNREADABLE, EventReader
 from convmemory.core.errors import ConversationBusy, InvalidInput, ResponseRefused
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import load_sql
 
 SOURCE = "proxy"
-UNREADABLE = "{count:,} events of the reply could not be read."
 NO_REPLY = "The reply could not be read."
 ID_CHARS = 200
 # A follow-up can be recorded before the exchange that it follows; a client rarely has more than a few under way.

@@ -20,7 +20,7 @@ from convmemory.accounts.quota import Reservation, estimated_tokens, reserve, se
 from convmemory.chat.agents import AgentOptions, documents_seen
 from convmemory.chat.citations import with_citations
 from convmemory.chat.clients import client_for
-from convmemory.chat.deltas import CompletionDraft, Event, FinishedCall
+from convmemory.chat.deltas import CompletionDraft, Event, FinishedCall, MalformedChunk
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import ReplyJob, store_context
 from convmemory.context.sending import prepare_context
@@ -29,7 +29,7 @@ from convmemory.context.wire import wire_messages
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import ToolResultPart
 from convmemory.core.endpoints.completions import failure_of, reply_limit
-from convmemory.core.endpoints.streams import EventReader
+from convmemory.core.endpoints.streams import UNREADABLE, EventReader
 from convmemory.core.errors import ConvMemoryError, EndpointUnavailable, InvalidInput, ResponseRefused
 from convmemory.core.threads import in_thread, in_tool_thread
 from convmemory.core.tokens import count_tokens, cut_to_tokens
@@ -191,22 +191,31 @@ async def _complete(
         call_id_prefix=f"call_{job.reply_id}_{len(own)}", chars=progress.chars, call_count=progress.call_count
     )
     body = request_body(job.agent, messages, may_call=may_call)
+    skipped, first_fault = 0, ""
     try:
         async with metered(job, body, draft), open_stream(job.agent, body) as chunks:
             async for chunk in chunks:
-                for event in draft.add(chunk):
-                    publish(event)
+                try:
+                    for event in draft.add(chunk):
+                        publish(event)
+                except MalformedChunk as error:
+                    skipped += 1
+                    first_fault = first_fault or str(error)
                 if draft.cut_note:
                     break
     except ResponseRefused as error:
         draft.cut(str(error))
     calls = draft.finished_calls() if may_call else []
+    if skipped and not (draft.cut_note or draft.spoken_parts or calls):
+        raise EndpointUnavailable(f"{job.agent.endpoint.where} sent something unreadable: {first_fault}.")
     _require_complete(job, draft, calls)
     _keep(draft, calls, progress, job)
     for call in calls:
         publish(Event("tool_call", {"id": call.part.id, "name": call.part.name, "input": dict(call.part.input)}))
-    is_at_limit = draft.finish_reason == "length"
-    return calls, draft.cut_note or (CUT_AT_LIMIT.format(limit=job.agent.reply_tokens) if is_at_limit else "")
+    remark = UNREADABLE.format(count=skipped) if skipped else ""
+    if draft.finish_reason == "length":
+        remark = CUT_AT_LIMIT.format(limit=job.agent.reply_tokens)
+    return calls, draft.cut_note or remark
 
 
 def _require_complete(job: ReplyJob, draft: CompletionDraft, calls: list[FinishedCall]) -> None:
@@ -261,6 +270,7 @@ async def _answer(
 # Only a connection whose body was read to its end can be used again; a server that keeps the body open must not delay
 # the reply.
 DRAIN_S = 0.1
+SHOWN_BYTES = 80  # of an event that cannot be read
 
 
 def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may_call: bool) -> dict[str, Any]:
@@ -296,7 +306,7 @@ async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterato
             yield chunks
     except OpenAIError as error:
         raise failure_of(error, agent.endpoint) from error
-    except (ValueError, RecursionError) as error:  # a chunk that is not JSON, or not a chunk
+    except ValueError as error:
         raise EndpointUnavailable(f"{agent.endpoint.where} sent something unreadable: {error}.") from error
 
 
@@ -335,10 +345,16 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
 
 
 def _chunk(data: bytes, response: "httpx2.Response") -> object:
-    """Return the JSON value of an event. Raises: ValueError, RecursionError; APIError for an error of the endpoint."""
+    """Return the JSON value of an event; for what is not JSON its beginning, which is no chunk.
+
+    Raises: APIError for an error of the endpoint.
+    """
     from openai import APIError
 
-    value: object = json.loads(data.decode())
+    try:
+        value: object = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        return data[:SHOWN_BYTES].decode("utf-8", "replace")
     if isinstance(value, dict) and (error := value.get("error")):
         said = error.get("message") if isinstance(error, dict) else error
         raise APIError(said if isinstance(said, str) else "an error", request=response.request, body=error)

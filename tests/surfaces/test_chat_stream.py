@@ -229,7 +229,7 @@ def test_unreachable_endpoint_is_reported(ada: Talker, settings: Settings) -> No
 
 @pytest.mark.parametrize(
     ("last", "told"),
-    [(Cut(), "cannot be reached"), (Raw(b"data: {oops\n\n"), "unreadable"), (Pause(30), "no answer in time")],
+    [(Cut(), "cannot be reached"), (Pause(30), "no answer in time")],
 )
 def test_partial_text_of_broken_reply_is_kept_as_failed(
     ada: Talker, endpoint: ChatServer, settings: Settings, last: Any, told: str
@@ -244,6 +244,18 @@ def test_partial_text_of_broken_reply_is_kept_as_failed(
     assert ada.messages(number)[-1]["parts"][0]["text"] == "Half of it"
     assert ada.conversation(number)["turn_count"] == 1
     assert ada.last_reply(number)["status"] == "failed"
+
+
+def test_unreadable_chunks_are_skipped_and_counted_in_remark(ada: Talker, endpoint: ChatServer) -> None:
+    number_as_text = b'data: {"choices": [{"delta": {"content": 7}}]}\n\n'
+    steps = (Say("Half of "), Raw(b"data: {oops\n\n"), Say("it"), Raw(number_as_text))
+    endpoint.scripts.append(Script(steps))
+    number = ada.new_conversation()
+    events = ada.ask(number, "Tell me")
+    assert (said(events), names(events)[-1]) == ("Half of it", "done")
+    remark = "The reply contained unreadable events, which were skipped: 2."
+    assert events[-1][1]["remark"] == ada.last_reply(number)["error"] == remark
+    assert ada.last_reply(number)["status"] == "done"
 
 
 def test_stream_without_end_counts_as_broken(ada: Talker, endpoint: ChatServer) -> None:

@@ -21,7 +21,7 @@ from convmemory.chat.models import Reply
 from convmemory.chat.wires import CHAT
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.endpoints.streams import EventReader
+from convmemory.core.endpoints.streams import UNREADABLE, EventReader
 from tests.factories import make_user
 from tests.support import asgi_server
 from tests.support.chat_server import Call, ChatServer, Cut, Hold, Raw, Say, Script, Think, calls, fails, says
@@ -514,7 +514,7 @@ def test_odd_streams_are_recorded_and_read(said: bytes) -> None:
     for data in [*reader.feed(said), *reader.finish()]:
         draft.add(json.loads(data))
     assert reply.received().draft.parts == draft.spoken_parts == (TextPart("Lima."),)
-    assert "could not be read" not in reply.received().note
+    assert "unreadable" not in reply.received().note
 
 
 def test_parts_of_reasoning_models_are_thinking() -> None:
@@ -532,7 +532,7 @@ def test_unreadable_event_is_skipped_and_exchange_marked_as_broken(
     with start_streaming(site, owner, HELLO) as response:
         response.read()
     assert texts(recorded()) == [HELLO["content"], "Lima."]
-    assert interrupted().error == "1 events of the reply could not be read."
+    assert interrupted().error == UNREADABLE.format(count=1)
 
 
 def test_question_without_readable_reply_is_stored_and_retry_continues_it(
@@ -542,7 +542,7 @@ def test_question_without_readable_reply_is_stored_and_retry_continues_it(
     with start_streaming(site, owner, HELLO) as response:
         response.read()
     assert texts(recorded()) == [HELLO["content"]]
-    assert interrupted().error == "1 events of the reply could not be read."
+    assert interrupted().error == UNREADABLE.format(count=1)
     endpoint.scripts.append(says("Lima."))
     ask(client, HELLO)
     eventually(lambda: Conversation.objects.get().message_count == 2)

@@ -14,6 +14,7 @@ MAX_STREAM_BYTES = 256 * 1024**2  # a reply of a million characters, one in each
 MAX_REPLY_CHARS = 1_000_000
 NAME_CHARS = 200
 REPLY_CUT = "The reply was cut after {limit:,} characters, which is as much as one reply may have."
+UNREADABLE = "The reply contained unreadable events, which were skipped: {count:,}."
 MB = 1024**2
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_COST = 64  # bytes of a list entry and its object: bounds events of many empty lines
