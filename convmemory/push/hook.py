@@ -139,7 +139,8 @@ def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Acc
 def _start(server: Server, given: Mapping[str, Any]) -> _Answer:
     """Say in one sentence which conversations of this folder there are."""
     project = _project(given)
-    if not project:
+    # A resumed session was told at its start, and would count itself.
+    if not project or given.get("source") == "resume":
         return _Answer("no-question")
     status, answer = _post(server, "/api/v1/tools/list_conversations", {"project": project, "limit": LISTED})
     if status != 200:
@@ -149,10 +150,13 @@ def _start(server: Server, given: Mapping[str, Any]) -> _Answer:
         return _Answer("nothing")
     count = f"{len(found)} or more" if answer.get("next_cursor") else str(len(found))
     title = _NOT_OF_TITLES.sub(" ", str(found[0]["title"])[: TITLE_CHARS * 4])[:TITLE_CHARS].strip()
+    day = str(found[0]["updated_at"])[:10]
+    latest = f'"{title}" ({day})' if title else f"of {day}"
     return _Answer(
         "said",
-        f"<recalled-memory>\nconvmemory holds {count} earlier conversations of this folder, the latest "
-        f'"{title}" ({str(found[0]["updated_at"])[:10]}). Search it when earlier work matters.\n</recalled-memory>',
+        f"<recalled-memory>\nconvmemory holds {count} earlier conversation{'s' * (len(found) > 1)} of this folder, "
+        f"the latest {latest}. "
+        "Search it when earlier work matters.\n</recalled-memory>",
     )
 
 

@@ -17,6 +17,7 @@ SECOND = ("And which size did the new part of that pump have back then?", "It ha
 DEFERRED = "mcp__convmemory__search"
 LOADERS = ("ToolSearch", "tool_search")  # Claude Code and Qwen Code load the tools of MCP by a tool of their own
 CALLER = "tool_call"  # and Qwen Code calls them by another
+SHELL = "exec_command"  # Codex does not wait for the start of MCP servers before it asks the model
 
 
 def answer(asked: Mapping[str, Any]) -> Script:
@@ -38,7 +39,11 @@ def answer(asked: Mapping[str, Any]) -> Script:
     if loads in text:
         return calls(CALLER, {"name": DEFERRED, "arguments": {"query": QUERY}}, id="call_search")
     loader = next((name for name in LOADERS if name in declared), "")
-    return calls(loader, {"query": loads}, id="call_load") if loader else says("There is no search.")
+    if loader:
+        return calls(loader, {"query": loads}, id="call_load")
+    if SHELL in declared and "call_wait" not in text:
+        return calls(SHELL, {"cmd": "sleep 5"}, id="call_wait")
+    return says("There is no search.")
 
 
 def tools_of(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -141,7 +141,11 @@ def test_session_start_counts_conversations_of_folder(home: Path, bread: Convers
     printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
     value = json.loads(printed)["hookSpecificOutput"]
     assert value["hookEventName"] == "SessionStart"
-    assert 'holds 1 earlier conversations of this folder, the latest "Bread"' in value["additionalContext"]
+    assert 'holds 1 earlier conversation of this folder, the latest "Bread"' in value["additionalContext"]
+    assert run(home, "hook", "start", "claude-code", given={"cwd": FOLDER, "source": "resume"}) == ""
+    Conversation.objects.update(title="")
+    printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
+    assert "of this folder, the latest of 20" in printed
     assert run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": "/elsewhere"}) == ""
 
 
