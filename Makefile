@@ -16,7 +16,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats setup clean
+.PHONY: help run test test-all test-quick trials release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarati
 
 formats: $(READY_DEV) ## Write docs/formats.md from the formats that importers read
 	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md
+
+plugins: $(READY_DEV) ## Write the plug-ins for agents' marketplaces from the table of agents
+	$(BIN)/python -m convmemory.push.plugins deploy/plugins
 
 setup: $(READY) ## Create .venv and install the packages that running needs
 

@@ -246,7 +246,7 @@ def _line(command: Sequence[str]) -> str:
     return subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
 
 
-_DESCRIPTION = (
+DESCRIPTION = (
     "Search the user's past conversations with coding agents and chats. Use it before you answer a question about "
     'earlier work ("how did we fix", "what did we decide", "as last time"), before you choose between approaches that '
     "may have been tried before, and when an error looks familiar."
@@ -283,7 +283,7 @@ def skill_of(agent: Agent, command: Sequence[str]) -> str:
             "$SEARCH": f"Run `{line} search QUESTION` in the shell,",
             "$READ": f"`{line} read CONVERSATION_ID TURN`",
         }
-    text = _SKILL.replace("$DESCRIPTION", _DESCRIPTION)
+    text = _SKILL.replace("$DESCRIPTION", DESCRIPTION)
     for name, value in words.items():
         text = text.replace(name, value)
     return text

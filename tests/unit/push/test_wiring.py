@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import stat
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from convmemory import __version__
 from convmemory.mcp_server.clients import shown_path
 from convmemory.push import __main__
 from convmemory.push.agents import AGENTS, Agent
 from convmemory.push.edits import MISSING, Target, insert, read, remove
 from convmemory.push.places import folders
+from convmemory.push.plugins import plugin_files
 
 JSON = """\
 {
@@ -245,6 +248,16 @@ def test_insertion_can_be_read_and_removed(form: str, text: str, is_exact: bool)
     assert left == text if is_exact else "".join(left.split()) in ("".join(text.split()), "{}", "mcp:")
     changed = edit.text.replace("/x y", "/z")
     assert remove(changed, target, value, inserted=edit.inserted, made=edit.made) is None
+
+
+def test_plugins_of_marketplaces_are_those_of_table() -> None:
+    folder = Path(__file__).resolve().parents[3] / "deploy" / "plugins"
+    written = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert written == plugin_files(), "run `make plugins`"
+    about = [json.loads(text) for name, text in written.items() if name.endswith(("plugin.json", "extension.json"))]
+    assert {each["version"] for each in about} == {__version__}
+    for text in written.values():
+        assert not re.search(r"https?://|Bearer|cvm_|/home/|trust", text)
 
 
 def test_docs_list_every_agent_with_its_file() -> None:

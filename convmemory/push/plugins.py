@@ -1,0 +1,66 @@
+"""Writes the plug-ins for the marketplaces of agents from the same table: `python -m convmemory.push.plugins FOLDER`.
+
+They start the program `convmemory`, which has to be installed, and contain neither an address nor a key.
+"""
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .agents import DESCRIPTION, NAME, Agent, Wires, agent_named, entries_of, skill_of
+
+WIRES = Wires(command=(NAME,))
+
+
+def plugin_files() -> dict[str, str]:
+    """Return the text of each file, by its path in the folder of the plug-ins."""
+    return dict(_all_files())
+
+
+def _all_files() -> Iterator[tuple[str, str]]:
+    claude, gemini = _agent("claude-code"), _agent("gemini-cli")
+    project = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    about = {"name": NAME, "version": project["version"], "description": DESCRIPTION}
+    author = {"name": NAME}
+    listed = {"name": NAME, "source": "./claude-code", "description": DESCRIPTION}
+    yield ".claude-plugin/marketplace.json", _text({"name": NAME, "owner": author, "plugins": [listed]})
+    yield "claude-code/.claude-plugin/plugin.json", _text({**about, "author": author})
+    yield "claude-code/.mcp.json", _text({"mcpServers": {NAME: _server(claude)}})
+    yield "claude-code/hooks/hooks.json", _text({"hooks": _hooks(claude)})
+    yield f"claude-code/skills/{NAME}/SKILL.md", skill_of(claude, WIRES.command)
+    # An extension may not trust its own server.
+    server = {name: value for name, value in _server(gemini).items() if name != "trust"}
+    yield "gemini-cli/gemini-extension.json", _text({**about, "mcpServers": {NAME: server}})
+    yield "gemini-cli/hooks/hooks.json", _text({"hooks": _hooks(gemini)})
+
+
+def _agent(slug: str) -> Agent:
+    agent = agent_named(slug)
+    if agent is None:
+        raise LookupError(slug)
+    return agent
+
+
+def _server(agent: Agent) -> Mapping[str, Any]:
+    (server,) = (entry.value for entry in entries_of(agent, WIRES) if entry.target.keys == agent.keys)
+    return dict(server)
+
+
+def _hooks(agent: Agent) -> dict[str, list[Any]]:
+    """Return the agent's hooks by its names of the events."""
+    entries = (entry for entry in entries_of(agent, WIRES) if entry.target.keys[:1] == ("hooks",))
+    return {entry.target.keys[1]: [entry.value] for entry in entries}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    for name, text in plugin_files().items():
+        path = Path(sys.argv[1], name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
