@@ -129,6 +129,8 @@ _BY_WORD = {
     word: frozenset(language for language, common in _COMMON.items() if word in common)
     for word in frozenset().union(*_COMMON.values())
 }
+# ASCII letters in lower case; other characters become spaces.
+_LETTERS_ALONE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalpha() else 32 for code in range(256))
 _BY_LETTER = {letter: language for language, letters in _LETTERS.items() for letter in letters}
 LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
 """The languages that have a configuration in addition to English, named as PostgreSQL names its stemmers."""
@@ -150,8 +152,8 @@ def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
 def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
     """Return `ENGLISH`, one of `LANGUAGES`, or "" if the beginning of the text is not clear."""
     sample = FENCE.sub(" ", text[:max_chars])
-    if sample.isascii():  # of no other script, and several times as fast in lower case as a whole
-        return _by_common_words(Counter(_WORD.findall(sample.lower())))
+    if sample.isascii():  # of no other script, and its words are found several times as fast
+        return _by_common_words(Counter(sample.encode().translate(_LETTERS_ALONE).decode().split()))
     words = [word.lower() for word in _WORD.findall(sample)]
     letters = sum(map(len, words))
     for language, pattern in _SCRIPTS.items():
@@ -171,8 +173,9 @@ def _by_common_words(words: Counter[str]) -> str:
     distinct: Counter[str] = Counter()
     # Most words are neither common in any language nor have a letter of their own: set operations skip them.
     for word in (words.keys() & _BY_WORD.keys()) | {word for word in words if not word.isascii()}:
+        count = words[word]
         for language in _languages_with(word):
-            occurrences[language] += words[word]
+            occurrences[language] += count
             distinct[language] += 1
     best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
     is_enough = occurrences[best] >= MIN_SHARE * words.total()
