@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Run an administrative command of convmemory."""
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
+    gc.disable()  # what is loaded stays for good: to look for garbage among it takes 0.1 s of 0.8 s
+    import django
     from django.core.management import execute_from_command_line
 
     from convmemory.core import acting
@@ -14,6 +17,9 @@ def main() -> None:
 
     acting.process_acts_as(acting.of_command(sys.argv[1] if len(sys.argv) > 1 else ""))
     try:
+        django.setup()
+        gc.freeze()
+        gc.enable()
         execute_from_command_line(sys.argv)
     except SettingError as error:  # the settings are read before any command runs
         sys.exit(str(error))

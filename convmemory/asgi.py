@@ -20,12 +20,15 @@ THREAD_TURN_S = 0.001  # a search waits a dozen times for the interpreter lock; 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
+gc.disable()  # as in manage.py, while the program is loaded
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
 from convmemory.http_limits.bodies import BodyLimit  # noqa: E402
 from convmemory.http_limits.concurrency import ConcurrencyLimit, limited  # noqa: E402
 from convmemory.http_limits.refusals import HealthCheckHosts, HttpsOnly, PrivateResponses  # noqa: E402 (Django has to be set up before)
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
+
+gc.enable()
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,15 +1,20 @@
 """The commands that people type: search and keys."""
 
+import gc
 import json
 from io import StringIO
 from typing import Any
 
+import django
 import pytest
 from django.contrib.auth.models import User
+from django.core import management
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+import manage
 from convmemory.accounts.keys import user_of_key
+from convmemory.core import acting
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 
@@ -170,3 +175,13 @@ def test_new_key_stands_alone_on_last_line() -> None:
 def test_key_for_missing_user_needs_create() -> None:
     with pytest.raises(CommandError, match="--create"):
         run("create_api_key", "nobody")
+
+
+def test_program_is_loaded_without_garbage_collector_and_run_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(acting, "process_acts_as", lambda login: None)
+    monkeypatch.setattr(django, "setup", lambda: seen.append(gc.isenabled()))
+    monkeypatch.setattr(management, "execute_from_command_line", lambda arguments: seen.append(gc.isenabled()))
+    manage.main()
+    gc.unfreeze()
+    assert seen == [False, True]

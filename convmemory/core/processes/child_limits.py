@@ -116,9 +116,11 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
     end_with_parent(int(sys.argv[1]))
     if is_background():  # like its starter: a new session does not inherit the session's priority
         step_back()
+    gc.disable()  # as in manage.py, while the program is loaded
     prepare()
     gc.collect()
     gc.freeze()  # keeps the collector from writing to pages that children share
+    gc.enable()
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as incoming:
         while line := _next_line(incoming):
             child = os.fork()
