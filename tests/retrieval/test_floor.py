@@ -6,22 +6,30 @@ All tests of the archive are in one file, so that one process of a run indexes i
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from pytest_django import Settings
 
+from convmemory.conversations.messages.parts import part_text
+from convmemory.conversations.models import Message
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.embeddings.spaces import active_space
 from convmemory.evaluation.running import Observation, load_haystack, observe_haystack
 from convmemory.evaluation.samples import read
 from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
+from search.models import ItemEmbedding, Passage, Source
 from search.searching import SearchQuery, search
+from search.vectors import item_codes
+from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive
 from tests.support.groups import GROUPS, spread_database
 
@@ -116,6 +124,36 @@ def test_recall_brings_right_turn_as_often_as_search_has_it_in_its_first_five(
             empty.append(question["query"])
     assert recalled >= searched
     assert len(empty) <= MOST_EMPTY, empty
+
+
+def sentence_of(conversation_id: int, turn: int) -> str:
+    """Return the longest sentence of a turn that is no whole paragraph; "" if there is none."""
+    rows = Message.objects.filter(conversation_id=conversation_id, turn_number=turn)
+    texts = [part_text(part) for row in rows for part in row.typed_parts]
+    said = [one.strip() for text in texts for one in re.split(r"(?<=[.!?])\s+|\n+", text)]
+    return max((one for one in said if 40 < len(one) < 200), key=len, default="")
+
+
+@pytest.mark.django_db
+def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(archive: Archive) -> None:
+    space, checked, missed = active_space(), 0, []
+    for conversation_id, name in archive.names.items():
+        if not (sentence := sentence_of(conversation_id, 4)):
+            continue
+        source = Source.objects.get(kind="conversation", object_id=conversation_id)
+        with acting_for(archive.owner.pk), transaction.atomic():
+            Passage.objects.filter(source=source, item_number=4).delete()
+            ItemEmbedding.objects.filter(source=source, item_number=4).delete()
+            pack_codes(source, space, [4])
+            item_codes.CACHE.drop(archive.owner.pk, space.pk)
+            first, *_ = search(caller=archive.owner, query=SearchQuery(text=sentence)).hits
+            transaction.set_rollback(True)
+        item_codes.CACHE.drop(archive.owner.pk, space.pk)
+        checked += 1
+        if (first.conversation_id, first.turn_number) != (conversation_id, 4):
+            missed.append((name, sentence))
+    assert checked > 20
+    assert not missed
 
 
 # --- questions that say when ------------------------------------------------------------------------

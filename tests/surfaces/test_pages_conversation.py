@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -21,7 +23,9 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.pages.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
 from convmemory.core.errors import NotFound
 from convmemory.tools.registry import run_tool
+from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import Api
 
 pytestmark = pytest.mark.django_db
 
@@ -447,6 +451,26 @@ def test_passage_far_below_its_turn_s_beginning_is_on_page(owner: User, page: Ca
     assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES
 
 
+def test_turn_has_number_of_its_address_on_every_surface(owner: User, page: Callable[..., str]) -> None:
+    asked = "what of the quokka?"
+    made = make_conversation(owner, exchange(("tea?", "yes"), (asked, "A quokka smiles."), ("so?", "so")))
+    index_conversation(conversation_id=made.pk)
+    command = StringIO()
+    call_command("conversation_search", "--user", owner.username, "--query", asked, "--limit", "1", stdout=command)
+    tools = {"ConversationSearch": {"query": asked}, "conversation_recall": {"query": asked}}
+    shown = re.findall(r'class="turn-number" href="[^"]*turn=(\d+)#[^>]*>[^<\d]*(\d+)', page(made.get_absolute_url()))
+    assert shown == [("0", "0"), ("1", "1"), ("2", "2")]
+    assert re.findall(r"turn (\d)", page(f"/search?q={asked}"))[0] == "1"
+    assert Api(owner).get("/conversations/search", query=asked).json()["results"][0]["turn_number"] == 1
+    assert f"{made.get_absolute_url()}?turn=1\n" in command.getvalue()
+    assert [run_tool(name, said, owner)["results"][0]["turn_number"] for name, said in tools.items()] == [1, 1]
+    read = run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 1}, owner)
+    assert (read["messages"][0]["turn_number"], read["messages"][0]["text"]) == (1, asked)
+    assert re.search(
+        rf"turn 1\b(?:(?!turn 2).)*{re.escape(asked)}", page(f"{made.get_absolute_url()}/export?format=html")
+    )
+
+
 def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., str]) -> None:
     messages = [
         "cannot open /srv/a/orders.db after 3 retries",
@@ -455,7 +479,8 @@ def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., 
     ]
     numbers = []
     for place, message in enumerate(messages):
-        event = EventDraft(line_number=1, type="tool:error", level="ERROR", turn_number=0, payload={"error": message})
+        level = "Fatal" if place == 0 else "ERROR"
+        event = EventDraft(line_number=1, type="tool:error", level=level, turn_number=0, payload={"error": message})
         pairs = exchange((f"what {place}?", "that"))
         draft = ConversationDraft(pairs, source="amplifier", source_id=f"s{place}", events=[event])
         numbers.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
