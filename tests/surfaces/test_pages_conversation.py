@@ -466,9 +466,6 @@ def test_turn_has_number_of_its_address_on_every_surface(owner: User, page: Call
     assert [run_tool(name, said, owner)["results"][0]["turn_number"] for name, said in tools.items()] == [1, 1]
     read = run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 1}, owner)
     assert (read["messages"][0]["turn_number"], read["messages"][0]["text"]) == (1, asked)
-    assert re.search(
-        rf"turn 1\b(?:(?!turn 2).)*{re.escape(asked)}", page(f"{made.get_absolute_url()}/export?format=html")
-    )
 
 
 def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., str]) -> None:
