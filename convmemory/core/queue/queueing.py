@@ -16,10 +16,9 @@ from django.core.signing import b64_decode
 from django.db.models import Q
 from django.utils import timezone
 from django_q.brokers import Broker, get_broker
-from django_q.brokers.redis_broker import Redis
+from django_q.brokers.orm import ORM
 from django_q.models import OrmQ
 from django_q.tasks import async_task
-from redis.exceptions import RedisError
 
 MOST_READ = 2_000  # entries of the queue; it holds some dozens, as calls are not added twice
 
@@ -37,7 +36,7 @@ def enqueue(func: str, *args: Any, at_most: int = 1, **options: Any) -> bool:
     try:
         if sum(1 for _ in islice(waiting_calls(func, args), at_most)) < at_most:
             async_task(func, *args, broker=_broker(), **options)
-    except RedisError as error:
+    except _redis_error() as error:
         logger.warning("The queue does not answer (%s): %s waits for the sweep", type(error).__name__, func)
         return False
     return True
@@ -48,7 +47,7 @@ def keep_connection() -> None:
     _held.broker = get_broker()
     try:
         _held.broker.ping()
-    except RedisError as error:
+    except _redis_error() as error:
         logger.warning("The queue does not answer (%s): tasks of this process wait for the sweep", type(error).__name__)
 
 
@@ -74,7 +73,7 @@ def waiting_calls(func: str, args: tuple[Any, ...] = ()) -> Iterator[Call]:
 
 def _payloads() -> list[str]:
     broker = _broker()
-    if isinstance(broker, Redis):
+    if not isinstance(broker, ORM):  # but Redis
         entries = broker.connection.lrange(broker.list_key, 0, MOST_READ - 1)
         return [payload.decode(errors="replace") for payload in entries]
     rows = OrmQ.objects.filter(key=broker.list_key, lock__lte=timezone.now()).order_by("pk")
@@ -83,6 +82,12 @@ def _payloads() -> list[str]:
 
 def _broker() -> Broker:
     return _held.broker or get_broker()
+
+
+def _redis_error() -> type[Exception]:
+    from redis.exceptions import RedisError  # only a call that failed needs it: it loads for 0.05 s
+
+    return RedisError
 
 
 class _Held:

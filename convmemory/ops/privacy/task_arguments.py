@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection
 from django_q.brokers import get_broker
-from django_q.brokers.redis_broker import Redis
+from django_q.brokers.orm import ORM
 from django_q.core_signing import BadSignature
 from django_q.models import OrmQ, Task
 from django_q.signing import SignedPackage
@@ -80,7 +80,7 @@ def drop_queued(owner_id: int) -> int:
     """Remove tasks from the queue that name rows of this user, or deleted rows; return their number."""
     dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
     broker = get_broker()
-    if isinstance(broker, Redis):
+    if not isinstance(broker, ORM):  # but Redis
         entries = broker.connection.lrange(broker.list_key, 0, -1)
         payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
         about = _about(payloads, owner_id)
