@@ -20,6 +20,15 @@ STRATEGY_LABELS: Mapping[str, str] = {
     "tool_output_trim": "Shorten the output of tools",
     "resurrection": "Bring back what matters for the question",
 }
+TOOL_LABELS: Mapping[str, str] = {
+    "ConversationSearch": "Search your conversations",
+    "search_chat_history": "Search for similar questions",
+    "conversation_recall": "Recall what was said",
+    "read_conversation": "Read a conversation",
+    "list_conversations": "List your conversations",
+    "document_search": "Search documents that are attached",
+    "search_events": "Search the event logs of agents",
+}
 
 
 class AgentForm(forms.Form):
@@ -63,7 +72,7 @@ class AgentForm(forms.Form):
             address.help_text = str(address.help_text).replace(PUBLIC_EXAMPLE, LOCAL_EXAMPLE)
         offered = {tool.name for tool in chat_tools()}
         offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
-        choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]
+        choices = [(tool.name, TOOL_LABELS.get(tool.name, tool.name)) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]
         self.fields["context_strategies"].choices = _strategy_choices(  # type: ignore[attr-defined]
             self.initial.get("context_strategies", ())

@@ -39,10 +39,11 @@ def connect(request: PageRequest) -> HttpResponse:
         "user": request.user.get_username(),
         "key": new_key,
     }
+    # Commands that start the server are for those who can log in to its machine.
     context = {
         "address": request.build_absolute_uri(PATH),
-        "commands": commands(**given),
-        "setups": setups(**given),
+        "commands": [setup for setup in commands(**given) if request.user.is_staff or manage not in setup.lines],
+        "setups": [setup for setup in setups(**given) if request.user.is_staff or manage not in setup.lines],
         "tools": mcp_tools(),
         "new_key": new_key,
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,

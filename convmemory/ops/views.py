@@ -89,7 +89,7 @@ def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
     """Return counts with names that users know, those first; the rest in one line."""
     known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
-    return [*known, (gettext("other rows"), others)] if others else known
+    return [*known, (gettext("everything else"), others)] if others else known
 
 
 @require_safe

@@ -55,6 +55,8 @@ def test_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., No
     def steps(page: Page, width: int) -> None:
         rail = page.get_by_role("navigation", name="Main")
         for name, address in rooms if width == WIDTHS[0] else rooms[:: len(rooms) - 1]:
+            if width <= ONE_PANE and name == "Statistics":
+                rail.get_by_label("Settings and more").click()
             rail.get_by_role("link", name=name).click()
             page.wait_for_url(f"**{address}")
             expect(rail.locator("[aria-current]")).to_have_count(1)

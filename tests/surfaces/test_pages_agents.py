@@ -121,7 +121,9 @@ def test_number_of_queries_does_not_grow_with_what_is_found(
 # --- connecting -----------------------------------------------------------------------------------
 
 
-def test_connect_page_names_this_server_and_user(browser: Client) -> None:
+def test_connect_page_names_this_server_and_user(browser: Client, owner: User) -> None:
+    assert "manage.py" not in browser.get("/settings/connect").content.decode()
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
     text = unescape(browser.get("/settings/connect").content.decode())
     for name in ("Claude Code", "Codex", "Claude Desktop", "Cursor", "VS Code"):
         assert name in text
@@ -146,7 +148,8 @@ def test_client_config_snippets_parse() -> None:
     assert lines["other"].startswith("'/opt/my venv/python' /opt/manage.py mcp --user")
 
 
-def test_connect_page_shows_command_for_all_agents_first(browser: Client) -> None:
+def test_connect_page_shows_command_for_all_agents_first(browser: Client, owner: User) -> None:
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
     text = unescape(browser.get("/settings/connect").content.decode())
     assert text.index("manage.py connect --user ada") < text.index("convmemory connect --server http://testserver")
     assert text.index("convmemory connect --server http://testserver") < text.index("~/.claude.json")

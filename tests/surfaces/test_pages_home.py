@@ -34,7 +34,6 @@ def test_new_user_sees_drop_zone_and_sources_of_files(owner: User, client: Clien
     assert 'action="/import"' in page
     for product in ("ChatGPT", "Claude Code", "Codex", "Gemini", "Cursor"):
         assert product in page
-    assert f"--user {owner.get_username()}" in page
     assert "secret" not in page
 
 

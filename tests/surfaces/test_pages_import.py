@@ -40,6 +40,8 @@ def upload(client: Client, *files: SimpleUploadedFile, status: int = 200) -> str
 
 
 def test_page_says_what_can_be_imported_and_how_else(client: Client, owner: User) -> None:
+    assert "import_conversations" not in client.get("/import").content.decode()
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
     text = client.get("/import").content.decode()
     assert f"import_conversations ~/.claude/projects --user {owner.username}" in text
     assert "http://testserver/api/v1/imports" in text
@@ -68,7 +70,7 @@ def test_several_files_and_archives_are_each_reported(client: Client) -> None:
         SimpleUploadedFile("more.jsonl", LINES.replace(b"what", b"why")),
     )
     assert text.count('class="report import is-done"') == 2
-    assert "1 place skipped" in text
+    assert "1 entry skipped" in text
     assert "<b>two" not in text
     assert Conversation.objects.count() == 3
 

@@ -160,7 +160,7 @@ def test_without_query_newest_conversations_are_listed_in_pages(owner: User, pag
 def test_before_anything_is_imported_page_says_how(pages: Pages) -> None:
     for text in (pages.get("/"), pages.get("/search", {"q": "anything at all"})):
         assert "Nothing here yet" in text
-        assert "manage.py import_conversations" in text
+        assert "~/.claude/projects" in text
         assert "/api/v1/imports" in text
 
 

@@ -22,13 +22,17 @@ register = template.Library()
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry of the rail. It leads to the first of `addresses` that exists; `pages` are the others in it."""
+    """One entry of the rail. It leads to the first of `addresses` that exists; `pages` are the others in it.
+
+    On a phone, what `is_secondary` is in the menu, so that the others have room for their labels.
+    """
 
     label: "StrOrPromise"
     icon: str
     addresses: tuple[str, ...]
     pages: frozenset[str] = frozenset()
     name: "StrOrPromise" = ""
+    is_secondary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class RailEntry:
     address: str
     name: "StrOrPromise"
     is_current: bool
+    is_secondary: bool
 
 
 OF_A_CONVERSATION = frozenset(
@@ -54,9 +59,9 @@ DESTINATIONS = (
     Destination(_("Library"), "library", ("library", "home"), OF_A_CONVERSATION),
     Destination(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
     Destination(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
-    Destination(_("Recall"), "recall", ("recall",)),
-    Destination(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"})),
-    Destination(_("Statistics"), "chart", ("statistics",)),
+    Destination(_("Recall"), "recall", ("recall",), is_secondary=True),
+    Destination(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"}), is_secondary=True),
+    Destination(_("Statistics"), "chart", ("statistics",), is_secondary=True),
 )
 
 
@@ -86,6 +91,11 @@ def _entry(destination: Destination, page: str) -> RailEntry | None:
         except NoReverseMatch:
             continue
         return RailEntry(
-            destination.label, destination.icon, address, destination.name, page == name or page in destination.pages
+            destination.label,
+            destination.icon,
+            address,
+            destination.name,
+            is_current=page == name or page in destination.pages,
+            is_secondary=destination.is_secondary,
         )
     return None
