@@ -1,6 +1,5 @@
 """The product, a scripted model, and the table of what each agent did, printed after the run."""
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,17 +27,19 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
+        RESULTS[self.slug][name] = "ok"
         try:
             yield
         except Exception as error:
-            self.failures.append(f"{name}: {error}")
-        RESULTS[self.slug][name] = "FAILED" if any(each.startswith(f"{name}:") for each in self.failures) else "ok"
+            RESULTS[self.slug][name] = "FAILED"
+            self.failures.append("\n".join([f"{name}: {error}", *getattr(error, "__notes__", ())]))
 
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     settings = {"LOG_LEVEL": "WARNING"}
     with running_installation(tmp_path_factory.mktemp("product"), settings) as installation:
+        installation.wait_until_idle()  # it embeds the samples first
         yield installation
 
 
@@ -48,15 +49,6 @@ def model(tmp_path: Path) -> Iterator[ChatServer]:
     with running_chat_server(key=KEY, otherwise=answer) as server:
         yield server
     (tmp_path / "requests.jsonl").write_bytes(b"\n".join(server.bodies))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = shutil.which("npm") is None
-    for item in items:
-        if "agents" in item.path.parts:
-            item.add_marker(pytest.mark.agents)
-            if missing:
-                item.add_marker(pytest.mark.skip(reason="npm is not installed, and the agents come from it"))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

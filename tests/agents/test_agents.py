@@ -21,6 +21,11 @@ from tests.support.chat_server import ChatServer
 from tests.support.installation import ROOT, Installation, wait_until
 from tests.support.patience import ANSWER_S, PROCESSES_S
 
+pytestmark = [
+    pytest.mark.agents,
+    pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed, and the agents come from it"),
+]
+
 PUSH = ROOT / "convmemory" / "push"
 FIXTURES = ROOT / "tests" / "fixtures" / "transcripts"
 
