@@ -75,7 +75,7 @@ AGENTS: tuple[Agent, ...] = (
         "claude-code", "Claude Code", ("{claude}",), ("{claude_json}",), _SERVERS, _TYPED, _HTTP, ("claude",),
         hook=Hook("{claude}/settings.json", _EVENTS, 5), skill="{claude}/skills/convmemory/SKILL.md",
         allowed=("{claude}/settings.json", ("permissions", "allow"), f"mcp__{NAME}"),
-        tried="MCP and hook: 2.1.197",
+        tried="MCP and hook: 2.1.332",
     ),
     Agent(
         "codex", "Codex", ("{codex}",), ("{codex}/config.toml",), ("mcp_servers", NAME), _STDIO,
@@ -117,7 +117,7 @@ AGENTS: tuple[Agent, ...] = (
         "qwen", "Qwen Code", ("{home}/.qwen",), ("{home}/.qwen/settings.json",), _SERVERS, {**_STDIO, "trust": True},
         {"httpUrl": "$URL", "headers": _HEADERS, "trust": True}, ("qwen",),
         hook=Hook("{home}/.qwen/settings.json", _EVENTS, 5000),
-        tried="hook: 0.24.4",
+        tried="MCP and hook: 0.24.4",
     ),
     Agent(
         "cursor", "Cursor", ("{home}/.cursor",), ("{home}/.cursor/mcp.json",), _SERVERS, _STDIO,

@@ -25,7 +25,7 @@ class Program:
 
     In `ask`, `again` (which continues the session), `environment` and `files` (of the home folder), `$PROMPT`, `$WORDS`
     (the prompt as several arguments), `$URL` (of the model's server), `$KEY` and `$MODEL` are filled in. `sessions` is
-    the importer of its files.
+    the source of its imported conversations, and the folder of their fixtures.
     """
 
     slug: str
@@ -109,7 +109,7 @@ PROGRAMS = (
     ),
     Program(
         "kilo", "@kilocode/cli", "7.7.7", "kilo",
-        ("run", "$WORDS"), ("run", "--continue", "$WORDS"), "opencode",
+        ("run", "$WORDS"), ("run", "--continue", "$WORDS"), "kilo",
         # Without these it waits for servers of its vendor.
         {
             "KILO_DISABLE_MODELS_FETCH": "1", "KILO_DISABLE_AUTOUPDATE": "1", "KILO_DISABLE_CODEBASE_INDEXING": "1",
