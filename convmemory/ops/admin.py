@@ -7,6 +7,7 @@ of users.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import django_q.admin  # noqa: F401 (registers the models that are unregistered below)
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest

@@ -88,7 +88,10 @@ def test_without_endpoint_page_says_how_to_set_one_up(owner: User, conversation:
     client = Client()
     client.force_login(owner)
     text = client.get(f"/conversations/{conversation.pk}/context").content.decode()
-    assert "CHAT_BASE_URL" in text
+    assert "CHAT_BASE_URL" not in text
+    assert "ask who runs this server" in text.lower()
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
+    assert "CHAT_BASE_URL" in client.get(f"/conversations/{conversation.pk}/context").content.decode()
 
 
 def test_dry_run_reports_context_that_does_not_fit(owner: User) -> None:

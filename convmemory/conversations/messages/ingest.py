@@ -206,7 +206,12 @@ def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
     """Return the first turn that can have changed; None if no message has."""
     if merged.first_position is None:
         return None
-    return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)
+    return count_turns(
+        conversation,
+        from_position=merged.first_position,
+        message_count=merged.message_count,
+        turn_count=merged.turn_count,
+    )
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:

@@ -205,6 +205,7 @@ class Merged:
     stored_bytes: int = 0  # growth of the stored bytes
     message_count: int = 0  # of the conversation after the merge
     first_position: int | None = None  # lowest position whose message is new, changed or moved
+    turn_count: int | None = None  # of a new conversation whose messages were numbered as they were stored
     first_id: int | None = None
     last_id: int | None = None
 
@@ -223,7 +224,12 @@ def merge_messages(
     """
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:
-        finish_change(conversation, from_position=merged.first_position, message_count=merged.message_count)
+        finish_change(
+            conversation,
+            from_position=merged.first_position,
+            message_count=merged.message_count,
+            turn_count=merged.turn_count,
+        )
     count_stored(
         owner_id=conversation.owner_id,
         conversation_id=conversation.pk,
@@ -261,6 +267,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
     if stored and merged.added:
         _restore_order(conversation, [pk for pk, _, _ in stored], incoming, merged)
     merged.message_count = next_position
+    merged.turn_count = counter.turn_count if counter else None
     return merged
 
 

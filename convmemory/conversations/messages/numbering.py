@@ -21,15 +21,28 @@ if TYPE_CHECKING:
     from convmemory.conversations.messages.parts import Role
 
 
-def finish_change(conversation: Conversation, *, from_position: int, message_count: int) -> None:
+def finish_change(
+    conversation: Conversation, *, from_position: int, message_count: int, turn_count: int | None = None
+) -> None:
     """Complete a change of the messages from a position on: renumber turns, update counts and dates, announce it."""
-    first_turn = count_turns(conversation, from_position=from_position, message_count=message_count)
+    first_turn = count_turns(
+        conversation, from_position=from_position, message_count=message_count, turn_count=turn_count
+    )
     announce_turns(conversation, first_turn=first_turn)
 
 
-def count_turns(conversation: Conversation, *, from_position: int, message_count: int) -> int:
-    """Renumber turns, update counts and dates; returns the first turn that may have changed. Announces nothing."""
-    first_turn = renumber(conversation, from_position=from_position)
+def count_turns(
+    conversation: Conversation, *, from_position: int, message_count: int, turn_count: int | None = None
+) -> int:
+    """Renumber turns, update counts and dates; returns the first turn that may have changed. Announces nothing.
+
+    With `turn_count` all messages have their numbers already, and are not read.
+    """
+    first_turn = 0
+    if turn_count is None:
+        first_turn = renumber(conversation, from_position=from_position)
+    else:
+        conversation.turn_count = turn_count
     newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
     conversation.turns_version += 1

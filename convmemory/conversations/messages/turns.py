@@ -36,11 +36,13 @@ class TurnCounter:
     def __init__(self, first_number: int = 0) -> None:
         self._number = first_number - 1
         self._opened = self._answered = False
+        self._is_final = True
 
     def number(self, messages: Iterable[TurnMessage]) -> list[int | None]:
         """Return the number of each of the next messages; None if its turn is not answered by the end of this batch."""
         numbers: list[int | None] = []
         opened_at = 0
+        self._is_final = self._is_final and (self._answered or not self._opened)
         for index, message in enumerate(messages):
             if message.superseded:
                 numbers.append(None)
@@ -54,6 +56,15 @@ class TurnCounter:
         if self._opened and not self._answered:
             numbers[opened_at:] = [None] * (len(numbers) - opened_at)
         return numbers
+
+    @property
+    def turn_count(self) -> int | None:
+        """Return the number of turns so far; None if a turn that one batch opened was answered in a later one.
+
+        The messages of that turn have to be numbered again.
+        """
+        is_open = self._opened and not self._answered
+        return self._number + 1 - is_open if self._is_final else None
 
 
 def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> list[int | None]:

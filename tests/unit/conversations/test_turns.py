@@ -80,6 +80,18 @@ def test_numbering_in_pieces_matches_whole_except_unanswered(pieces: list[str]) 
     assert all(number in (None, expected) for number, expected in zip(found, whole, strict=True))
     if len([piece for piece in pieces if piece]) == 1:
         assert found == whole
+    if counter.turn_count is not None:
+        assert found == whole
+        assert counter.turn_count == len({number for number in whole if number is not None})
+
+
+def test_number_of_turns_is_known_if_each_piece_ends_answered() -> None:
+    counter = TurnCounter()
+    for piece in ("sua", "iat", "uau"):
+        counter.number(KINDS[kind] for kind in piece)
+    assert counter.turn_count == 2
+    counter.number([KINDS["a"]])  # answers a question whose message has no number yet
+    assert counter.turn_count is None
 
 
 def test_real_user_message_has_text_written_by_person() -> None:
