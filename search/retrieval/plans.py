@@ -16,7 +16,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.models import ItemEmbedding, PostingBlock, Source, SourceIndex
+from search.models import BinaryCodeBlock, ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.query_text import QueryText
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import items_statement, passages_statement
@@ -49,21 +49,18 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
         for name, owner_id in statements.items()
         if not _is_well_planned(name, owner_id, space)
     }
-    for owner_id in set(statements.values()):
+    # Before the first vacuum an index is not enough by itself, and plans with others cost the same.
+    for owner_id in set(statements.values()) if is_vacuumed(PostingBlock._meta.db_table) else ():
         if POSTINGS_INDEX not in postings_plan(owner_id):
             bad["posting_digest"] = POSTINGS_INDEX
-    if "passages_named" in statements and CODES_INDEX not in codes_plan(statements["passages_named"], space):
-        bad["code_digest"] = CODES_INDEX
-    if "items_named" in statements and not _reads_item_codes_from_index(statements["items_named"], space):
-        bad["item_codes"] = ITEMS
+    for statement, query, model, index, plan in (
+        ("passages_named", "code_digest", BinaryCodeBlock, CODES_INDEX, codes_plan),
+        ("items_named", "item_codes", ItemEmbedding, ITEMS, item_codes_plan),
+    ):
+        owner = statements.get(statement)
+        if owner is not None and is_vacuumed(model._meta.db_table) and index not in plan(owner, space):
+            bad[query] = index
     return bad
-
-
-def _reads_item_codes_from_index(owner_id: int, space: EmbeddingSpace) -> bool:
-    """Return whether the codes come from the index alone; also true before the first vacuum, when plans cost the
-    same.
-    """
-    return not is_vacuumed(ItemEmbedding._meta.db_table) or ITEMS in item_codes_plan(owner_id, space)
 
 
 def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:

@@ -16,7 +16,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from search import vector_index
-from search.models import ItemEmbedding
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery
 from search.query_text import QueryText
 from search.retrieval.dense import passages_statement
@@ -68,7 +68,7 @@ def vacuum() -> None:
     for _ in range(600):
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")
-        if is_vacuumed(ItemEmbedding._meta.db_table):
+        if all(is_vacuumed(model._meta.db_table) for model in (BinaryCodeBlock, Item, ItemEmbedding, PostingBlock)):
             return
         time.sleep(0.1)
     raise AssertionError("Some other transaction has held back VACUUM for a minute.")
