@@ -1,4 +1,4 @@
-"""The versions of questions that were edited or asked again: which there are, and which one the thread goes on from.
+"""Finds the versions of questions that were edited or asked again, and chooses the one that a thread continues.
 
 `Reply.follows` tells versions of one question: they follow the same message. It is stored when a thread is first left,
 because until then the order of the messages tells it. A question's stretch is the question with the messages up to the

@@ -53,7 +53,8 @@ def _inline(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         state.env["work"].take((end - start) * STEPS_A_CHAR)
-        _push(state, source[start + len(opening) : end], opening)
+        token = state.push("math", "span", 0)
+        token.content, token.markup = source[start + len(opening) : end], opening
     state.pos = end + len(opening)
     return True
 
@@ -94,11 +95,6 @@ def _block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         token.content, token.markup, token.block = formula, opening, True
         state.line = last + 1
     return True
-
-
-def _push(state: StateInline, formula: str, opening: str) -> None:
-    token = state.push("math", "span", 0)
-    token.content, token.markup = formula, opening
 
 
 def formula_html(formula: str, opening: str) -> str:
