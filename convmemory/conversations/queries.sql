@@ -85,17 +85,9 @@ SET turn_number = v.turn_number
 FROM unnest(%(messages)s::bigint[], %(turns)s::int[]) AS v (id, turn_number)
 WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
 
--- name: messages_by_id
--- An owner's messages with these ids, without superseded ones, as `StoredMessage` has their fields; with a pattern, only
--- those that match it.
-SELECT id, turn_number, role, is_real_user, name, parts, created_at, "position", content_hash
-FROM conversations_message
-WHERE id = ANY(%(messages)s::bigint[]) AND owner_id = %(owner)s AND NOT superseded
-    AND (%(pattern)s::text IS NULL OR parts::text ~* %(pattern)s)
-
--- name: messages_read_with
--- The messages of one conversation that are read with some of its turns, as `StoredMessage` has their fields, in order,
--- without superseded ones. How messages without a turn are placed: `with_home_turns`.
+-- name: stored_messages
+-- The owner's messages that meet a condition, as `StoredMessage` has their fields, in order, without superseded ones. How
+-- messages without a turn are placed: `with_home_turns`.
 SELECT
     m.id, home.turn, m.role, m.is_real_user, m.name, m.parts, m.created_at, m."position", m.content_hash,
     m.turn_number IS NOT NULL, m.turn_number IS NULL AND c.turn_count > 0
@@ -113,10 +105,7 @@ CROSS JOIN LATERAL (
         ELSE c.turn_count - 1
     END
 ) AS home (turn)
-WHERE
-    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND NOT m.superseded
-    AND (m.turn_number BETWEEN %(first)s AND %(last)s OR m.turn_number IS NULL)
-    AND home.turn BETWEEN %(first)s AND %(last)s
+WHERE m.owner_id = %(owner)s AND NOT m.superseded AND {condition}
 ORDER BY m."position"
 
 -- name: outline
