@@ -19,12 +19,14 @@ from convmemory.core.tokens import ESTIMATE, count_tokens
 # --- resurrection ---------------------------------------------------------------------------------
 # Brings recalled passages back into a context under a token budget, together with their openings. Pure.
 #
-# The budget is spent in three rounds. First each hit in turn, the best first: its best passage, the opening of the
-# other side (of an answer the question), the opening of its own side. Then further passages of all hits, by similarity
-# per token, unless their text is there already. What is left buys the openings of the turn before. Passages already
-# alive in the context cost nothing and are not brought back again. What does not fit is shortened at a sentence; if not
-# even the first sentence of a hit's best passage fits, the hit is left out and the next one is tried. The first three
-# share the budget: each leaves up to a third to those after it, so that a long passage does not cost its question.
+# A hit consists of its best passage, the opening of the other side (of an answer the question), the opening of its own
+# side, and further passages. The best hits come back whole, as long as they fit: an answer of which a sentence is
+# missing is worth less than the hit behind it. The rest of the budget is spent in rounds. First the best passage and
+# both openings of each further hit in turn; these three share it: each leaves up to a third to those after it, so that
+# a long passage does not cost its question. Then further passages of these hits, by similarity per token, unless their
+# text is there already. What is left buys the openings of the turn before. Passages already alive in the context cost
+# nothing and are not brought back again. What does not fit is shortened at a sentence; if not even the first sentence
+# of a hit's best passage fits, the hit is left out and the next one is tried.
 
 
 ROOM_STEP = 4  # tokens
@@ -147,19 +149,34 @@ def resurrect(
     """
     purse = _Purse(budget, set(alive), shorten)
     outcomes = [Outcome(group) for group in groups]
+    whole = 0
     for outcome in outcomes:
+        parts = [one for one in outcome.group.parts() if one[0] != "earlier"]
+        if sum(chunk.tokens for _, chunk in parts if chunk.key not in purse.living) > purse.left:
+            break
+        for part, chunk in parts:
+            purse.buy(outcome, part, chunk)
+        whole += 1
+    for outcome in outcomes[whole:]:
         first = [one for one in outcome.group.parts() if one[0] in ("target", "other opening", "own opening")]
         share = purse.left // len(first)
         for place, (part, chunk) in enumerate(first, 1):
             if not outcome.left_out:
                 purse.buy(outcome, part, chunk, kept=sum(min(later.tokens, share) for _, later in first[place:]))
-    present = [outcome for outcome in outcomes if not outcome.left_out]
-    rest = [(outcome, *one) for outcome in present for one in outcome.group.parts()]
-    further = [one for one in rest if one[1] == "further"]
+    further = _of_present(outcomes[whole:], "further")
     further.sort(key=lambda one: -one[2].value / max(one[2].tokens, 1))
-    for outcome, part, chunk in (*further, *(one for one in rest if one[1] == "earlier")):
+    for outcome, part, chunk in (*further, *_of_present(outcomes, "earlier")):
         purse.buy(outcome, part, chunk)
     return Resurrection(budget, tuple(outcomes))
+
+
+def _of_present(outcomes: Sequence[Outcome], wanted: Part) -> list[tuple[Outcome, Part, Chunk]]:
+    return [
+        (outcome, part, chunk)
+        for outcome in outcomes
+        for part, chunk in outcome.group.parts()
+        if part == wanted and not outcome.left_out
+    ]
 
 
 @dataclass(slots=True)

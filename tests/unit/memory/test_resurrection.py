@@ -78,6 +78,14 @@ def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_
     assert found.outcomes[0].missing[0].chunk.key == "a2"
 
 
+def test_best_hits_come_whole_as_long_as_they_fit() -> None:
+    hits = [Group(Chunk(f"{n}", 10), further=(Chunk(f"{n} more", 30, 0.1 * n),)) for n in (1, 2, 3, 4)]
+    found = resurrect(hits, budget=110)
+    assert [[chunk.key for chunk in outcome.brought] for outcome in found.outcomes] == [
+        ["1", "1 more"], ["2", "2 more"], ["3"], ["4"]
+    ]  # fmt: skip
+
+
 def test_chunk_that_does_not_fit_comes_back_shortened() -> None:
     found = resurrect([HIT], budget=300, shorten=lambda chunk, tokens: replace(chunk, tokens=tokens, chars=9))
     assert [(chunk.key, chunk.tokens) for chunk in found.brought] == [
