@@ -13,16 +13,14 @@ class SearchConfig(AppConfig):
             conversation_changed,
             conversation_deleting,
             projects_renamed,
-            turns_changed,
         )
         from convmemory.documents.models import Document
-        from convmemory.documents.signals import document_changed, sections_changed, sections_moved
+        from convmemory.documents.signals import document_changed, sections_moved
         from search.adapters import conversations, documents
         from search.sources import register
 
         register(conversations.ConversationAdapter())
         conversation_changed.connect(conversations.on_conversation_changed, dispatch_uid="search.sources")
-        turns_changed.connect(conversations.on_turns_changed, dispatch_uid="search.index")
         projects_renamed.connect(conversations.on_projects_renamed, dispatch_uid="search.projects")
         conversation_deleting.connect(conversations.on_conversation_deleting, dispatch_uid="search.deleting")
         post_delete.connect(conversations.on_conversation_deleted, Conversation, dispatch_uid="search.deleted")
@@ -30,5 +28,4 @@ class SearchConfig(AppConfig):
         register(documents.DocumentAdapter())
         sections_moved.connect(documents.on_sections_moved, dispatch_uid="search.moved-sections")
         document_changed.connect(documents.on_document_changed, dispatch_uid="search.document-sources")
-        sections_changed.connect(documents.on_sections_changed, dispatch_uid="search.document-index")
         post_delete.connect(documents.on_document_deleted, Document, dispatch_uid="search.deleted-documents")

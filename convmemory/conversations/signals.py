@@ -8,10 +8,6 @@ from django.dispatch import Signal
 
 from convmemory.conversations.pages.rendering import Note, Versions
 
-# Sent after the transaction that changed turns has committed.
-# Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).
-turns_changed = Signal()
-
 # Sent inside the transaction that creates or changes a conversation; not for changes of its processing status alone.
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()

@@ -27,7 +27,7 @@ from convmemory.documents.converters.base import ConvertLimits
 from convmemory.documents.converting import Heading, read_heading, read_section
 from convmemory.documents.library import drop_file
 from convmemory.documents.models import Document, Section
-from convmemory.documents.signals import document_changed, sections_changed, sections_moved
+from convmemory.documents.signals import document_changed, sections_moved
 from convmemory.documents.structure import SectionDraft
 
 # A file that kills its worker, by memory for instance, would otherwise be read again for ever.
@@ -182,7 +182,8 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         held.save()
         document_changed.send(Document, document=held, first_section=0)
         count_stored(owner_id=held.owner_id, change=held.stored_bytes - (before or 0))
-        transaction.on_commit(lambda: _announce(held, gone))
+        if gone:
+            transaction.on_commit(lambda: drop_file(owner_id=held.owner_id, place=gone))
 
 
 def _take_over(document: Document, heading: Heading) -> str:
@@ -198,12 +199,6 @@ def _take_over(document: Document, heading: Heading) -> str:
     document.status, document.failure, document.error = Status.READY, "", ""
     document.attempts, document.version = 0, document.version + 1
     return gone
-
-
-def _announce(document: Document, gone: str) -> None:
-    if gone:
-        drop_file(owner_id=document.owner_id, place=gone)
-    sections_changed.send(Document, document_id=document.pk, owner_id=document.owner_id)
 
 
 def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:

@@ -9,6 +9,3 @@ sections_moved = Signal()
 # Sent inside the transaction that creates or changes a document.
 # Arguments: document, first_section: int | None (the lowest section that can have changed; None: no section has).
 document_changed = Signal()
-
-# Sent after the transaction that changed sections has committed. Arguments: document_id: int, owner_id: int.
-sections_changed = Signal()

@@ -142,7 +142,9 @@ def facts_of(conversation: Conversation) -> SourceFacts:
 
 
 def on_conversation_changed(sender: Any, *, conversation: Conversation, first_turn: int | None, **kwargs: Any) -> None:
-    put_source(facts_of(conversation), first_changed=first_turn)
+    source_id = put_source(facts_of(conversation), first_changed=first_turn)
+    if first_turn is not None:
+        enqueue_index(owner_id=conversation.owner_id, source_id=source_id, as_of=conversation.updated_at)
 
 
 def on_projects_renamed(sender: Any, *, owner_id: int, conversation_ids: Sequence[int], **kwargs: Any) -> None:
@@ -150,12 +152,6 @@ def on_projects_renamed(sender: Any, *, owner_id: int, conversation_ids: Sequenc
     Source.objects.filter(owner_id=owner_id, kind=KIND, object_id__in=conversation_ids).update(
         project=Coalesce(Subquery(own.values("project")[:1]), F("project"))
     )
-
-
-def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
-    chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=conversation_id)
-    for pk, updated_at in chosen.values_list("pk", "updated_at"):
-        enqueue_index(owner_id=owner_id, source_id=pk, as_of=updated_at)
 
 
 def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:

@@ -114,19 +114,15 @@ def facts_of(document: Document) -> SourceFacts:
 
 
 def on_document_changed(sender: Any, *, document: Document, first_section: int | None, **kwargs: Any) -> None:
-    put_source(facts_of(document), first_changed=first_section)
+    source_id = put_source(facts_of(document), first_changed=first_section)
+    if first_section is not None:
+        enqueue_index(owner_id=document.owner_id, source_id=source_id, as_of=document.updated_at)
 
 
 def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, int], **kwargs: Any) -> None:
     source = Source.objects.filter(owner_id=document.owner_id, kind=KIND, object_id=document.pk).first()
     if source is not None:
         move_passages(source, moved)
-
-
-def on_sections_changed(sender: Any, *, document_id: int, owner_id: int, **kwargs: Any) -> None:
-    chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=document_id)
-    for pk, updated_at in chosen.values_list("pk", "updated_at"):
-        enqueue_index(owner_id=owner_id, source_id=pk, as_of=updated_at)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

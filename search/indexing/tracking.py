@@ -11,8 +11,8 @@ from search.models import Source
 from search.sources import SourceFacts
 
 
-def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
-    """Store a source's facts; with `first_changed`, also the words of its items from that one on.
+def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
+    """Store a source's facts; with `first_changed`, also the words of its items from that one on. Return its id.
 
     Words are searchable once the transaction commits. Vectors are not: the items are marked as behind.
     """
@@ -21,13 +21,14 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
         cursor.execute(load_sql("search.indexing", "put_source"), values)
         source_id, layout, languages, is_new = cursor.fetchone()
         if first_changed is None:
-            return
+            return int(source_id)
         source = Source(pk=source_id, layout=layout, languages=languages, **values)
         if not is_new:
             parameters = {"source": source_id, "version": facts.version, "first": first_changed}
             cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)
             drop_words(source)
         store_words(source, first=first_changed, is_new=is_new)
+    return int(source_id)
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:

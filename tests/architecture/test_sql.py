@@ -22,6 +22,7 @@ CLIENT = {  # their processes load no Django and so no `load_sql`
 
 
 COMMANDS = {
+    "convmemory/conversations/importing/runner.py": 1,  # SET LOCAL for its commits
     "convmemory/core/postgres/embedded.py": 1,  # CREATE DATABASE
     "convmemory/core/postgres/base.py": 2,  # SET ROLE, RESET search_path
     "convmemory/core/postgres/grouped.py": 1,  # SET search_path

@@ -13,4 +13,5 @@ def queued(func: str = "") -> list[tuple[str, list[Any]]]:
 
 
 def drop_all() -> None:
+    """Lose all tasks, as if they had been done or their worker had died with them."""
     OwnerTask.objects.all().delete()

@@ -464,20 +464,21 @@ def test_other_users_cannot_chat_stop_or_read_conversation(ada: Talker, site: st
     stranger.close()
 
 
-def test_question_and_its_answer_are_announced_once_and_after_conversation_is_idle(ada: Talker, owner: User) -> None:
-    from convmemory.conversations.signals import turns_changed
+def test_question_and_its_answer_are_announced_once(ada: Talker, owner: User) -> None:
+    from convmemory.conversations.signals import conversation_changed
 
-    heard: list[str] = []
+    heard: list[int] = []
 
-    def listen(sender: object, *, conversation_id: int, **_: object) -> None:
-        heard.append(Conversation.objects.get(pk=conversation_id).status)
+    def listen(sender: object, *, first_turn: int | None, **_: object) -> None:
+        if first_turn is not None:
+            heard.append(first_turn)
 
-    turns_changed.connect(listen)
+    conversation_changed.connect(listen)
     try:
         ada.ask(ada.new_conversation(), "Hi")
     finally:
-        turns_changed.disconnect(listen)
-    assert heard == ["idle"]
+        conversation_changed.disconnect(listen)
+    assert heard == [0]
 
 
 def test_unanswered_question_stays_in_context(ada: Talker, endpoint: ChatServer) -> None:

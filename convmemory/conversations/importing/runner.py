@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DataError, transaction
+from django.db import DataError, connection, transaction
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source, project_of
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, Found, Walk
@@ -30,6 +30,7 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, Invalid
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
+from convmemory.core.queue.fair_queue import ticket_every_second
 from convmemory.core.text import storable
 
 PROGRESS_EVERY = 500  # messages
@@ -166,13 +167,14 @@ def import_paths(
     walk = Walk(format=format)
     report = ImportReport()
     run = _Run(owner, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
-    for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
-        file = FileReport(path=clean(found.source.label or str(found.source.path)))
-        report.files.append(file)
-        _import_file(run, found if importer is None else Found(found.source, (importer,)), file)
-        run.progress(report)
-        if report.is_cut_short:
-            break
+    with ticket_every_second():
+        for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
+            file = FileReport(path=clean(found.source.label or str(found.source.path)))
+            report.files.append(file)
+            _import_file(run, found if importer is None else Found(found.source, (importer,)), file)
+            run.progress(report)
+            if report.is_cut_short:
+                break
     report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
     link_children(owner=owner)
@@ -402,7 +404,9 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
 def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
     draft = replace(ready.draft, messages=chain(ready.first, ready.rest))
     try:
-        with transaction.atomic():
+        with transaction.atomic(), connection.cursor() as cursor:
+            # The import's own row is written last and synchronously, and with it all of this.
+            cursor.execute("SET LOCAL synchronous_commit = off")
             result = ingest.sync_conversation(owner=run.owner, draft=draft)
             run.on_stored(file, result)
     except StorageFull as error:

@@ -5,7 +5,7 @@ the turn is answered.
 """
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from django.db.models import Func, Max, Value
@@ -25,13 +25,17 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
 
     Returns how many lines were added, and their bytes for the storage quota.
     """
+    every = iter(events)
+    first = next(every, None)
+    if first is None:
+        return 0, 0
+    every = chain([first], every)
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
     # The turn of each prompt; an unanswered prompt shares its turn with the next.
     prompts = conversation.messages.filter(is_real_user=True).order_by("position")
     turns = list(prompts.values_list("turn_number", flat=True))
     count = size = 0
-    every = iter(events)
     while batch := list(islice(every, BATCH)):
         new = [event for event in batch if last is None or event.line_number > last]
         # Only new lines: a log grows at its end, and its stored lines never change.

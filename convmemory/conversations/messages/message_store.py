@@ -206,6 +206,8 @@ class Merged:
     message_count: int = 0  # of the conversation after the merge
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     turn_count: int | None = None  # of a new conversation whose messages were numbered as they were stored
+    newest: datetime | None = None  # of the added messages
+    has_undated: bool = False  # likewise
     first_id: int | None = None
     last_id: int | None = None
 
@@ -229,6 +231,7 @@ def merge_messages(
             from_position=merged.first_position,
             message_count=merged.message_count,
             turn_count=merged.turn_count,
+            newest=merged.newest,
         )
     count_stored(
         owner_id=conversation.owner_id,
@@ -243,7 +246,8 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
     """Update the stored messages from `drafts` with keys hidden. Numbers no turns, announces and counts nothing."""
     drafts = map(hidden_keys.without_keys, with_echoes_named(drafts))
     fields = ("id", "source_key", "content_hash")
-    stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
+    is_read = conversation.message_count > 0 and not append_only
+    stored = list(conversation.messages.order_by("position").values_list(*fields)) if is_read else []
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
     merged = Merged()
     incoming: list[int] = []  # ids in the source's order
@@ -260,6 +264,9 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
             merged.stored_bytes += sum(row.stored_bytes for row in rows)
             merged.first_id = merged.first_id or rows[0].pk
             merged.last_id = rows[-1].pk
+            dates = [row.created_at for row in rows if row.created_at]
+            merged.newest = max((*dates, *filter(None, [merged.newest])), default=None)
+            merged.has_undated = merged.has_undated or len(dates) < len(rows)
             merged.touch(next_position)
             next_position += len(rows)
         created = iter(rows)

@@ -1,20 +1,19 @@
 """The final step of every change to a conversation's messages: numbers turns, updates counts and dates, announces it.
 
-Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after the
-commit.
+Works on a locked conversation inside a transaction, and sends `conversation_changed` in it.
 """
 
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Max, Min
 from django.utils import timezone
 
 from convmemory.conversations.messages.titling import choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.signals import conversation_changed, turns_changed
+from convmemory.conversations.signals import conversation_changed
 from convmemory.core.sql import load_sql
 
 if TYPE_CHECKING:
@@ -22,45 +21,44 @@ if TYPE_CHECKING:
 
 
 def finish_change(
-    conversation: Conversation, *, from_position: int, message_count: int, turn_count: int | None = None
+    conversation: Conversation,
+    *,
+    from_position: int,
+    message_count: int,
+    turn_count: int | None = None,
+    newest: datetime | None = None,
 ) -> None:
     """Complete a change of the messages from a position on: renumber turns, update counts and dates, announce it."""
     first_turn = count_turns(
-        conversation, from_position=from_position, message_count=message_count, turn_count=turn_count
+        conversation, from_position=from_position, message_count=message_count, turn_count=turn_count, newest=newest
     )
-    announce_turns(conversation, first_turn=first_turn)
+    announce(conversation, first_turn=first_turn)
 
 
 def count_turns(
-    conversation: Conversation, *, from_position: int, message_count: int, turn_count: int | None = None
+    conversation: Conversation,
+    *,
+    from_position: int,
+    message_count: int,
+    turn_count: int | None = None,
+    newest: datetime | None = None,
 ) -> int:
     """Renumber turns, update counts and dates; returns the first turn that may have changed. Announces nothing.
 
-    With `turn_count` all messages have their numbers already, and are not read.
+    With `turn_count` all messages have their numbers already, `newest` is the latest date of them, and none is read.
     """
     first_turn = 0
     if turn_count is None:
         first_turn = renumber(conversation, from_position=from_position)
+        newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     else:
         conversation.turn_count = turn_count
-    newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
     conversation.turns_version += 1
     conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
     conversation.title = choose_title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
     return first_turn
-
-
-def announce_turns(conversation: Conversation, *, first_turn: int) -> None:
-    """Announce, inside the transaction and again after it, that the turns from this one on have changed."""
-    announce(conversation, first_turn=first_turn)
-    conversation_id, owner_id = conversation.pk, conversation.owner_id
-    transaction.on_commit(
-        lambda: turns_changed.send(
-            Conversation, conversation_id=conversation_id, owner_id=owner_id, first_turn=first_turn
-        )
-    )
 
 
 def announce_rewritten(conversation: Conversation, *, from_position: int | None) -> None:
@@ -74,7 +72,7 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
 
 
 def announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
-    """Notify receivers, inside the transaction, that the conversation or its messages have changed."""
+    """Notify receivers, inside the transaction, that the conversation, or its turns from one on, have changed."""
     conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
 
 

@@ -12,7 +12,8 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -64,6 +65,17 @@ _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 """The task that this process works on."""
 
 
+@dataclass(slots=True)
+class _Pace:
+    """When tickets may be looked for again, and whether a task was requested since."""
+
+    next: float = 0.0
+    is_due: bool = False
+
+
+_pace: ContextVar[_Pace | None] = ContextVar("pace", default=None)
+
+
 def owner_task(function: Task) -> Task:
     """Mark a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
 
@@ -109,8 +121,32 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: da
         cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)
         row = cursor.fetchone()
     if row is not None:
-        transaction.on_commit(_add_missing_ticket)
+        transaction.on_commit(_add_ticket_by_pace)
     return row is not None
+
+
+@contextmanager
+def ticket_every_second() -> Iterator[None]:
+    """Look for missing tickets once a second in this block and at its end, instead of after each requested task."""
+    pace = _Pace()
+    token = _pace.set(pace)
+    try:
+        yield
+    finally:
+        _pace.reset(token)
+        if pace.is_due:
+            _add_missing_ticket()
+
+
+def _add_ticket_by_pace() -> None:
+    pace = _pace.get()
+    if pace is None:
+        _add_missing_ticket()
+    elif time.monotonic() < pace.next:
+        pace.is_due = True
+    else:
+        pace.is_due, pace.next = False, time.monotonic() + 1
+        _add_missing_ticket()
 
 
 def asked_for(func: str) -> QuerySet[OwnerTask]:

@@ -1,7 +1,7 @@
 """Storing conversations: numbering in the database, importing again, refusals."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from convmemory.conversations.messages.message_store import KEY_CHARS
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.messages.titling import renew_titles
 from convmemory.conversations.models import Conversation, Event, Message
-from convmemory.conversations.signals import turns_changed
+from convmemory.conversations.signals import conversation_changed
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -77,6 +77,16 @@ def test_numbering_one_more_turn_reads_only_end() -> None:
     assert len(queries) <= 21, [q["sql"] for q in queries]
 
 
+def test_new_dated_conversation_is_stored_without_reading_what_it_cannot_have() -> None:
+    owner, when = make_user(), datetime(2026, 3, 1, tzinfo=UTC)
+    messages = [replace(message, created_at=when) for message in exchange(*GREETING)]
+    with CaptureQueriesContext(connection) as queries:
+        result = ingest.sync_conversation(owner=owner, draft=replace(draft_of(messages), written_at=when))
+    assert (result.added, result.turns) == (4, 2)
+    assert Conversation.objects.get().updated_at == when
+    assert len(queries) <= 14, [q["sql"][:80] for q in queries]
+
+
 def test_older_version_of_message_does_not_replace_newer() -> None:
     owner = make_user()
     older = assistant_says("I look it up.", source_key="a")
@@ -98,23 +108,21 @@ def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
     first = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     heard: list[int] = []
 
-    def listen(sender: object, *, conversation_id: int, **kwargs: object) -> None:
-        heard.append(conversation_id)
+    def listen(sender: object, *, conversation: Conversation, **kwargs: object) -> None:
+        heard.append(conversation.pk)
 
-    turns_changed.connect(listen)
+    conversation_changed.connect(listen)
     try:
         again = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     finally:
-        turns_changed.disconnect(listen)
+        conversation_changed.disconnect(listen)
     assert (first.created, first.added) == (True, 4)
     assert (again.created, again.added, again.updated, again.unchanged) == (False, 0, 0, 4)
     assert heard == []
     assert Conversation.objects.get().turns_version == 1
 
 
-def test_importing_grown_file_appends_and_announces_first_turn_that_changed(
-    django_capture_on_commit_callbacks: Any,
-) -> None:
+def test_importing_grown_file_appends_and_announces_first_turn_that_changed() -> None:
     owner = make_user()
     ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
     heard: list[int] = []
@@ -122,12 +130,11 @@ def test_importing_grown_file_appends_and_announces_first_turn_that_changed(
     def listen(sender: object, *, first_turn: int, **kwargs: object) -> None:
         heard.append(first_turn)
 
-    turns_changed.connect(listen)
+    conversation_changed.connect(listen)
     try:
-        with django_capture_on_commit_callbacks(execute=True):
-            result = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING, ("bye", "see you"))))
+        result = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING, ("bye", "see you"))))
     finally:
-        turns_changed.disconnect(listen)
+        conversation_changed.disconnect(listen)
     assert (result.added, result.unchanged, result.turns) == (2, 4, 3)
     assert heard == [1]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_q import brokers
 from django_q.brokers import orm, redis_broker
@@ -22,7 +24,7 @@ from redis.exceptions import RedisError
 
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue import fair_queue, queueing
-from convmemory.core.queue.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
+from convmemory.core.queue.fair_queue import claim, enqueue_for, revive, ticket_every_second, tickets_wanted, work
 from convmemory.core.queue.queueing import enqueue
 from convmemory.ops.observability import measures
 from convmemory.ops.privacy.task_arguments import drop_queued
@@ -402,6 +404,18 @@ def test_tickets_stay_bounded_during_large_import(broker: brokers.Broker, answer
         worked += 1
         assert broker.queue_size() <= tickets_wanted() + 1
     assert worked == 3 * tickets_wanted()
+
+
+def test_tasks_requested_in_one_block_have_tickets_at_once_and_at_its_end(broker: brokers.Broker) -> None:
+    ada = make_user()
+    with ticket_every_second():
+        enqueue_for(ada.pk, FUNC, 1)
+        assert take(broker)  # by a worker that has not claimed the task yet
+        with CaptureQueriesContext(connection) as ran:
+            enqueue_for(ada.pk, FUNC, 2)
+        assert len(ran) == 1
+        assert broker.queue_size() == 0
+    assert broker.queue_size() == 1
 
 
 def test_asking_again_and_again_adds_no_ticket_while_workers_are_busy(broker: brokers.Broker) -> None:

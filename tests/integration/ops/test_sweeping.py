@@ -14,9 +14,8 @@ from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
-from search.tasks import enqueue_index
 from tests.factories import exchange, make_conversation, make_user, source_id, user_says
-from tests.support.queue import queued
+from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +47,7 @@ def test_sweeps_find_nothing_in_sound_index() -> None:
 
 def test_missed_work_is_handed_to_worker() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
+    drop_all()
     asked: list[int] = []
     run = sweeping.sweep(enqueue=asked.extend)
     assert asked == [source_id(conversation)]
@@ -56,10 +56,10 @@ def test_missed_work_is_handed_to_worker() -> None:
 
 def test_queued_conversations_do_not_count_as_missed() -> None:
     ada, bob = make_user(), make_user()
-    asked = [make_conversation(ada, exchange(*PAIRS)) for _ in range(3)]
     missed = make_conversation(bob, exchange(*PAIRS))
-    for conversation in asked:
-        enqueue_index(owner_id=ada.pk, source_id=source_id(conversation))
+    drop_all()
+    for _ in range(3):
+        make_conversation(ada, exchange(*PAIRS))
     found: list[int] = []
     assert sweeping.sweep(enqueue=found.extend).found["missed"] == 1
     assert found == [source_id(missed)]
@@ -129,6 +129,7 @@ def test_sweeps_are_scheduled_and_find_missed_work() -> None:
     functions = set(Schedule.objects.values_list("func", flat=True))
     assert {"convmemory.ops.tasks.sweep", "convmemory.ops.tasks.deep_sweep"} <= functions
     make_conversation(make_user(), exchange(*PAIRS))
+    drop_all()
     assert tasks.sweep() == {
         "found": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},
         "fixed": {"missed": 1, "stuck": 0, "tickets": 0, "work folders": 0},

@@ -21,6 +21,7 @@ from search.models import Passage, Source
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +32,7 @@ EVERYWHERE = frozenset({"user", "assistant", "thinking", "tool"})
 def indexed(owner: User, messages: Any) -> Conversation:
     made = make_conversation(owner, messages)
     index_conversation(conversation_id=made.pk)
+    drop_all()
     return made
 
 

@@ -27,6 +27,7 @@ from search.query import Mode, SearchQuery
 from search.searching import search
 from search.vectors import passages
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
+from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
 
@@ -114,6 +115,7 @@ def test_text_that_model_refuses_fails_alone() -> None:
 
 def test_without_embedder_words_are_indexed_and_sweep_tries_again() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
+    drop_all()
     with (
         patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
@@ -195,6 +197,7 @@ def test_recent_conversations_of_import_are_indexed_first(django_capture_on_comm
 
 def test_sweep_finds_sources_changed_without_signal() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
+    drop_all()
     assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
     Conversation.objects.update(turns_version=9)

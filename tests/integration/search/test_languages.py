@@ -13,6 +13,7 @@ from search.query import SearchQuery
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,7 @@ THAI = ("สัญญาเช่าเขียนว่าอย่างไ�
 def indexed(owner: Any, *pairs: tuple[str, str]) -> Conversation:
     conversation = make_conversation(owner, exchange(*pairs))
     index_conversation(conversation_id=conversation.pk)
+    drop_all()
     return conversation
 
 

@@ -31,6 +31,7 @@ from search.retrieval.retriever import Candidates
 from search.searching import search
 from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user
+from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +43,7 @@ SPOKEN = PostingBlock.Home.SPOKEN
 def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
     conversation = make_conversation(owner, exchange(*pairs), **fields)
     index_conversation(conversation_id=conversation.pk)
+    drop_all()
     return conversation
 
 

@@ -22,6 +22,7 @@ from search.retrieval.prepared import prepare_query
 from search.searching import SearchQuery, search
 from search.vectors.passages import draft_passages, only_words
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import drop_all
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +40,7 @@ def embedder() -> TokenEmbedder:
 def indexed_owner() -> User:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, exchange(*PUNCTUATED)).pk)
+    drop_all()
     return owner
 
 
