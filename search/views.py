@@ -32,7 +32,7 @@ from convmemory.conversations.reading import page_of_conversations, project_name
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
 from convmemory.documents.library import get_document
-from convmemory.documents.viewing import Place, view_sections
+from convmemory.documents.viewing import Target, view_sections
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -344,7 +344,7 @@ def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the section `?section=N` and its neighbours."""
     found = get_document(owner=request.user, document_id=document_id)
     section = whole_number(request, "section") or 0
-    place = Place(section, whole_number(request, "from"), whole_number(request, "to"))
+    place = Target(section, whole_number(request, "from"), whole_number(request, "to"))
     window = view_sections(found, place, before=NEIGHBOURING_SECTIONS, shown=1 + 2 * NEIGHBOURING_SECTIONS)
     context = {
         "document": found,

@@ -22,7 +22,7 @@ FOUND_SECTIONS, FOUND_WORDS, FOUND_CHARS = 100, 10, 160
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Target:
     """The target of the URL: a section or a page, and the characters of the document's text to mark."""
 
     section: int | None = None
@@ -71,7 +71,7 @@ class DocumentWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundWords:
     """A section with the words that were looked for: where one is in the document's text, and the text around it."""
 
     section: int
@@ -93,7 +93,7 @@ class OutlineEntry:
 
 
 def view_sections(
-    document: Document, place: Place, *, before: int = SECTIONS_BEFORE, shown: int = SECTIONS_SHOWN
+    document: Document, place: Target, *, before: int = SECTIONS_BEFORE, shown: int = SECTIONS_SHOWN
 ) -> DocumentWindow:
     """Return the sections around the place, `before` of them in front of it. One query, two for Markdown."""
     count = document.section_count
@@ -114,7 +114,7 @@ def is_laid_out(document: Document) -> bool:
     return document.format == "markdown" and not document.name.lower().endswith(".rst")
 
 
-def section_views(rows: Sequence[Section], target: int | None, place: Place) -> list[SectionView]:
+def section_views(rows: Sequence[Section], target: int | None, place: Target) -> list[SectionView]:
     """Return the sections in order, with the passage marked in each."""
     views, path, page = [], None, None
     for row in rows:
@@ -125,7 +125,7 @@ def section_views(rows: Sequence[Section], target: int | None, place: Place) -> 
     return views
 
 
-def _laid_out(document: Document, rows: Sequence[Section], place: Place, target: int | None) -> list[SectionView]:
+def _laid_out(document: Document, rows: Sequence[Section], place: Target, target: int | None) -> list[SectionView]:
     """Return the sections of a Markdown document, which have their headings in their text; the first shows its path."""
     opening = _opening_before(document, rows[0]) if rows else ""
     has_passage = place.start is not None and place.end is not None
@@ -154,7 +154,7 @@ def _opening_before(document: Document, first: Section) -> str:
     return opening_of(before.order_by("number").values_list("text", flat=True))
 
 
-def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
+def _pieces(section: Section, place: Target) -> tuple[Piece, ...]:
     """Return the section's text, with its part of the passage marked."""
     text = section.text
     if place.start is None or place.end is None:
@@ -165,7 +165,7 @@ def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece.text)
 
 
-def find_in(document: Document, text: str) -> list[Found]:
+def find_in(document: Document, text: str) -> list[FoundWords]:
     """Return the sections that contain all words of the text, in order, each with its first place of one. One query."""
     words = text.lower().split()[:FOUND_WORDS]
     rows = document.sections.order_by("number")
@@ -179,7 +179,7 @@ def find_in(document: Document, text: str) -> list[Found]:
         shown = max(0, at - FOUND_CHARS // 3)
         heading = " > ".join(row.path)
         piece = one_line(row.text[shown : shown + FOUND_CHARS], FOUND_CHARS)
-        found.append(Found(row.number, heading, row.page, row.start + at, row.start + at + len(word), piece))
+        found.append(FoundWords(row.number, heading, row.page, row.start + at, row.start + at + len(word), piece))
     return found
 
 
@@ -249,7 +249,7 @@ class PageWindow:
     later: int | None
 
 
-def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWindow:
+def view_pages(document: Document, place: Target, ask: AskForDrawing) -> PageWindow:
     """Return the pages around the place. At most two queries."""
     count = document.page_count or 1
     target = min(max(_page_of(document, place), 1), count)
@@ -263,14 +263,14 @@ def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWind
     )
 
 
-def view_page(document: Document, page: int, place: Place, ask: AskForDrawing) -> Sheet | None:
+def view_page(document: Document, page: int, place: Target, ask: AskForDrawing) -> Sheet | None:
     """Return one page; None if there is no page with this number. One query."""
     if not 1 <= page <= (document.page_count or 0):
         return None
     return _sheets(document, page, page, place, ask)[0]
 
 
-def _page_of(document: Document, place: Place) -> int:
+def _page_of(document: Document, place: Target) -> int:
     if place.page is not None:
         return place.page
     if place.section is None:
@@ -278,13 +278,13 @@ def _page_of(document: Document, place: Place) -> int:
     return document.sections.filter(number=place.section).values_list("page", flat=True).first() or 1
 
 
-def _sheets(document: Document, first: int, last: int, place: Place, ask: AskForDrawing) -> list[Sheet]:
+def _sheets(document: Document, first: int, last: int, place: Target, ask: AskForDrawing) -> list[Sheet]:
     chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS]
     rows = {page: list(found) for page, found in groupby(chosen, key=lambda section: section.page or 0)}
     return [_sheet(document, page, rows.get(page, []), place, ask) for page in range(first, last + 1)]
 
 
-def _sheet(document: Document, page: int, rows: Sequence[Section], place: Place, ask: AskForDrawing) -> Sheet:
+def _sheet(document: Document, page: int, rows: Sequence[Section], place: Target, ask: AskForDrawing) -> Sheet:
     views = tuple(section_views(rows, place.section, place))
     picture = picture_of(document, page)
     if picture is None:

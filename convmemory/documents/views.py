@@ -28,7 +28,7 @@ from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
-from convmemory.documents.viewing import Place, find_in, outline_of, view_page, view_pages, view_sections
+from convmemory.documents.viewing import Target, find_in, outline_of, view_page, view_pages, view_sections
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
@@ -125,8 +125,8 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
     return render(request, template, context)
 
 
-def _place(request: PageRequest) -> Place:
-    return Place(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to", "page")))
+def _place(request: PageRequest) -> Target:
+    return Target(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to", "page")))
 
 
 def _request_drawing(document: Document) -> Callable[[int], None]:

@@ -83,7 +83,7 @@ class ReadConversationOutput(ToolOutput):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageStart:
     """The beginning of a page: a message, and the number of its characters on earlier pages."""
 
     position: int = 0
@@ -99,7 +99,7 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
         raise InvalidInput("to_turn is before from_turn: swap the two.")
     conversation = get_conversation(owner=owner, conversation_id=arguments.conversation_id)
     identity = arguments.identity
-    start = Place(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else Place()
+    start = PageStart(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else PageStart()
     messages, following = _page(_messages(owner, arguments, start.position), start, arguments)
     first = messages[0].turn_number if messages else arguments.from_turn
     return ReadConversationOutput(
@@ -135,8 +135,8 @@ def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, positio
 
 
 def _page(
-    messages: Iterator[Message], start: Place, arguments: ReadConversationInput
-) -> tuple[list[ReadMessage], Place | None]:
+    messages: Iterator[Message], start: PageStart, arguments: ReadConversationInput
+) -> tuple[list[ReadMessage], PageStart | None]:
     """Return as many messages as fit the budget, and the beginning of the next page.
 
     Only a message that is larger than a whole page is split; it continues on the next page.
@@ -151,10 +151,10 @@ def _page(
         room -= TOKENS_AROUND_A_MESSAGE
         tokens = count_tokens(text, encoding=ESTIMATE)
         if tokens > room and page:
-            return page, Place(message.position, offset)
+            return page, PageStart(message.position, offset)
         if tokens > room:
             text = cut_to_tokens(text, room, encoding=ESTIMATE)
-            return [_read(message, text)], Place(message.position, offset + len(text))
+            return [_read(message, text)], PageStart(message.position, offset + len(text))
         page.append(_read(message, text))
         room -= tokens
     return page, None

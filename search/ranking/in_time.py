@@ -12,7 +12,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.times.reading import EPOCH, NEARBY_DAYS, Days, NearEvent, Order, Period, Place
+from search.ranking.times.reading import EPOCH, NEARBY_DAYS, DatedItem, Days, NearEvent, Order, Period
 from search.ranking.times.relative import Span, shifted
 from search.retrieval.candidates import Feature, ItemKeys, Scores, are_among, item_keys, split_keys
 from search.retrieval.corpus import send_moments_query
@@ -192,12 +192,12 @@ def near_event(event: NearEvent, keys: ItemKeys, seconds: NDArray[np.int64]) -> 
     return result
 
 
-def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
+def place_of_best(keys: ItemKeys, query: PreparedQuery) -> DatedItem | None:
     """Return the place and the time of the first of these items; None if there is none. One query."""
     moments = read_moments(query, keys[:1], item_count=len(keys))
     if not len(keys) or moments.seconds[0] == MISSING:
         return None
-    return Place(int(keys[0]), EPOCH + timedelta(days=int(moments.days()[0])), int(moments.seconds[0]))
+    return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(moments.days()[0])), int(moments.seconds[0]))
 
 
 def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:

@@ -62,14 +62,14 @@ CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConnectionTarget:
     """The target of a connection: the log-in, and the replica, "" for the primary."""
 
     login: Login = Login.SCHEMA
     replica: str = ""
 
 
-POOLS: dict[Place, dict[str, Any]] = {}
+POOLS: dict[ConnectionTarget, dict[str, Any]] = {}
 """Pools by place and alias."""
 
 
@@ -132,7 +132,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
         super().__init__(settings_dict, alias)
-        self._place = Place()
+        self._place = ConnectionTarget()
         self._groups: GroupedConnection | None = None
         self._writers = WriteRecorder(self) if settings_dict.get("REPLICAS") else None
         if self._writers:
@@ -159,7 +159,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Return the parameters with which the application logs in to a replica."""
         return self._parameters_of(self._place_of(Login.APP, name))
 
-    def _parameters_of(self, place: Place) -> dict[str, Any]:
+    def _parameters_of(self, place: ConnectionTarget) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()
         params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
         if self.embedded_path:
@@ -205,14 +205,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self.connection.autocommit:  # not at the end of a transaction: SET would begin another
             self._assume_role()
 
-    def _wanted_place(self) -> Place:
+    def _wanted_place(self) -> ConnectionTarget:
         if self.alias == NO_DB_ALIAS:
-            return Place()
+            return ConnectionTarget()
         who = acting.current()
         return self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
 
-    def _place_of(self, login: Login, replica: str) -> Place:
-        return Place(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
+    def _place_of(self, login: Login, replica: str) -> ConnectionTarget:
+        return ConnectionTarget(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
 
     def _assume_role(self) -> None:
         if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:

@@ -194,7 +194,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DatedItem:
     """An item, by its key, and when it was written: the day, and the second since 1970."""
 
     key: int
@@ -206,7 +206,7 @@ class Place:
 class NearEvent:
     """Any time before or after an event that an item describes."""
 
-    place: Place
+    place: DatedItem
     is_before: bool
 
 
@@ -258,7 +258,7 @@ class TimeReading:
         is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None
         return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
 
-    def at(self, place: Place) -> "TimeReading":
+    def at(self, place: DatedItem) -> "TimeReading":
         """Return the reading once its event is found."""
         anchor = self.meaning
         if not isinstance(anchor, Anchor):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from search.ranking.in_time import NEAR_EVENT_DAYS, earliness, near_event
-from search.ranking.times.reading import Anchor, NearEvent, Order, Period, Place, TimeReading, read_time
+from search.ranking.times.reading import Anchor, DatedItem, NearEvent, Order, Period, TimeReading, read_time
 from search.ranking.times.relative import Span, around, month_of, shifted, week_of
 
 WEDNESDAY = date(2026, 11, 18)
@@ -90,7 +90,7 @@ def test_event_is_named_with_how_far_away_it_is() -> None:
     assert isinstance(reading.meaning, Anchor)
     assert (reading.meaning.event, reading.meaning.is_before) == ("the launch of Harbour", True)
     assert not reading.label
-    found = reading.at(Place(1, date(2026, 9, 8), 0))
+    found = reading.at(DatedItem(1, date(2026, 9, 8), 0))
     assert found.meaning == Span(date(2026, 8, 22), date(2026, 8, 28))
     assert found.note == "Read “two weeks before the launch of Harbour” as 22 to 28 August 2026."
 
@@ -98,7 +98,7 @@ def test_event_is_named_with_how_far_away_it_is() -> None:
 def test_event_without_distance_means_any_time_before_it() -> None:
     reading = read_time("what did the queue run on before we moved to Kafka", WEDNESDAY)
     assert reading is not None
-    place = Place(7, date(2026, 2, 18), 0)
+    place = DatedItem(7, date(2026, 2, 18), 0)
     assert reading.at(place) == TimeReading("before we moved to Kafka", NearEvent(place, is_before=True))
     assert not reading.rest
     assert reading.at(place).label == "before 18 February 2026"
@@ -135,7 +135,7 @@ def test_written_date_needs_no_note() -> None:
 def test_huge_number_of_years_stays_within_calendar(text: str) -> None:
     reading = read_time(text, WEDNESDAY)
     assert reading is not None
-    assert reading.at(Place(1, date(1, 1, 1), 0)).label
+    assert reading.at(DatedItem(1, date(1, 1, 1), 0)).label
 
 
 def test_every_day_of_four_years_can_be_today() -> None:
@@ -171,7 +171,7 @@ def test_earliness_of_single_answer_is_zero() -> None:
 
 
 def test_right_side_of_event_counts_less_further_away() -> None:
-    event = NearEvent(Place(5, date(2026, 1, 1), 100 * DAY_S), is_before=True)
+    event = NearEvent(DatedItem(5, date(2026, 1, 1), 100 * DAY_S), is_before=True)
     keys, seconds = (
         np.array([1, 4, 5, 6, 9]),
         np.array([100 - NEAR_EVENT_DAYS, 100, 100, 100, 100 + NEAR_EVENT_DAYS]) * DAY_S,
