@@ -63,6 +63,7 @@ from search.retrieval.rare_words import Excerpt, rarest_words
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
 from search.retrieval.signs import items_with_sign
 from search.retrieval.word_scores import MatchedTerms
+from search.vectors.small_owners import ComparedPassages
 
 # --- stages ---------------------------------------------------------------------------------------
 # Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
@@ -117,6 +118,7 @@ class RankedItems:
     order: Order = field(default_factory=lambda: np.empty(0, np.int64))
     word_weights: Mapping[str, float] = field(default_factory=dict)
     held: MatchedTerms = field(default_factory=MatchedTerms)
+    compared: ComparedPassages | None = None
     relevance: Relevance = field(default_factory=Relevance)
     is_listing: bool = False
     is_behind: bool = False  # whether any source may have items without vectors yet
@@ -149,6 +151,7 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
     return replace(
         ranked,
         held=retrieved.held,
+        compared=retrieved.compared,
         relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
     )
 
@@ -178,7 +181,9 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
         passages = passages_of_best(retrieved, table.keys[best]) if options.late_interaction else None
-        vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
+        vectors = None
+        if options.diversity_lambda < 1:
+            vectors = PendingItemVectors(query, table.keys[best], retrieved.compared)
         if options.late_interaction:  # while PostgreSQL looks up the vectors
             table = with_late_features(retrieved, table, passages)
             if Feature.MAX_SIM in table.columns:
@@ -396,16 +401,16 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
     keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
-    held, scanned = MatchedTerms(), None
+    held, scanned, compared = MatchedTerms(), None, None
     for candidates in read:
-        scanned = candidates.scanned or scanned
+        scanned, compared = candidates.scanned or scanned, candidates.compared or compared
         held = candidates.held or held
         word_weights |= candidates.word_weights
         columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
     behind = corpus.behind if query.space is not None else ()
-    return Retrieved(query, table, word_weights, held, scanned=scanned, behind=behind)
+    return Retrieved(query, table, word_weights, held, scanned=scanned, compared=compared, behind=behind)
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -474,9 +479,12 @@ HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
 class PendingItemVectors:
-    """A query for the vectors of the items `keys` that has been sent."""
+    """A query for the vectors of the items `keys` that has been sent; those of a small owner are known."""
 
-    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
+    def __init__(self, query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages | None) -> None:
+        self._keys, self._owner = keys, compared.owner if compared else None
+        if self._owner is not None:
+            return
         sources, items = split_keys(keys)
         parameters = {
             "owner": query.owner_id,
@@ -489,6 +497,8 @@ class PendingItemVectors:
 
     def read(self) -> Vector:
         """Return (n, dim) of unit length, in the order of the keys; zeros for an item without a vector."""
+        if self._owner is not None:
+            return self._owner.vectors_of_items(self._keys)
         ((places, data),) = self._pending.rows()
         vectors = np.zeros(self._shape, np.float32)
         if places:

@@ -12,13 +12,15 @@ from django.db import connection, transaction
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.embedder import TokenEmbedder
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.embeddings.token_model import PairedEmbedder
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
-from search.models import Source
+from search.models import BinaryCodeBlock, Source
 from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK
 from search.sources import ItemText
+from search.vectors.blocks import pack_codes
 from search.vectors.locking import lock_for_writing, lock_vectors
 from search.vectors.passages import asking_places, drop_punctuation, passage_texts
 from search.vectors.texts import item_texts
@@ -60,7 +62,8 @@ def _keep_words_alone(source: Source) -> bool:
         texts = passage_texts(element for item in batch.items for element in item.elements)
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            drop_punctuation(source, space, embedder, texts, range(batch.first, batch.last + 1))
+            if drop_punctuation(source, space, embedder, texts, range(batch.first, batch.last + 1)):
+                pack_codes(source, space, range(batch.first, batch.last + 1))  # outdates what processes cached
     return True
 
 
@@ -86,6 +89,10 @@ def _mark_asking(source: Source, items: list[ItemText]) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         lock_for_writing(source.pk)
         cursor.execute(load_sql("search.indexing", "mark_asking"), parameters)
+        packed = BinaryCodeBlock.objects.filter(source=source).values("space")
+        for space in EmbeddingSpace.objects.filter(pk__in=packed):
+            lock_vectors(source.pk, space.pk)
+            pack_codes(source, space, range(items[0].number, items[-1].number + 1))  # as above
 
 
 def find_lost_postings() -> list[int]:

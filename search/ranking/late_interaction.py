@@ -19,6 +19,7 @@ from search.retrieval.candidates import Feature, ItemKeys, Scores
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks
+from search.vectors.small_owners import ComparedPassages
 
 # The five nearest to the query (ADR 10).
 PASSAGES_PER_ITEM = 5
@@ -52,13 +53,13 @@ class PassageMatches:
     def of_tokens(
         cls,
         coded: bytes,
-        sizes: Sequence[int],
+        sizes: Sequence[int] | NDArray[np.int64],
         question: Vector,
         weights: Scores,
         *,
         items: Sequence[int] | NDArray[np.int64],
         elements: Sequence[int],
-        asks: Sequence[bool],
+        asks: Sequence[bool] | NDArray[np.bool_],
         kinds: Sequence[str],
     ) -> "PassageMatches":
         """Compare the query with the coded token vectors of the passages.
@@ -125,11 +126,11 @@ class NearPassages:
 
     tokens: Vector
     weights: Scores
-    items: Sequence[int]
+    items: Sequence[int] | NDArray[np.int64]
     coded: bytes
-    sizes: Sequence[int]
+    sizes: Sequence[int] | NDArray[np.int64]
     elements: Sequence[int]
-    asks: Sequence[bool]
+    asks: Sequence[bool] | NDArray[np.bool_]
     kinds: Sequence[str]
 
     def elements_by_kind(self) -> dict[str, set[int]]:
@@ -161,10 +162,42 @@ def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[n
     query = retrieved.query
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
+    if retrieved.compared is not None:
+        tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
+        return _compared_passages(query, keys, for_questions, retrieved.compared, tokens, weights)
     pending = _send_passages_query(query, keys, for_questions, retrieved.scanned)
     tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
     ((items, *found),) = pending.rows()
     return NearPassages(tokens, weights, items, *found) if items else None
+
+
+def _compared_passages(
+    query: PreparedQuery,
+    keys: ItemKeys,
+    for_questions: NDArray[np.bool_],
+    compared: ComparedPassages,
+    tokens: Vector,
+    weights: Scores,
+) -> NearPassages | None:
+    """Return the same for a small owner, whose passages were all compared."""
+    owner, entries = compared.owner, compared.owner.entries
+    places, of_item = compared.nearest_of_items(
+        keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions
+    )
+    filled = entries["token_bytes"][places] > 0
+    places, of_item = places[filled], of_item[filled]
+    if not len(places):
+        return None
+    return NearPassages(
+        tokens,
+        weights,
+        of_item + 1,
+        owner.tokens_of(places),
+        entries["token_bytes"][places],
+        entries["element"][places].tolist(),
+        entries["asks"][places] != 0,
+        owner.source_kinds[places].tolist(),
+    )
 
 
 def _send_passages_query(

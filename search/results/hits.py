@@ -15,6 +15,7 @@ from search.pipeline import RankedItems
 from search.results.passages import (
     ShownPassage,
     best_passages,
+    compared_places,
     places_of,
     send_nearest_query,
     with_similarities,
@@ -85,9 +86,11 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
     with pipelined():
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
-        nearest = send_nearest_query(query, parameters) if query.space else None
+        nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
         rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
+    if query.space and ranked.compared:
+        candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
     passages = best_passages(
         query,
         candidates=candidates,

@@ -9,8 +9,10 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
+from search.retrieval.candidates import ItemKeys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
+from search.vectors.small_owners import ComparedPassages
 from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
@@ -78,6 +80,18 @@ def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
     found: dict[Turn, list[PassagePlace]] = {}
     for conversation, turn, *place in pending.rows():
         found.setdefault((conversation, turn), []).append(tuple(place))
+    return found
+
+
+def compared_places(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages) -> dict[Turn, list[PassagePlace]]:
+    """Return the same places as `places_of`, of a small owner, whose passages were all compared."""
+    places, _ = compared.nearest_of_items(keys, query.shown_kinds, PASSAGES_PER_HIT)
+    found: dict[Turn, list[PassagePlace]] = {}
+    entries = compared.owner.entries[places]
+    turns = zip(entries["source"].tolist(), entries["item"].tolist(), strict=True)
+    columns = [entries[name].tolist() for name in ("element", "part", "start", "end")]
+    for turn, *place in zip(turns, *columns, compared.cosines[places].tolist(), strict=True):
+        found.setdefault(turn, []).append(tuple(place))
     return found
 
 

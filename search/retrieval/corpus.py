@@ -24,7 +24,7 @@ class Corpus:
     """The owner's sources: ids (sorted), numbers of items, spoken words and passages, object ids, newest item vectors.
 
     `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
-    items that may not be in the space yet.
+    items that may not be in the space yet. `all_passages` counts those of sources of other kinds, too.
     """
 
     sources: NDArray[np.int64]
@@ -35,6 +35,7 @@ class Corpus:
     newest_vectors: NDArray[np.int64]
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
     behind: Sequence[int] = ()
+    all_passages: int = 0
 
     @property
     def items(self) -> int:
@@ -85,12 +86,12 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind = found
+        *numbers, foreign, languages, behind, all_passages = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in, behind or ())
+        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in, behind or (), all_passages)
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

@@ -32,6 +32,7 @@ from search.vectors.blocks import (
     send_digest_query_if_cached,
 )
 from search.vectors.item_codes import current_item_codes
+from search.vectors.small_owners import ComparedPassages, PendingSmallOwner, SmallOwner
 
 # --- hamming scan ---------------------------------------------------------------------------------
 # Finds the nearest passages and items of a large owner by binary codes, compared in this process.
@@ -173,7 +174,11 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
     space = prepared.space
     if space is None:
         return prepared
-    prepared = replace(prepared, pending_digest=send_digest_query_if_cached(prepared.owner_id, space))
+    prepared = replace(
+        prepared,
+        pending_digest=send_digest_query_if_cached(prepared.owner_id, space),
+        small_owner=PendingSmallOwner(prepared.owner_id, space),
+    )
     try:
         embedding = query_embedding(space, prepared.text.text, owner_id=prepared.owner_id)
     except EmbedderUnavailable as error:
@@ -192,7 +197,9 @@ class PassageRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return True
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages | FoundPassages":
+        if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
+            return FoundPassages(ComparedPassages(owner, owner.vectors @ query.half_vector))
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
         if name != "passages_named":
@@ -213,9 +220,27 @@ class PendingPassages:
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         keys, cosines = self.pending.best_by_item()
-        best = best_of_source(keys, cosines)
-        features: dict[str, Scores] = {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best}
-        return Candidates(keys, keys, features, scanned=self.blocks)
+        return Candidates(keys, keys, _of_passages(keys, cosines), scanned=self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassages:
+    """The passages of a small owner, which were compared here."""
+
+    compared: ComparedPassages
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        owner = self.compared.owner
+        wanted = np.isin(owner.kinds, query.passage_kinds)
+        if not query.eligibility.admits_all:
+            wanted &= query.eligibility.admitted(owner.items)
+        keys, cosines = best_by_item(owner.items[wanted], self.compared.cosines[wanted])
+        return Candidates(keys, keys, _of_passages(keys, cosines), compared=self.compared)
+
+
+def _of_passages(keys: ItemKeys, cosines: Scores) -> dict[str, Scores]:
+    """Return the features that the best passage of each item gives."""
+    return {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines)}
 
 
 class ItemRetriever:
@@ -227,7 +252,9 @@ class ItemRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return query.scope >= SPOKEN
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems":
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems | FoundItems":
+        if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
+            return FoundItems(owner)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.item_statement(passages)
         if name != "items_named":
@@ -248,6 +275,25 @@ class PendingItems:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundItems:
+    """The item vectors of a small owner, which are compared here."""
+
+    owner: SmallOwner
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        found, cosines = self.owner.items_of_vectors, self.owner.item_vectors @ query.half_vector
+        if not query.eligibility.admits_all:
+            wanted = query.eligibility.admitted(found)
+            found, cosines = found[wanted], cosines[wanted]
+        limit = LIMITS["items_exact"]
+        if len(found) > limit:
+            nearest = np.argpartition(-cosines, limit)[:limit]
+            found, cosines = found[nearest], cosines[nearest]
+        keys, best = best_by_item(found, cosines)
+        return Candidates(keys, keys, {Feature.ITEM_COSINE: best})
+
+
+@dataclass(frozen=True, slots=True)
 class PendingCosines:
     """A query for vectors and their cosines that has been sent.
 
@@ -260,11 +306,7 @@ class PendingCosines:
 
     def best_by_item(self) -> tuple[ItemKeys, Scores]:
         """Return the distinct items (keys sorted), and the cosine of the best vector of each. Waits for the row."""
-        found, cosines = self._all()
-        keys, inverse = np.unique(found, return_inverse=True)
-        best = np.full(len(keys), -np.inf, np.float32)
-        np.maximum.at(best, inverse, cosines)
-        return keys, best
+        return best_by_item(*self._all())
 
     def _all(self) -> tuple[ItemKeys, Scores]:
         """Return the items of all these vectors, in any order, and the vectors' cosines."""
@@ -274,6 +316,14 @@ class PendingCosines:
             return keys, cosines
         estimated = estimated_cosines(self.near.of_ids(ids[0]), cosines, self.rest)
         return np.concatenate([keys, self.rest.items]), np.concatenate([cosines, estimated])
+
+
+def best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
+    """Return the distinct items (keys sorted), and the best cosine of each."""
+    keys, inverse = np.unique(found, return_inverse=True)
+    best = np.full(len(keys), -np.inf, np.float32)
+    np.maximum.at(best, inverse, cosines)
+    return keys, best
 
 
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:

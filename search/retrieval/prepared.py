@@ -6,12 +6,15 @@ them waits for PostgreSQL.
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery
-from convmemory.embeddings.embedder import TokenEmbedding, Vector
+from convmemory.embeddings.embedder import TokenEmbedding, Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
@@ -22,11 +25,12 @@ from search.retrieval.corpus import PendingQueryWords, QueryWord
 from search.retrieval.filters import Eligibility, PendingEligibility
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
+from search.vectors.small_owners import PendingSmallOwner
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedQuery:
     """The input of all stages. `space` and `embedding` are None if no vectors are compared.
 
@@ -41,12 +45,12 @@ class PreparedQuery:
     filters: Filters = EVERYTHING
     space: EmbeddingSpace | None = None
     embedding: TokenEmbedding | None = None
-    vector_text: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
     time: TimeReading | None = None
     pending_words: PendingQueryWords | None = field(default=None, repr=False)
     pending_eligibility: PendingEligibility | None = field(default=None, repr=False)
     pending_digest: PendingQuery | None = field(default=None, repr=False)  # of blocks to be scanned, if any
+    small_owner: PendingSmallOwner | None = field(default=None, repr=False)  # read only if the owner is small
 
     @property
     def words(self) -> tuple[QueryWord, ...]:
@@ -64,7 +68,7 @@ class PreparedQuery:
         assert self.pending_eligibility is not None
         return self.pending_eligibility.eligibility
 
-    @property
+    @cached_property
     def passage_kinds(self) -> list[int]:
         """Return the stored numbers of the passage kinds in scope, only those of the sources that are searched."""
         wanted = self.filters.kinds
@@ -99,6 +103,16 @@ class PreparedQuery:
         assert self.embedding is not None
         return self.embedding.vector
 
+    @cached_property
+    def vector_text(self) -> str:
+        """Return the query's vector in pgvector's text form."""
+        return vector_text(self.vector)
+
+    @cached_property
+    def half_vector(self) -> Vector:
+        """Return the query's vector as PostgreSQL compares it: rounded to half precision, and of unit length."""
+        return unit_rows(self.vector.astype(np.float16).astype(np.float32))
+
     def looked_up(self) -> "PreparedQuery":
         """Send the queries for the words and for the items that pass the filters; return the query with both."""
         words = PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds)
@@ -107,7 +121,7 @@ class PreparedQuery:
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
         """Return the query with its vectors, which belong to its space."""
-        return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
+        return replace(self, embedding=embedding)
 
     def by_words_only(self, error: EmbedderUnavailable) -> "PreparedQuery":
         """Return the query without a space, and with a note that gives the reason."""

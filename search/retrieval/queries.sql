@@ -10,21 +10,24 @@ WHERE d.owner_id = %(owner)s
 -- name: corpus
 -- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
 -- item vectors stored last; those that contain texts in languages other than English, and these; those with items that may
--- not be in the space yet. Passages and vectors are those of one space.
+-- not be in the space yet; and the number of passages in sources of all kinds. Passages and vectors are those of one space.
 SELECT
-    array_agg(s.id),
-    array_agg(s.item_count),
-    array_agg(s.spoken_length),
-    array_agg(coalesce(i.passages, 0)),
-    array_agg(s.object_id),
-    array_agg(coalesce(i.newest_vector, 0)),
-    array_agg(s.id) FILTER (WHERE s.languages <> ''),
-    array_agg(s.languages) FILTER (WHERE s.languages <> ''),
-    array_agg(s.id) FILTER (WHERE s.version > 0 AND (i.id IS NULL OR i.indexed_version <> s.version))
-FROM search_source AS s
+    array_agg(s.id) FILTER (WHERE s.is_wanted),
+    array_agg(s.item_count) FILTER (WHERE s.is_wanted),
+    array_agg(s.spoken_length) FILTER (WHERE s.is_wanted),
+    array_agg(coalesce(i.passages, 0)) FILTER (WHERE s.is_wanted),
+    array_agg(s.object_id) FILTER (WHERE s.is_wanted),
+    array_agg(coalesce(i.newest_vector, 0)) FILTER (WHERE s.is_wanted),
+    array_agg(s.id) FILTER (WHERE s.is_wanted AND s.languages <> ''),
+    array_agg(s.languages) FILTER (WHERE s.is_wanted AND s.languages <> ''),
+    array_agg(s.id) FILTER (WHERE s.is_wanted AND s.version > 0 AND (i.id IS NULL OR i.indexed_version <> s.version)),
+    coalesce(sum(i.passages), 0)::bigint
+FROM (
+    SELECT *, cardinality(%(kinds)s::text[]) = 0 OR kind = ANY(%(kinds)s::text[]) AS is_wanted
+    FROM search_source
+    WHERE owner_id = %(owner)s AND item_count > 0
+) AS s
 LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s::bigint
-WHERE s.owner_id = %(owner)s AND s.item_count > 0
-    AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
 
 -- name: other_sources
 -- The owner's sources that do not pass the filters.

@@ -13,6 +13,7 @@ from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.word_scores import MatchedTerms
 from search.vectors.blocks import Blocks
+from search.vectors.small_owners import ComparedPassages
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Candidates:
 
     `found` are the items that become candidates; `keys` (sorted) are the items of the arrays in `candidates`, which may
     be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held` which
-    items contain them, if the retriever knows. `scanned` are the codes of the owner's passages, if it compared them.
+    items contain them, if the retriever knows. `scanned` are the codes of the owner's passages, if it compared them;
+    `compared` are all of a small owner's passages.
     """
 
     found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -31,6 +33,7 @@ class Candidates:
     word_weights: Mapping[str, float] = field(default_factory=dict)
     held: MatchedTerms | None = None
     scanned: Blocks | None = None
+    compared: ComparedPassages | None = None
 
 
 class PendingCandidates(Protocol):
@@ -69,8 +72,8 @@ class Retrieved:
     """All candidates in one table, the query as searched, its words' idf and which items contain them.
 
     `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/in_time.py`);
-    `scanned` are the codes of the owner's passages, if those were compared; `behind` are the sources with items that
-    may not be in the space yet.
+    `scanned` are the codes of the owner's passages, if those were compared, `compared` all passages of a small owner;
+    `behind` are the sources with items that may not be in the space yet.
     """
 
     query: PreparedQuery
@@ -79,4 +82,5 @@ class Retrieved:
     held: MatchedTerms = field(default_factory=MatchedTerms)
     moments: tuple[Any, ...] | None = None
     scanned: Blocks | None = None
+    compared: ComparedPassages | None = None
     behind: Sequence[int] = ()

@@ -85,7 +85,7 @@ def code_similarities(words: Words, question: Vector) -> Scores:
     return np.asarray(found, np.float32)
 
 
-def _first_of_each(
+def first_of_each(
     groups: NDArray[np.int64], values: NDArray[Any], ids: NDArray[np.int64], limit: int
 ) -> NDArray[np.int64]:
     """Return the places of the `limit` least values of each group (sorted), in this order; of equals, the oldest."""
@@ -137,10 +137,10 @@ class Blocks:
         wanted = self.codes.are_of(kinds)[places]
         places, of_item = places[wanted], of_item[wanted]
         distances = hamming_distances(self.codes.words[:, places], question)
-        near = _first_of_each(of_item, distances, self.codes.ids[places], 2 * limit)
+        near = first_of_each(of_item, distances, self.codes.ids[places], 2 * limit)
         places, of_item = places[near], of_item[near]
         found = code_similarities(self.codes.words[:, places], question)
-        best = _first_of_each(of_item, -found, self.codes.ids[places], limit)
+        best = first_of_each(of_item, -found, self.codes.ids[places], limit)
         return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
 
     def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -135,3 +135,66 @@ UPDATE search_tokenvectors AS k
 SET vectors = given.vectors
 FROM given
 WHERE k.passage_id = given.passage_id AND k.owner_id = %(owner)s AND octet_length(given.vectors) > 0
+
+-- name: small_owner_digest
+-- Digests of a small owner's current blocks of codes and item vectors, and the number of passages in these blocks.
+SELECT b.blocks, b.digest, v.vectors, v.digest, b.passages
+FROM (
+    SELECT
+        count(*) AS blocks,
+        coalesce(bit_xor(hashint8extended(id, 0)), 0) AS digest,
+        coalesce(sum(octet_length(entries)) / %(entry)s, 0)::bigint AS passages
+    FROM search_binarycodeblock
+    WHERE owner_id = %(owner)s AND space_id = %(space)s
+) AS b,
+(
+    SELECT count(*) AS vectors, coalesce(bit_xor(hashint8extended(id, 0)), 0) AS digest
+    FROM search_itemembedding
+    WHERE owner_id = %(owner)s AND space_id = %(space)s
+) AS v
+
+-- name: small_owner_passages
+-- The current blocks of codes of a small owner, and of those that are not cached all that a search reads of their passages:
+-- the kind of the source, and in the order of the items what `search.vectors.small_owners.PASSAGE` describes, the vectors,
+-- and the token vectors. The items of a block are computed before they are looked up, as in `message_utterances`.
+WITH blocks AS MATERIALIZED (
+    SELECT
+        b.id, b.source_id, b.owner_id, b.space_id, b.number * %(items)s AS first, (b.number + 1) * %(items)s AS after_last,
+        b.id = ANY(%(cached)s::bigint[]) AS is_cached
+    FROM search_binarycodeblock AS b
+    WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
+)
+SELECT b.id, s.kind, read.entries, read.vectors, read.tokens
+FROM blocks AS b
+INNER JOIN search_source AS s ON s.id = b.source_id AND s.owner_id = b.owner_id
+CROSS JOIN LATERAL (
+    SELECT
+        string_agg(
+            int8send(e.id) || int8send(e.source_id) || int8send(e.element_id) || int4send(e.item_number)
+            || int4send(e."start") || int4send(e."end") || int4send(coalesce(octet_length(k.vectors), 0))
+            || int2send(e.part_index) || int2send(e.kind) || int2send(e.asks::int::int2),
+            ''::bytea ORDER BY e.item_number, e.id
+        ),
+        string_agg(substring(halfvec_send(e.embedding) FROM 5), ''::bytea ORDER BY e.item_number, e.id),
+        coalesce(string_agg(k.vectors, ''::bytea ORDER BY e.item_number, e.id), '')
+    FROM search_passage AS e
+    LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
+    WHERE
+        NOT b.is_cached AND e.source_id = b.source_id AND e.owner_id = b.owner_id AND e.space_id = b.space_id
+        AND e.item_number >= b.first AND e.item_number < b.after_last
+) AS read (entries, vectors, tokens)
+WHERE b.is_cached OR read.entries IS NOT NULL
+
+-- name: small_owner_items
+-- The ids of a small owner's item vectors; and of those that are not cached what `search.vectors.small_owners.ITEM_VECTOR`
+-- describes, and the vectors.
+SELECT
+    array_agg(e.id),
+    string_agg(
+        int8send(e.id) || int8send(e.source_id) || int4send(e.item_number) || int4send(e.chunk_number),
+        ''::bytea ORDER BY e.id
+    ) FILTER (WHERE cached.id IS NULL),
+    string_agg(substring(halfvec_send(e.embedding) FROM 5), ''::bytea ORDER BY e.id) FILTER (WHERE cached.id IS NULL)
+FROM search_itemembedding AS e
+LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = e.id
+WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s

@@ -31,6 +31,11 @@ TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It ha
 HEDGEHOGS = ("What feeds a hedgehog in winter?", "Cat food and water, never milk.")
 
 
+@pytest.fixture(autouse=True)
+def nobody_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", -1)
+
+
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The sources of which codes were fetched, a list for each query."""

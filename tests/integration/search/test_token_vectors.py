@@ -21,6 +21,7 @@ from search.retrieval.dense import embed_query
 from search.retrieval.prepared import prepare_query
 from search.searching import SearchQuery, search
 from search.vectors.passages import draft_passages, only_words
+from search.vectors.small_owners import CACHE
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.queue import drop_all
 from tests.support.tiny_bert import write_tiny_bert
@@ -100,6 +101,9 @@ def test_punctuation_is_dropped_without_model_and_searches_find_same(
     assert Source.objects.get(owner=owner).layout == Source.LAYOUT
     assert source.pk not in sources_to_index(limit=10)
     assert [hit.turn_number for hit in search(caller=owner, query=query).hits] == found
+    held = CACHE.get(owner.pk, active_space().pk)
+    assert held is not None
+    assert len(held.tokens) == sum(sizes.values())
 
 
 def test_token_vectors_are_kept_while_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,201 @@
+"""Small owners: the vectors that a process holds are those that the database has now, and the owner's alone."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.models import Conversation, Message
+from convmemory.embeddings.spaces import active_space
+from search import vector_index
+from search.adapters.conversations import index_conversation
+from search.indexing.active import index_source
+from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
+from search.pipeline import PendingItemVectors
+from search.query import SCOPES, SearchQuery
+from search.ranking.late_interaction import find_passages
+from search.results.passages import compared_places, places_of, send_nearest_query
+from search.retrieval.candidates import FeatureTable, ItemKeys, split_keys
+from search.retrieval.corpus import PendingCorpus
+from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Candidates, Retrieved
+from search.searching import search
+from search.vectors.small_owners import CACHE
+from tests.factories import assistant_says, exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+EGGS = ("How long do I boil an egg? I like it soft.", "Six minutes is right. Cool it under cold water after.")
+TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It has a sleeping car.")
+TEXT = "How long do I boil an egg?"
+EVERY_SCOPE = frozenset(SCOPES)
+
+
+def indexed(owner: User, *pairs: tuple[str, str], **fields: Any) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs), **fields)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def prepared(owner: User, filters: Filters = EVERYTHING, text: str = TEXT, scope: Any = EVERY_SCOPE) -> PreparedQuery:
+    parsed = SearchQuery(text=text, has_operators=True).parsed
+    query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
+    return embed_query(query.looked_up())
+
+
+def found(query: PreparedQuery) -> tuple[Candidates, Candidates]:
+    """Return what the retrievers find by passages and by item vectors."""
+    corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds)
+    retrievers = (PassageRetriever(), ItemRetriever())
+    passages, items = (retriever.send(query, corpus).read(query, corpus.corpus) for retriever in retrievers)
+    return passages, items
+
+
+def features(both: tuple[Candidates, Candidates]) -> dict[tuple[str, int], float]:
+    return {
+        (name, key): score
+        for candidates in both
+        for name, scores in candidates.features.items()
+        for key, score in zip(candidates.keys.tolist(), scores.tolist(), strict=True)
+    }
+
+
+def assert_as_in_database(owner: User, *arguments: Any, **given: Any) -> set[int]:
+    """Compare what is found in this process with what the statements for larger owners find; return the items."""
+    query = prepared(owner, *arguments, **given)
+    here, in_database = found(query), found(replace(query, small_owner=None))
+    assert here[0].compared is not None
+    assert in_database[0].compared is None
+    assert features(here) == pytest.approx(features(in_database), abs=1e-4)
+    return {item for one in here for item in one.keys.tolist()}
+
+
+def test_held_vectors_follow_every_change() -> None:
+    owner = make_user()
+    first = indexed(owner, EGGS)
+    assert len(assert_as_in_database(owner)) == 1
+    second = indexed(owner, TRAINS, EGGS)
+    assert len(assert_as_in_database(owner)) == 3
+    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")])
+    index_conversation(conversation_id=first.pk)
+    assert_as_in_database(owner)
+    Message.objects.filter(conversation=second, turn_number=1).delete()
+    Conversation.objects.filter(pk=second.pk).update(turn_count=1, turns_version=second.turns_version + 1)
+    index_conversation(conversation_id=second.pk)
+    assert len(assert_as_in_database(owner)) == 2
+    ItemEmbedding.objects.filter(owner=owner).delete()
+    assert_as_in_database(owner)
+    second.delete()
+    assert len(assert_as_in_database(owner)) == 1
+    first.delete()
+    assert assert_as_in_database(owner) == set()
+
+
+@pytest.mark.parametrize(
+    ("filters", "text"),
+    [
+        (Filters(project="kitchen"), "eggs"),
+        (Filters(archived=None), "eggs"),
+        (Filters(turns=(1, 1)), "eggs"),
+        (Filters(kinds=frozenset({"document"})), "eggs"),
+        (Filters(before=datetime(2020, 1, 1, tzinfo=UTC)), "eggs"),
+        (EVERYTHING, 'eggs "night train"'),
+        (EVERYTHING, "eggs -vienna"),
+    ],
+)
+def test_filters_on_held_vectors_match_exact_scan(filters: Filters, text: str) -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS, agent="cook")
+    indexed(owner, TRAINS, EGGS, project="kitchen")
+    indexed(owner, EGGS, TRAINS, archived=True)
+    items = assert_as_in_database(owner, filters, text=text)
+    assert (items == set()) == (filters.before is not None or bool(filters.kinds))
+    for name in SCOPES:
+        assert_as_in_database(owner, filters, text=text, scope=frozenset({name}))
+
+
+def near_passages(retrieved: Retrieved, keys: ItemKeys) -> list[Any]:
+    """Return number, element, kind, coded tokens and whether it asks of each passage for late interaction.
+
+    Of the first item only passages that ask are compared.
+    """
+    near = find_passages(retrieved, keys, np.arange(len(keys)) == 0)
+    assert near is not None
+    starts = np.cumsum(near.sizes) - near.sizes
+    coded = [near.coded[start : start + size] for start, size in zip(starts, near.sizes, strict=True)]
+    return sorted(zip(near.items, near.elements, near.asks, near.kinds, coded, strict=True))
+
+
+def test_later_stages_get_the_same_from_held_vectors() -> None:
+    owner, other = make_user(), make_user()
+    indexed(owner, EGGS, TRAINS)
+    indexed(owner, TRAINS, EGGS)
+    indexed(other, EGGS)
+    query = prepared(owner)
+    passages, _ = found(query)
+    keys, compared = passages.keys, passages.compared
+    assert compared is not None
+    table = FeatureTable(keys)
+    held = near_passages(Retrieved(query, table, {}, compared=compared), keys)
+    assert held == near_passages(Retrieved(query, table, {}), keys)
+    assert {row[0] for row in held} == {1, 2, 3, 4}
+    assert all(row[2] for row in held if row[0] == 1)
+    sources, items = split_keys(keys)
+    shown = places_of(send_nearest_query(query, {"sources": sources, "items": items}))
+    here = compared_places(query, keys, compared)
+    assert here.keys() == shown.keys()
+    for turn, places in here.items():
+        assert [place[:4] for place in places] == [place[:4] for place in shown[turn]]
+        assert [place[4] for place in places] == pytest.approx([place[4] for place in shown[turn]], abs=1e-4)
+    vectors = [PendingItemVectors(query, keys, one).read() for one in (compared, None)]
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    assert vectors[0].any(axis=1).all()
+
+
+def test_forged_block_brings_no_vectors_of_others() -> None:
+    owner, other = make_user(), make_user()
+    indexed(owner, TRAINS)
+    indexed(other, EGGS)
+    BinaryCodeBlock.objects.filter(owner=other).update(owner=owner)
+    hits = search(caller=owner, query=SearchQuery(text=TEXT)).hits
+    held = CACHE.get(owner.pk, active_space().pk)
+    assert held is not None
+    assert set(held.items.tolist()) == set(held.items_of_vectors.tolist())
+    assert {hit.conversation_id for hit in hits} == set(
+        Conversation.objects.filter(owner=owner).values_list("pk", flat=True)
+    )
+
+
+def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    indexed(owner, EGGS)
+    before = [hit.turn_number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits]
+    assert CACHE.get(owner.pk, active_space().pk) is not None
+    held = CACHE.get(owner.pk, active_space().pk)
+    assert held is not None
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", len(held.entries) - 1)
+    assert prepared(owner).small_owner is not None
+    assert [hit.turn_number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits] == before
+    assert found(prepared(owner))[0].compared is None
+    assert CACHE.get(owner.pk, active_space().pk) is None
+
+
+def test_rows_of_older_layout_are_read_again_once_upgraded() -> None:
+    owner = make_user()
+    indexed(owner, EGGS)
+    Passage.objects.filter(owner=owner).update(asks=False)
+    source = Source.objects.get(owner=owner)
+    Source.objects.filter(pk=source.pk).update(layout=0)
+    before, _ = found(prepared(owner))
+    index_source(owner_id=owner.pk, source_id=source.pk)
+    after, _ = found(prepared(owner))
+    assert before.compared is not None
+    assert after.compared is not None
+    assert not before.compared.owner.entries["asks"].any()
+    assert after.compared.owner.entries["asks"].any()
