@@ -30,7 +30,7 @@ Optional = SkipJsonSchema[None]
 """The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""
 # Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
 UNSAID: tuple[Any, ...] = (None, "", False, [])
-TYPES = frozenset({"type", "format"})
+TYPES = frozenset({"type", "format", "additionalProperties"})
 WRITE_A_DATE = "not a date: write it as 2026-05-31 or 2026-05-31T14:30"
 
 _site: ContextVar[str] = ContextVar("_site", default="")
@@ -175,14 +175,14 @@ class _ShortSchema(GenerateJsonSchema):
 
 
 def _in_short(value: Any, *, is_nested: bool = False) -> Any:
-    """Return a schema in which only objects and arrays have a type.
+    """Return a schema in which only arrays, and objects with named values, have a type.
 
     Nested values are described only if their names do not say enough.
     """
     if not isinstance(value, dict):
         return value
     kind = value.get("type")
-    left_out = frozenset() if kind in ("object", "array") else TYPES
+    left_out = frozenset() if kind == "array" or "properties" in value else TYPES
     short = {name: _in_short(item, is_nested=is_nested) for name, item in value.items() if name not in left_out}
     if kind == "array":
         short["items"] = _in_short(value["items"], is_nested=True)

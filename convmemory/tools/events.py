@@ -1,7 +1,7 @@
 """The tool that searches the event logs of agents: errors, tool calls, and the same error in other sessions."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -12,6 +12,8 @@ from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput,
 from search.reasons import Explanation, Reason
 
 PAYLOAD_CHARS = 600
+SHORTER = (300, 100, 30, 10)  # characters of each text, tried in turn until the payload is short enough
+LISTED = 10  # entries of each list and object of a payload that is too long
 
 
 class SearchEventsInput(ToolInput):
@@ -28,7 +30,7 @@ class FoundEvent(BaseModel):
     conversation_id: int
     turn_number: int | Optional = None
     type: str
-    payload: str
+    payload: dict[str, Any]
     url: str
 
 
@@ -76,9 +78,25 @@ def _found(event: Event) -> FoundEvent:
         conversation_id=event.conversation_id,
         turn_number=event.turn_number,
         type=event.type,
-        payload=cut(json.dumps(event.payload, ensure_ascii=False), PAYLOAD_CHARS),
+        payload=short_payload(event.payload),
         url=f"{site()}/conversations/{event.conversation_id}{turn}",
     )
+
+
+def short_payload(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload with its texts cut and its lists shortened until its JSON has at most `PAYLOAD_CHARS`."""
+    versions = (payload, *(_shortened(payload, chars) for chars in SHORTER))
+    return next((each for each in versions if len(json.dumps(each, ensure_ascii=False)) <= PAYLOAD_CHARS), {})
+
+
+def _shortened(value: Any, chars: int) -> Any:
+    if isinstance(value, str):
+        return cut(value, chars)
+    if isinstance(value, list):
+        return [_shortened(entry, chars) for entry in value[:LISTED]]
+    if isinstance(value, dict):
+        return {cut(key, chars): _shortened(entry, chars) for key, entry in list(value.items())[:LISTED]}
+    return value
 
 
 SEARCH_EVENTS = Tool(

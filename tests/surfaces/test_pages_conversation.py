@@ -490,6 +490,7 @@ def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., 
     event_id = int(link.rpartition("=")[2])
     (found,) = run_tool("search_events", {"similar_to": event_id}, owner)["results"]
     assert (found["conversation_id"], found["turn_number"]) == (numbers[1], 0)
+    assert found["payload"] == {"error": messages[1]}
     with pytest.raises(NotFound):
         run_tool("search_events", {"similar_to": event_id}, make_user())
 
