@@ -6,16 +6,19 @@ without a caller the result is empty.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
 from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import get_conversation, sessions_of, with_home_turns
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
+from convmemory.core.marks import Mark
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import load_sql
@@ -36,6 +39,7 @@ MAX_TOP_K = 50
 LEADING_CHARS = 40
 # At most this many passages of one message come back, those nearest to the query.
 PASSAGES = 6
+WRONG_LEFT_OUT = "Turns that the user marked wrong were left out: a search shows them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def recall(
     excluded. Archived conversations are read only if one is named. The query is plain text. `alive_message_ids` are
     messages that the model already sees, and so are those of the conversation from `alive_from_position` on: other
     messages take their places. `exclude_session` is the id of the calling agent's own session, as its transcript names
-    it: it is not recalled.
+    it: it is not recalled. Turns that the caller marked as wrong are left out.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -115,8 +119,12 @@ def recall(
     # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
     seen = alive_turns(owner_id=owner.pk, message_ids=alive)
     own = sessions_of(owner=owner, session_id=exclude_session)
+    marks = marks_of(owner_id=owner.pk, conversation_id=conversation_id)
+    wrong = [turn for turn, mark in marks.items() if mark.kind == "wrong"]
     wanted = replace(
-        _of_conversation(owner, filters, conversation_id, positions), except_turns=seen, except_conversations=own
+        _of_conversation(owner, filters, conversation_id, positions),
+        except_turns=(*seen, *wrong),
+        except_conversations=own,
     )
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted)
     turns = rank_items(owner_id=owner.pk, query=checked)
@@ -126,7 +134,12 @@ def recall(
     if answered is not False:
         ranked = rank_messages(turns, positions, alive)
         found = choose_messages(
-            query, ranked, top_k=limits.top_k, threshold=limits.threshold_of(turns), bar=limits.min_relevance
+            query,
+            ranked,
+            top_k=limits.top_k,
+            threshold=limits.threshold_of(turns),
+            bar=limits.min_relevance,
+            marks=marks,
         )
         explanation = NOT_SIMILAR if ranked.candidates else NOTHING_BROUGHT
     if found.messages:
@@ -139,6 +152,8 @@ def recall(
         )  # fmt: skip
         if again.messages:
             return replace(found, answered=answered, explanation=Explanation(Reason.IN_CONTEXT), pending=pending.items)
+    if wrong:
+        found = replace(found, notes=(*found.notes, WRONG_LEFT_OUT))
     # What waits may be likelier than the bar: that nothing answers is not known then.
     explained = explain_empty(owner_id=owner.pk, filters=wanted, pending=pending)
     if explained.reason is Reason.NO_MATCH:
@@ -220,10 +235,19 @@ def _of_conversation(
     return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns, kinds=TURNS_ALONE)
 
 
-def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float, bar: float = 0.0) -> Recall:
-    """Return the best of the ranked messages that are similar enough, with their texts and openings.
+def choose_messages(
+    text: str,
+    ranked: RankedMessages,
+    *,
+    top_k: int,
+    threshold: float,
+    bar: float = 0.0,
+    marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
+) -> Recall:
+    """Return the best of the ranked messages that are similar enough, with their texts, openings and marks.
 
-    `text` is the query; `bar` is the probability below which nothing is recalled. One query.
+    `text` is the query; `bar` is the probability below which nothing is recalled; `marks` are those of the owner's
+    turns, by conversation and turn. Two queries.
     """
     query = ranked.turns.query
     compared = query.space is not None
@@ -238,7 +262,7 @@ def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold:
     homes = item_keys([one.source_id for one, _ in chosen], [one.turn_number for one, _ in chosen])
     return Recall(
         text,
-        tuple(_with_openings(query.owner_id, messages)),
+        tuple(_with_openings(query.owner_id, messages, marks)),
         notes,
         total_found=sum(key in likely for key in homes.tolist()),
     )
@@ -276,19 +300,28 @@ def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
     )  # fmt: skip
 
 
-def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[RecalledMessage]:
+def _with_openings(
+    owner_id: int, messages: list[RecalledMessage], marks: Mapping[tuple[int, int], Mark]
+) -> list[RecalledMessage]:
+    """Return the messages with their openings and marks; a turn before that is wrong has no openings."""
     message_ids = [message.message_id for message in messages]
     openings = load_openings(owner_id=owner_id, message_ids=message_ids)
     earlier = load_earlier_openings(owner_id=owner_id, message_ids=message_ids)
-    return [
-        replace(
-            message,
-            question_opening=openings.get((message.message_id, "user")),
-            answer_opening=openings.get((message.message_id, "assistant")),
-            earlier=earlier.get(message.message_id, ()),
+    completed = []
+    for message in messages:
+        mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
+        is_wrong = before is not None and before.kind == "wrong"
+        completed.append(
+            replace(
+                message,
+                question_opening=openings.get((message.message_id, "user")),
+                answer_opening=openings.get((message.message_id, "assistant")),
+                earlier=() if is_wrong else earlier.get(message.message_id, ()),
+                mark=mark,
+                earlier_mark=before,
+            )
         )
-        for message in messages
-    ]
+    return completed
 
 
 # --- openings -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from ninja import Field, Schema
 
 from convmemory.conversations.filters import FilterSchema
 from search.reasons import Reason
-from search.schemas import PENDING, REASON
+from search.schemas import MARK, PENDING, REASON, MarkOut
 
 
 class EmbedIn(Schema):
@@ -94,6 +94,7 @@ class RecalledMessageOut(Schema):
     similarity: float = Field(description="cosine similarity of its best passage, 0 to 1")
     score: float = Field(description="fused score, comparable within this recall only")
     passages: list[RecalledPassageOut]
+    mark: MarkOut | None = MARK
     url: str
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
+from convmemory.core.marks import MarkKind
 from search.reasons import Reason
 
 ANSWERED = Field(
@@ -33,6 +34,14 @@ class TitleOut(Schema):
 TITLES: Any = Field([], description="conversations and documents named like the query; they stand above the results")
 
 
+class MarkOut(Schema):
+    kind: MarkKind
+    note: str
+
+
+MARK: Any = Field(None, description="what the owner says of the turn; recall leaves out what is wrong")
+
+
 class HitOut(Schema):
     """One ranked turn."""
 
@@ -57,6 +66,7 @@ class HitOut(Schema):
     created_at: datetime
     agent: str
     project: str
+    mark: MarkOut | None = MARK
 
 
 class SearchPage(Schema):

@@ -23,6 +23,7 @@ from django_htmx.http import push_url, replace_url
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
+from convmemory.conversations.marking import marks_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.rendering import fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
@@ -325,7 +326,8 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
-    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage))
+    marks = marks_of(owner_id=request.user.pk, conversation_id=found.pk)
+    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks))
     context = {
         "conversation": found,
         "window": window,

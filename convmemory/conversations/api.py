@@ -1,6 +1,7 @@
 """Routes for conversations, their messages and events, and uploads of transcripts."""
 
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -13,6 +14,7 @@ from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
 from convmemory.conversations.filters import FilterSchema
 from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import by_source, ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
@@ -33,8 +35,12 @@ from convmemory.conversations.schemas import (
     RevealedKey,
     SourceTurnIn,
     TurnIn,
+    TurnMarkIn,
+    TurnMarkList,
+    TurnMarkOut,
     TurnOut,
 )
+from convmemory.core.marks import mark_of
 
 router = Router(tags=["conversations"])
 SOURCE = "api"  # the source of conversations stored through these routes
@@ -202,6 +208,36 @@ def list_hidden_keys(request: HttpRequest, conversation_id: int) -> dict[str, An
 def reveal_hidden_key(request: HttpRequest, response: HttpResponse, key_id: int) -> dict[str, str]:
     response["Cache-Control"] = "no-store"
     return {"value": reveal_key(owner=caller_of(request), key_id=key_id)}
+
+
+@router.get("/conversations/{int:conversation_id}/marks", response=TurnMarkList, summary="Marked turns")
+def list_marks(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
+    conversation = reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
+    marks = marks_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+    rows = [{"turn_number": turn, "kind": mark.kind, "note": mark.note} for (_, turn), mark in marks.items()]
+    return {"results": sorted(rows, key=itemgetter("turn_number"))}
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/turns/{int:turn_number}/mark",
+    response=TurnMarkOut,
+    summary="Mark a turn as wrong or outdated, in place of an earlier mark",
+)
+def mark_turn(request: HttpRequest, conversation_id: int, turn_number: int, body: TurnMarkIn) -> dict[str, Any]:
+    """Recall leaves out what is wrong and says of the rest that it is outdated; a search shows both, with the mark."""
+    mark = mark_of(body.kind, body.note)
+    set_mark(owner=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=mark)
+    return {"turn_number": turn_number, "kind": body.kind, "note": mark.note if mark else ""}
+
+
+@router.delete(
+    "/conversations/{int:conversation_id}/turns/{int:turn_number}/mark",
+    response={204: None},
+    summary="Take the mark off a turn",
+)
+def unmark_turn(request: HttpRequest, conversation_id: int, turn_number: int) -> Status[None]:
+    set_mark(owner=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=None)
+    return Status(204, None)
 
 
 @router.get("/projects", response=ProjectList, summary="List projects with the number of their conversations")

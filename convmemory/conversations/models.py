@@ -25,6 +25,7 @@ from convmemory.core.postgres.fields import OwnedWords
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
     "Message", "MessageSource", "ProjectRename", "StoredUse", "SyncedFile", "Tag",
+    "TurnMark",
 ]  # fmt: skip
 
 
@@ -243,6 +244,26 @@ class MessageSource(models.Model):
 
     def __str__(self) -> str:
         return f"source of message {self.message_id}"
+
+
+class TurnMark(models.Model):
+    """A turn that its owner marked; `message` opened it then, so that the mark follows when turns are renumbered."""
+
+    class Kind(models.TextChoices):
+        WRONG = "wrong"
+        OUTDATED = "outdated"
+
+    message = models.OneToOneField(Message, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=10, choices=Kind)
+    note = models.CharField(max_length=300, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(kind__in=["wrong", "outdated"]), name="turn_mark_kind")]
+
+    def __str__(self) -> str:
+        return f"mark of message {self.message_id}"  # no note: it is the owner's own text
 
 
 class HiddenKey(models.Model):

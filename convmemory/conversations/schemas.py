@@ -6,6 +6,8 @@ from typing import Any
 from ninja import Field, Schema
 from pydantic import ConfigDict
 
+from convmemory.core.marks import NOTE_CHARS, MarkKind
+
 
 class MessageIn(Schema):
     """One message in OpenAI or Anthropic shape."""
@@ -55,6 +57,21 @@ class TurnOut(Schema):
     turn_number: int
     outcome: str = Field(description="created, replaced or unchanged")
     url: str
+
+
+class TurnMarkIn(Schema):
+    kind: MarkKind = Field(description="wrong: recall leaves it out; outdated: recall says so")
+    note: str = Field("", max_length=NOTE_CHARS, description="what is right now")
+
+
+class TurnMarkOut(Schema):
+    turn_number: int
+    kind: MarkKind
+    note: str
+
+
+class TurnMarkList(Schema):
+    results: list[TurnMarkOut]
 
 
 class ProjectOut(Schema):

@@ -23,6 +23,7 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/star", browsing_views.star, name="star-conversation"),
     path("conversations/<int:conversation_id>/pin", browsing_views.pin, name="pin-conversation"),
     path("conversations/<int:conversation_id>/tags", browsing_views.change_tags, name="tag-conversation"),
+    path("conversations/<int:conversation_id>/turns/<int:turn>/mark", views.mark_turn, name="mark-turn"),
     path("conversations/<int:conversation_id>/events", event_views.events, name="events"),
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),

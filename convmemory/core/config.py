@@ -312,6 +312,11 @@ class Config:
     mcp_all_tools = boolean(
         "1: MCP lists all tools, not only the four for agents; those that it does not list answer, too", default=False
     )
+    mcp_marking = boolean(
+        "1: agents get a tool that marks turns wrong or outdated, over MCP and as `POST /api/v1/tools/mark_turn`; it "
+        "takes a key that may write ([ADR 99](adr/0099-marked-turns.md))",
+        default=False,
+    )
     mcp_oauth = boolean(
         "agents may ask for access by OAuth: a person who is signed in agrees on a page, and the agent gets a key that "
         "only reads, which the page of keys lists and revokes ([ADR 92](adr/0092-oauth-by-the-mcp-sdk.md)); needs an "

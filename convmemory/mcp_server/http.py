@@ -75,7 +75,7 @@ def admit(method: str, headers: Mapping[str, str], site: str) -> User:
     # Host and Origin come first: a request from a foreign page must not reach the check of its key.
     _check_place(headers.get("host", ""), headers.get("origin"))
     try:
-        # The tools only read.
+        # A tool that writes refuses a read-only key itself.
         caller = caller_of_header(headers.get("authorization", ""), writes=False)
     except (OperationalError, InterfaceError) as error:
         raise Refused(problems.database_silent(PATH, error)) from error

@@ -42,6 +42,7 @@ TURN_TEMPLATE = types.ResourceTemplate(
 )
 _TURN = re.compile(r"convmemory://conversations/([0-9]{1,18})/turns/([0-9]{1,9})")
 READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+WRITES = types.ToolAnnotations(destructive_hint=False)
 
 
 def build_server(caller_of: Callable[[Context], Caller], site_of: Callable[[Context], str]) -> Server[Any]:
@@ -123,7 +124,7 @@ def mcp_tool(tool: Tool[Any, Any]) -> types.Tool:
         input_schema=tool.input_schema,
         # An answer without a schema is text alone, which clients pass on as it is.
         output_schema=None if tool.as_text else tool.output_schema,
-        annotations=READ_ONLY,
+        annotations=WRITES if tool.writes else READ_ONLY,
     )
 
 

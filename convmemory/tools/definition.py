@@ -17,7 +17,7 @@ from django.utils import timezone
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, SkipJsonSchema
 
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, ReadOnlyKey
 from convmemory.core.text import storable
 
 Caller = AbstractBaseUser | AnonymousUser | None
@@ -83,7 +83,8 @@ Output = TypeVar("Output", bound=ToolOutput)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input, Output]):
-    """One tool, the same for chat, API and MCP. All tools only read.
+    """One tool, the same for chat, API and MCP. It only reads, unless `writes` says otherwise: then a key may not be
+    read-only.
 
     `as_text` renders an answer for models, in fewer tokens than JSON; over MCP the answer is this text alone. `refuse`
     turns invalid arguments and the reason into an answer of the tool's own shape; without it they are an error.
@@ -100,6 +101,7 @@ class Tool(Generic[Input, Output]):
     refuse: Callable[[object, str], Output] | None = None
     is_offered: Callable[[], bool] = lambda: True
     sees_documents: bool = False
+    writes: bool = False
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -115,8 +117,10 @@ class Tool(Generic[Input, Output]):
         """Return the answer as JSON values.
 
         `documents` are the only documents that the tool may search, if it is called in a conversation. Raises:
-        InvalidInput, and whatever the function raises.
+        InvalidInput, ReadOnlyKey, and whatever the function raises.
         """
+        if self.writes and getattr(caller, "key_is_read_only", False):
+            raise ReadOnlyKey
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
 from convmemory.conversations.filters import filters_of
+from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
@@ -47,9 +48,9 @@ TOOL_RESULT_CHARS = 600
 class ReadConversationInput(ToolInput):
     conversation_id: Annotated[int, Field(description="from a result")]
     from_turn: Annotated[int, Field(ge=0, description="first turn")] = 0
-    to_turn: Annotated[int, Field(ge=0, description="last turn")] | Optional = None
+    to_turn: Annotated[int, Field(description="last turn")] | Optional = None
     thinking: Annotated[bool, Field(description="show reasoning")] = False
-    whole_tool_results: Annotated[bool, Field(description="do not shorten tool output")] = False
+    whole_tool_results: Annotated[bool, Field(description="in full")] = False
     max_tokens: Annotated[int, Field(ge=100, le=20_000, description="a page")] = 2_000
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
@@ -79,6 +80,7 @@ class ReadConversationOutput(ToolOutput):
     turn_count: int
     url: str
     messages: list[ReadMessage]
+    marks: list[str] | Optional = None
     next_cursor: str | Optional = None
 
 
@@ -102,12 +104,15 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
     start = PageStart(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else PageStart()
     messages, following = _page(_messages(owner, arguments, start.position), start, arguments)
     first = messages[0].turn_number if messages else arguments.from_turn
+    marks = marks_of(owner_id=owner.pk, conversation_id=conversation.pk)
+    shown = dict.fromkeys((conversation.pk, message.turn_number) for message in messages)
     return ReadConversationOutput(
         conversation_id=conversation.pk,
         title=conversation.title,
         turn_count=conversation.turn_count,
         url=f"{site()}{conversation.get_absolute_url()}?turn={first}",
         messages=messages,
+        marks=[f"turn {turn[1]}: {marks[turn]}" for turn in shown if turn in marks] or None,
         next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
         **_said(None if messages else Explanation(Reason.PAST_END)),
     )
@@ -192,7 +197,7 @@ READ_CONVERSATION = Tool(
     name="read_conversation",
     description=(
         "Read turns of one conversation in order. Use it for turns that a search found, as from_turn=3, to_turn=3; "
-        "not to look for something page by page from turn 0: search for that."
+        "not to look for something from turn 0 on: search for that."
     ),
     input_model=ReadConversationInput,
     output_model=ReadConversationOutput,

@@ -9,6 +9,7 @@ from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
+from convmemory.tools.marking import MARK_TURN
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE, RECALL
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH, SEARCH_CHAT_HISTORY
@@ -22,7 +23,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     DOCUMENT_SEARCH,
     SEARCH_EVENTS,
 )
-FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS)
+FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, MARK_TURN)
 """The tools that MCP offers: few, because each session of each agent pays for their definitions."""
 # Chat fills this argument with the messages that its model already sees.
 ALIVE = "alive_message_ids"

@@ -6,7 +6,7 @@ an empty answer with a note instead of an error.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,7 @@ from convmemory.tools.definition import (
     archive_owner,
     site,
 )
+from memory.recall import load_openings
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.searching import TURNS_ALONE, Hit, SearchQuery, search
@@ -106,10 +107,12 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
-    similarity: Annotated[float, Field(description="0 to 1")]
+    answer: str | Optional = None
+    similarity: float
     relevance: float | Optional = None
     created_at: datetime
     url: str
+    mark: str | Optional = None
 
 
 def named_like_query(titles: Sequence[TitleHit]) -> list[Any] | None:
@@ -126,9 +129,10 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     """Return the caller's turns that answer the query, best first. Raises: InvalidInput."""
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
+    answers = _answers_of_repeated(caller, found.hits)
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
-        results=[_found_turn(hit) for hit in found.hits],
+        results=[_found_turn(hit, answers.get(hit.key)) for hit in found.hits],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
@@ -136,7 +140,21 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     )
 
 
-def _found_turn(hit: Hit) -> FoundTurn:
+def _answers_of_repeated(caller: Caller, hits: Sequence[Hit]) -> dict[int, str]:
+    """Return the first passages of the answers in turns whose passage only repeats the question. At most one query."""
+    repeated = {hit.key: hit.passage_message_id for hit in hits if _is_repeated(hit.passage, hit.user_question)}
+    message_ids = [message_id for message_id in repeated.values() if message_id is not None]
+    owner = archive_owner(caller)
+    openings = load_openings(owner_id=owner.pk, message_ids=message_ids) if owner else {}
+    answers = {key: openings.get((message_id or 0, "assistant")) for key, message_id in repeated.items()}
+    return {key: opening.passage.text for key, opening in answers.items() if opening}
+
+
+def _is_repeated(passage: str, question: str) -> bool:
+    return one_line(passage, PASSAGE_CHARS).rstrip("…") in one_line(question, QUESTION_CHARS)
+
+
+def _found_turn(hit: Hit, answer: str | None) -> FoundTurn:
     return FoundTurn(
         conversation_id=hit.conversation_id,
         conversation_title=hit.conversation_title,
@@ -145,10 +163,12 @@ def _found_turn(hit: Hit) -> FoundTurn:
         project=hit.project,
         user_question=one_line(hit.user_question, QUESTION_CHARS),
         passage=hit.passage,
+        answer=answer,
         similarity=hit.similarity,
         relevance=hit.relevance,
         created_at=hit.created_at,
         url=f"{site()}{hit.url}",
+        mark=str(hit.mark) if hit.mark else None,
     )
 
 
@@ -187,13 +207,23 @@ def search_as_text(answer: dict[str, Any]) -> str:
     lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     for turn in answer["results"]:
         about = (turn["created_at"][:10], turn["project"], turn["agent"])
+        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
         place = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
         lines.append(
             f"- {_markdown_link(turn['conversation_title'], turn['url'])} "
             f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {place}) "
-            f"asked: {one_line(turn['user_question'], LINE_CHARS)} | found: {one_line(turn['passage'], PASSAGE_CHARS)}"
+            f"{marked}asked: {one_line(turn['user_question'], LINE_CHARS)}{_answering(turn)}"
         )
     return "\n".join([*lines, *filter(None, [answer.get("note")])])
+
+
+def _answering(turn: Mapping[str, Any]) -> str:
+    """Return the passage found, or the answer's beginning if the passage is in the question."""
+    if "answer" in turn:
+        return f" | answer: {one_line(turn['answer'], PASSAGE_CHARS)}"
+    if _is_repeated(turn["passage"], turn["user_question"]):
+        return ""
+    return f" | found: {one_line(turn['passage'], PASSAGE_CHARS)}"
 
 
 def _markdown_link(title: str, url: str) -> str:
@@ -227,6 +257,7 @@ class Snippet(BaseModel):
     turnNumber: int
     snippet: str
     score: Annotated[float, Field(description="cosine distance, lower is closer")]
+    mark: str | Optional = None
 
 
 class SearchChatHistoryOutput(SearchOutput):
@@ -275,6 +306,7 @@ def _snippet(hit: Hit) -> Snippet:
         turnNumber=hit.turn_number,
         snippet=hit.user_question[:SNIPPET_CHARS],
         score=round(1 - hit.similarity, 4),
+        mark=str(hit.mark) if hit.mark else None,
     )
 
 

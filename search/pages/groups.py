@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import project_name
+from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
 from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks
 from search.results.hits import Hit
@@ -51,6 +52,7 @@ class HitView:
     object_id: int
     number: int
     is_section: bool
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, 
         object_id=object_id,
         number=number,
         is_section=is_section,
+        mark=None if isinstance(hit, SectionHit) else hit.mark,
     )
 
 

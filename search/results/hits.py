@@ -1,7 +1,7 @@
 """Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
+from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from search.models import Item
 from search.pipeline import RankedItems
@@ -21,7 +22,7 @@ from search.results.passages import (
     with_similarities,
 )
 from search.retrieval.candidates import Feature, FeatureTable, item_keys, split_keys
-from search.sources import adapter_of
+from search.sources import adapter_of, registered
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -44,7 +45,7 @@ class Hit:
 
     `marks` are the places of the query's words in `passage`; the passage is in part `passage_part` of message
     `passage_message_id`, from `passage_start` to `passage_end`. `further` are other passages of a document's item that
-    answer.
+    answer. `mark` is what the owner says of the turn.
     """
 
     conversation_id: int
@@ -67,6 +68,7 @@ class Hit:
     project: str
     source_id: int
     kind: str
+    mark: Mark | None = None
     further: tuple[ShownPassage, ...] = ()
 
     @property
@@ -80,15 +82,17 @@ class Hit:
 
 
 def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. Three queries."""
+    """Return the hits of one page, in the order of `page`, indices into the candidates. Four queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
     with pipelined():
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
         nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
+        marking = [adapter.send_marks_query(query.owner_id, set(sources)) for adapter in registered().values()]
         rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
+        marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
     if query.space and ranked.compared:
         candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
     passages = best_passages(
@@ -105,7 +109,10 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), relevance, ranked, int(index), named_from)
+        replace(
+            _hit(turn, rows[turn], passages.get(turn, ()), relevance, ranked, int(index), named_from),
+            mark=marks.get(turn),
+        )
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
         )

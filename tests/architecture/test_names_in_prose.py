@@ -49,7 +49,7 @@ FOREIGN_OPTIONS = {"--reuse-db"}
 ROOTS = ("benchmarks", "convmemory", "memory", "search", "summaries", "tests")
 FOREIGN_DOTTED = re.compile(r"convmemory\.(?:dump|internal)|memory\.example\.org|messages\.jsonl\.gz|mcp\.client\.\w+")
 FOREIGN_ROUTES = {"/data", "/rerank", "POST /chat/completions", "POST /embeddings"}
-EXAMPLES = {"{id}": "1", "{name}": "search", "N": "1"}
+EXAMPLES = {"{id}": "1", "{n}": "1", "{name}": "search", "N": "1"}
 
 PATH = re.compile(
     r"(?<![\w./*{<:~-])((?:[\w.-]+/)*[\w-]+\.(?:py|md|sql|html|css|js|toml|lock|yaml|json|txt))\b(?![\w/])"

@@ -20,8 +20,8 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "authorize",  # asked for by a program alone
 }  # fmt: skip
 ACTIONS = (
-    "change-", "delete-", "drop-", "end-", "keep-", "make-", "pin-", "regenerate-", "remove-", "rename-", "retry-",
-    "revoke-", "archive-", "star-", "stop-", "tag-", "undo-",
+    "change-", "delete-", "drop-", "end-", "keep-", "make-", "mark-", "pin-", "regenerate-", "remove-", "rename-",
+    "retry-", "revoke-", "archive-", "star-", "stop-", "tag-", "undo-",
 )  # fmt: skip
 
 

@@ -211,6 +211,16 @@ def _delete(ask: Ask, path: str) -> Answer:
     return status, body
 
 
+def _delete_mark(ask: Ask) -> Answer:
+    """Tries to take a mark off another's turn; of the caller's own it only asks which there are."""
+    path = f"/conversations/{ask.conversation}"
+    if ask.victim is ask.caller:
+        return _api(ask, "GET", f"{path}/marks")
+    status, body = _api(ask, "DELETE", f"{path}/turns/0/mark")
+    assert status == 404, (path, status)
+    return status, body
+
+
 def _detach(ask: Ask, path: str) -> Answer:
     """Tries to detach a document from what is another's; of the caller's own it only asks what is attached."""
     if ask.victim is ask.caller:
@@ -300,6 +310,17 @@ ROUTES: dict[str, Surface] = {
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "MCP turn resource": _turn_resource,
     "MCP recall prompt": _recall_prompt,
+    "GET marks": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/marks"),
+    "POST mark": lambda _, ask: _api(
+        ask,
+        "POST",
+        f"/conversations/{ask.conversation}/turns/{ask.turn}/mark",
+        {"kind": "outdated", "note": ask.caller.secret},
+    ),
+    "DELETE another's mark": lambda _, ask: _delete_mark(ask),
+    "page mark": lambda _, ask: _post(
+        ask, f"/conversations/{ask.conversation}/turns/{ask.turn}/mark", kind="outdated", note=ask.caller.secret
+    ),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "GET projects": lambda _, ask: _api(ask, "GET", "/projects"),
     "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),

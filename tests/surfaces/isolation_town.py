@@ -18,10 +18,12 @@ from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.importing.models import Import
+from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.acting import in_group_of
+from convmemory.core.marks import Mark
 from convmemory.documents.library import attach
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
@@ -117,6 +119,7 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
         )  # fmt: skip
         index_conversation(conversation_id=made.pk)
         add_tag(owner=user, conversation_ids=[made.pk], name=words)
+        set_mark(owner=user, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
         person.conversations.append(made.pk)
         _talk(person, made, words)
         _log(person, made, words)

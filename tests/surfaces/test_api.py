@@ -92,6 +92,21 @@ def test_search_answers_in_documented_shape(api: Api, owner: User) -> None:
     assert api.get("/index/status").json()["embedded_turns"] == 1
 
 
+def test_turn_is_marked_listed_and_unmarked(api: Api, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("when is the bus?", "At nine."), ("and back?", "At ten.")))
+    path = f"/conversations/{conversation.pk}"
+    row = {"turn_number": 1, "kind": "outdated", "note": "new timetable"}
+    given = {"kind": "outdated", "note": " new\n\x00timetable "}
+    assert api.send("POST", f"{path}/turns/1/mark", given).json() == row
+    assert api.get(f"{path}/marks").json() == {"results": [row]}
+    found = {hit["turn_number"]: hit["mark"] for hit in api.get("/search", query="and back?").json()["results"]}
+    assert found[1] == {"kind": "outdated", "note": "new timetable"}
+    assert api.client.delete(f"/api/v1{path}/turns/1/mark").status_code == 204
+    assert api.get(f"{path}/marks").json() == {"results": []}
+    assert "its turns are 0 to 1" in problem_of(api.send("POST", f"{path}/turns/{10**20}/mark", given), 404)
+    assert "wrong" in problem_of(api.send("POST", f"{path}/turns/1/mark", {"kind": "silly"}), 422)
+
+
 def test_lists_are_paged_by_cursor(api: Api, owner: User) -> None:
     for number in range(5):
         make_conversation(owner, title=f"number {number}")

@@ -10,6 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.conversations.marking import set_mark
+from convmemory.core.marks import Mark
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.surfaces.browser import PHONE, WIDTHS
@@ -72,6 +74,7 @@ def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owne
     said = exchange(("why is my sourdough flat?", "It is too young."), ("and the rye?", "Rye sourdough is lively."))
     conversation = make_conversation(owner, said, title="Bread", agent="baker", project="/home/kitchen")
     index_conversation(conversation_id=conversation.pk)
+    set_mark(owner=owner, conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old"))
 
     def steps(page: Page) -> None:
         for address in (*PAGES, *(conversation.get_absolute_url() + rest for rest in OF_A_CONVERSATION)):
@@ -81,6 +84,9 @@ def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owne
             page.goto("/search?q=sourdough")
             page.locator(opened).first.click()
             expect_no_violation_anywhere(page, opened)
+        page.goto(conversation.get_absolute_url())
+        page.get_by_label("Mark turn 0 as wrong or outdated").click()
+        expect_no_violation_anywhere(page, "the menu of a turn")
         page.keyboard.press("Escape")
         page.keyboard.press("Control+k")
         expect(page.get_by_role("dialog")).to_contain_text("Bread")

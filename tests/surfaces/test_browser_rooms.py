@@ -444,6 +444,26 @@ def test_library_rows_are_starred_pinned_and_show_children(visit: Callable[..., 
     at_every_width(visit, steps, at="/library")
 
 
+def test_turn_is_marked_by_keyboard_and_undone(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page, width: int) -> None:
+        turn = page.locator("#turn-1")
+        menu = turn.get_by_label("Mark turn 1 as wrong or outdated")
+        menu.focus()
+        expect(menu).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.type("it was 230 degrees")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(turn.locator(".turn-mark")).to_have_text(
+            re.compile("You marked this turn as wrong: recall leaves it out.*it was 230 degrees")
+        )
+        page.locator(".undo-notice").get_by_role("button", name="Undo").click()
+        expect(page.locator(".turn-mark")).to_have_count(0)
+
+    at_every_width(visit, steps, at=archive.long.get_absolute_url())
+
+
 def test_statistics_bars_open_filtered_library(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         page.get_by_role("link", name=re.compile("Bash")).click()

@@ -136,11 +136,11 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
     # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(12):  # no list
+    with django_assert_num_queries(13):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
-    with django_assert_num_queries(5):  # session, user, conversation, messages, replies
+    with django_assert_num_queries(6):  # session, user, conversation, messages, marks, replies
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
 
 
@@ -227,7 +227,7 @@ def test_recalled_text_is_folded_under_text_it_was_added_to(owner: User, page: C
     conversation = make_conversation(owner, [user_says(text), assistant_says("This.")])
     shown = page(f"/conversations/{conversation.pk}")
     assert conversation.title == "What now?"
-    said, _, folded = shown[shown.index('data-position="0"') :].partition("<details")
+    said, _, folded = shown[shown.index('data-position="0"') :].partition('<details class="fold')
     assert "What now?" in said
     assert "old words" not in said
     assert "&lt;b&gt;old words&lt;/b&gt;" in folded
@@ -246,6 +246,36 @@ def test_html_in_titles_and_names_is_text(owner: User, page: Callable[..., str])
         assert "<script>alert" not in text
         assert "<img" not in text
         assert "&lt;script&gt;" in text
+
+
+# --- marks ----------------------------------------------------------------------------------------
+
+
+def test_turn_is_marked_on_its_page_and_undone(owner: User, browser: Client, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 2)
+    path = f"/conversations/{conversation.pk}"
+    assert page(path).count(f'action="{path}/turns/') == 2
+    marked = browser.post(f"{path}/turns/1/mark", {"kind": "wrong", "note": "it is <b>2</b>"}, follow=True)
+    text = marked.content.decode()
+    assert "You marked this turn as wrong" in text
+    assert "<bdi>it is &lt;b&gt;2&lt;/b&gt;</bdi>" in text
+    assert "The mark of turn 1 is changed." in text
+    assert "marked as wrong" in page("/search?q=question+1&mode=full_text")
+    assert "You marked this turn as wrong" in page(f"/search/preview{path}?turn=1")
+    undone = browser.post(f"{path}/turns/1/mark", {"kind": "", "note": "", "undoes": "1"}, follow=True).content.decode()
+    assert "Undone." in undone
+    assert "You marked" not in undone
+    assert "The mark of turn" not in undone
+
+
+def test_undo_of_mark_restores_earlier_one(owner: User, browser: Client) -> None:
+    conversation = long_conversation(owner, 1)
+    path = f"/conversations/{conversation.pk}/turns/0/mark"
+    browser.post(path, {"kind": "outdated", "note": "was v1"})
+    text = browser.post(path, {"kind": "", "note": ""}, follow=True).content.decode()
+    notice = text[text.index("undo-notice") :].partition("</form>")[0]
+    assert 'name="kind" value="outdated"' in notice
+    assert 'name="note" value="was v1"' in notice
 
 
 # --- relatives ------------------------------------------------------------------------------------

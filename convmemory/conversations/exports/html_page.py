@@ -61,7 +61,8 @@ class HtmlWriter:
         row, kind = message.row, message_kind(message.row, message.parts)
         turn = "" if row.turn_number is None else f"turn {row.turn_number}"
         at = f"{row.created_at:%Y-%m-%d %H:%M}" if row.created_at else ""
-        facts = " · ".join(filter(None, (turn, at, row.model, "superseded" if row.superseded else "")))
+        marked = str(message.mark) if message.mark else ""
+        facts = " · ".join(filter(None, (turn, at, row.model, "superseded" if row.superseded else "", marked)))
         body = [self._part(view_part(part, index, tools=self._tools, whole=True, work=self._work))
                 for index, part in enumerate(message.parts)]  # fmt: skip
         return format_html(

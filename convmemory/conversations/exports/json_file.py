@@ -4,6 +4,7 @@ A long conversation is written as several entries, so that a reader can process 
 """
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -64,6 +65,7 @@ def _message(message: ExportedMessage) -> dict[str, Any]:
         **{name: getattr(message.row, name) for name in plain},
         "created_at": _time(message.row.created_at),
         "parts": [part_to_json(part) for part in message.parts],
+        **({"mark": asdict(message.mark)} if message.mark else {}),
     }
 
 

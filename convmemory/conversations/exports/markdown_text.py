@@ -29,11 +29,12 @@ class MarkdownWriter:
     def message(self, message: ExportedMessage) -> str:
         speaker = speaker_name(message.row, message_kind(message.row, message.parts))
         gone = ", superseded" if message.row.superseded else ""
+        marked = f"*{one_line(str(message.mark), 400)}*\n\n" if message.mark else ""
         at = f", {message.row.created_at:%Y-%m-%d %H:%M} UTC" if message.row.created_at else ""
         heading = "" if speaker == self._speaker and not gone else f"## {one_line(speaker, 200)}{at}{gone}\n\n"
         self._speaker = "" if gone else speaker
         texts = [text for part in message.parts if (text := part_as_markdown(part))]
-        return heading + "".join(f"{text}\n\n" for text in texts)
+        return heading + marked + "".join(f"{text}\n\n" for text in texts)
 
     def end_of_conversation(self) -> str:
         return ""

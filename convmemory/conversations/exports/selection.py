@@ -7,10 +7,12 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import QuerySet
 
 from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.hidden_keys import parts_without_keys, text_without_keys
 from convmemory.conversations.messages.parts import Part
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, visible_conversations
+from convmemory.core.marks import Mark
 
 CONVERSATIONS_AT_ONCE = 100
 MESSAGES_AT_ONCE = 50
@@ -27,10 +29,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """A message of an export: `parts` mask keys that were stored unhidden."""
+    """A message of an export: `parts` mask keys that were stored unhidden, `mark` is that of the turn that it opens."""
 
     row: Message
     parts: tuple[Part, ...]
+    mark: Mark | None = None
 
 
 def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Conversation]:
@@ -47,11 +50,13 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
 def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
     """Yield the conversation's messages in order, with keys masked."""
     position = -1
+    marks = marks_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])
         for row in rows:
             position = row.position
-            yield ExportedMessage(row, parts_without_keys(row.typed_parts))
+            mark = None if row.turn_number is None else marks.pop((conversation.pk, row.turn_number), None)
+            yield ExportedMessage(row, parts_without_keys(row.typed_parts), mark)
         if len(rows) < MESSAGES_AT_ONCE:
             return
 

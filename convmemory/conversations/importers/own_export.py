@@ -1,7 +1,7 @@
 """What this product exports: the archive of a user, as a zip file or unpacked, and JSON of conversations.
 
-Reads the tables of conversations, messages, raw sources and events in parallel, because each is in the order of the
-conversations; only one row of each is in memory. The other tables are for people and other programs.
+Reads the tables of conversations, messages, raw sources, marks and events in parallel, because each is in the order of
+the conversations; only one row of each is in memory. The other tables are for people and other programs.
 docs/export-format.md describes the format.
 """
 
@@ -23,6 +23,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, EventDra
 from convmemory.conversations.messages.parts import ROLES, part_from_json, unpack_lines
 from convmemory.core.errors import InvalidInput
 from convmemory.core.files.decoding import count_decoded
+from convmemory.core.marks import mark_of
 
 FORMAT = "convmemory-export"
 VERSION = 1
@@ -32,7 +33,7 @@ MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
-WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidInput)
 
 
 def table_file(table: str) -> str:
@@ -147,14 +148,18 @@ class _Grouped:
 
 
 def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
-    """Yield messages with their raw sources; a message without one has no row in the sources' table."""
-    sources = archive.rows("conversations_messagesource")
-    waiting = next(sources, None)
+    """Yield messages with their raw sources and marks; most messages have no row in one of these tables."""
+    sources, marks = archive.rows("conversations_messagesource"), archive.rows("conversations_turnmark")
+    source, mark = next(sources, None), next(marks, None)
     for row in archive.rows("conversations_message"):
         raw = b""
-        if waiting is not None and waiting["message_id"] == row["id"]:
-            raw, waiting = unpack_lines(_bytes(waiting["data"])) or b"", next(sources, None)
-        yield row, raw
+        if source is not None and source["message_id"] == row["id"]:
+            raw, source = unpack_lines(_bytes(source["data"])) or b"", next(sources, None)
+        if mark is not None and mark["message_id"] == row["id"]:
+            yield {**row, "mark": mark}, raw
+            mark = next(marks, None)
+        else:
+            yield row, raw
 
 
 def conversation_of_row(
@@ -190,6 +195,7 @@ def message_of_row(row: Row, raw: bytes) -> MessageDraft:
         raise ValueError(f"unknown role {row['role']!r}")
     if not isinstance(row["parts"], list):
         raise TypeError("its parts are no list")
+    mark = mapping_of(row.get("mark"))
     return MessageDraft(
         role=row["role"],
         parts=tuple(part_from_json(part) for part in row["parts"]),
@@ -200,6 +206,7 @@ def message_of_row(row: Row, raw: bytes) -> MessageDraft:
         injected=row["role"] == "user" and not row["is_real_user"],
         superseded=row.get("superseded") is True,
         raw=raw,
+        mark=mark_of(str(mark.get("kind", "")), str(mark.get("note", ""))),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from convmemory.conversations.messages.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
+from convmemory.core.marks import Mark
 
 TITLE_CHARS = 80  # of a title taken from the first question
 
@@ -32,7 +33,7 @@ class MessageDraft:
     importing again finds the message by it. `injected` marks a user message that no person wrote (reminders, command
     echoes, compaction notices). `superseded` marks a message that its thread has abandoned (an edited prompt, another
     answer, a rewind): it belongs to no turn. `raw` holds the unchanged source lines. `hidden_keys` are the keys whose
-    marks are in the parts.
+    marks are in the parts. `mark` is the owner's mark of the turn that it opens, in an export of this product.
     """
 
     role: Role
@@ -45,6 +46,7 @@ class MessageDraft:
     superseded: bool = False
     raw: bytes = b""
     hidden_keys: tuple[HiddenKeyDraft, ...] = ()
+    mark: Mark | None = None
 
     @property
     def weight(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import connection
 
+from convmemory.conversations.marking import keep_marks
 from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.messages.echo import with_echoes_named
@@ -142,7 +143,9 @@ def insert_messages(
         if sources:
             statement = load_sql("convmemory.conversations", "insert_message_sources")
             cursor.execute(statement, home | {"sources": json.dumps(sources)})
-    hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
+    by_id = [(row.pk, draft) for row, draft in zip(rows, drafts, strict=True)]
+    hidden_keys.keep_keys(by_id, owner_id=owner_id)
+    keep_marks(by_id, owner_id=owner_id)
     return rows
 
 

@@ -15,6 +15,7 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.pages.highlighting import Passage
 from convmemory.conversations.pages.markdown_html import Work
 from convmemory.conversations.pages.part_views import PartView, view_part
+from convmemory.core.marks import Mark
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -51,7 +52,10 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed."""
+    """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed.
+
+    `mark` is the owner's mark of the turn that it opens.
+    """
 
     message_id: int
     position: int
@@ -67,6 +71,7 @@ class MessageView:
     notes: Sequence[Note] = ()
     superseded: bool = False
     versions: Versions | None = None
+    mark: Mark | None = None
 
     @property
     def has_actions(self) -> bool:
@@ -82,8 +87,12 @@ def view_messages(
     passage: Passage | None = None,
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
     versions: Mapping[int, Versions] = MappingProxyType({}),
+    marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
 ) -> list[MessageView]:
-    """Return messages in order, for the page. `turn_before` is the turn of the message before the first one."""
+    """Return messages in order, for the page. `turn_before` is the turn of the message before the first one.
+
+    `marks` are those of turns, by conversation and turn.
+    """
     views: list[MessageView] = []
     tools: dict[str, str] = {}
     work = Work()
@@ -111,6 +120,7 @@ def view_messages(
                 parts=_view_parts(parts, tools, passage_here, work),
                 notes=notes.get(message.pk, ()),
                 versions=versions.get(message.pk),
+                mark=marks.get((message.conversation_id, turn)) if opens_turn and turn is not None else None,
             )
         )
         if not message.superseded:

@@ -23,6 +23,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations import curating, reading
 from convmemory.conversations.filters import EVERYTHING
+from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
@@ -36,6 +37,7 @@ from convmemory.conversations.pages.windows import Window, window_after, window_
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.marks import mark_of
 from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
 from convmemory.core.postgres.replicas import may_use_replica
 
@@ -65,6 +67,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         passage=passage,
         notes=added.notes,
         versions=added.versions,
+        marks=marks_of(owner_id=request.user.pk, conversation_id=found.pk),
     )
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     context = {
@@ -78,6 +81,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "keep": box.query_string,
         "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
         "display": display,
+        "undo_mark": _undo_mark(request),
     }
     if request.htmx and continues:
         context["continues"] = continues
@@ -223,6 +227,28 @@ def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 # --- changing it ----------------------------------------------------------------------------------
+
+
+@require_POST
+@signed_in
+def mark_turn(request: PageRequest, conversation_id: int, turn: int) -> HttpResponse:
+    """Mark the turn as `kind` with a `note`, or take its mark off; the answer offers to undo that."""
+    mark = mark_of(request.POST.get("kind", ""), request.POST.get("note", ""))
+    before = set_mark(owner=request.user, conversation_id=conversation_id, turn_number=turn, mark=mark)
+    done: dict[str, int | str] = {"turn": turn}
+    if request.POST.get("undoes"):
+        messages.success(request, _("Undone."))
+    elif before != mark:
+        done |= {"marked": turn, "kind": before.kind if before else "", "note": before.note if before else ""}
+    return redirect(f"/conversations/{conversation_id}?{urlencode(done)}#turn-{turn}")
+
+
+def _undo_mark(request: PageRequest) -> dict[str, Any] | None:
+    """Return the turn whose mark was changed, according to the address, and the mark that it had before."""
+    turn = parse_number(request.GET.get("marked", ""))
+    if turn is None:
+        return None
+    return {"turn": turn, "kind": request.GET.get("kind", ""), "note": request.GET.get("note", "")}
 
 
 @require_POST

@@ -43,6 +43,7 @@ ORDERS = {
     "conversations_conversation": "id",
     "conversations_message": "conversation_id, position",
     "conversations_messagesource": load_sql("convmemory.ops.privacy", "order_of_sources"),
+    "conversations_turnmark": load_sql("convmemory.ops.privacy", "order_of_sources"),
     "conversations_event": "conversation_id, line_number",
 }
 

@@ -63,7 +63,7 @@ WHERE content_type_id = %(kind)s AND object_id IN (SELECT "{pk}"::text FROM {tab
 SELECT "{column}" FROM {table} WHERE {condition}
 
 -- name: order_of_sources
--- The order of messages' raw sources by conversation, for an export whose reader walks both side by side.
+-- The order of messages' raw sources, and of their marks, by conversation, for an export whose reader walks both side by side.
 (SELECT m.conversation_id FROM conversations_message AS m WHERE m.id = message_id),
 (SELECT m.position FROM conversations_message AS m WHERE m.id = message_id)
 

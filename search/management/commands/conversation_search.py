@@ -63,6 +63,8 @@ class Command(ArchiveCommand):
         for hit in results.hits:
             self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
             self.stdout.write(f"  {one_line(hit.user_question, 110)}")
+            if hit.mark:
+                self.stdout.write(f"  {hit.mark}")
             self.stdout.write(f"  > {one_line(hit.passage, 160)}")
             self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
         if not results.hits and not results.titles:

@@ -11,6 +11,7 @@ from convmemory.conversations.messages.parts import TextPart, ThinkingPart, Tool
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.tools.registry import Seen, run_tool
+from convmemory.tools.searching import search_as_text
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -40,6 +41,23 @@ def found_in(tool: str, owner: User, **arguments: Any) -> set[int]:
     """The conversations that a tool brings back."""
     answer = run_tool(tool, arguments, owner)
     return {row.get("conversation_id", row.get("conversationId")) for row in answer["results"]}
+
+
+def test_search_shows_answer_where_only_question_was_found(owner: User) -> None:
+    asked, said = "which glaze fits the blue stoneware bowls?", "Take celadon in two coats."
+    indexed(owner, at(MAY, asked, said), title="Glazes")
+    (hit,) = run_tool("search", {"query": asked}, owner)["results"]
+    assert (hit["passage"], hit["answer"]) == (asked, said)
+    assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | answer: {said}")
+    (hit,) = run_tool("search", {"query": "celadon in two coats"}, owner)["results"]
+    assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | found: {said}")
+
+
+def test_search_by_words_leaves_repeated_question_out(owner: User) -> None:
+    asked = "which glaze fits the blue stoneware bowls?"
+    make_conversation(owner, at(MAY, asked, "Celadon."), title="Glazes")  # not embedded, so it has no passages
+    answer = run_tool("search", {"query": "blue stoneware bowls"}, owner)
+    assert search_as_text({"results": answer["results"]}).endswith(f"asked: {asked}")
 
 
 # --- whose words, which conversations -------------------------------------------------------------

@@ -82,6 +82,13 @@ def test_lists_of_tools_cost_few_tokens(tools: tuple[Tool[Any, Any], ...], limit
     assert estimated_tokens(json.dumps(listed, separators=(",", ":"))) <= limit
 
 
+def test_tool_that_marks_fits_and_is_announced_as_writing(settings: Any) -> None:
+    settings.MCP_MARKING = True
+    listed = [mcp_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in mcp_tools()]
+    assert estimated_tokens(json.dumps(listed, separators=(",", ":"))) <= MAX_MCP_TOKENS
+    assert [tool["name"] for tool in listed if not tool["annotations"].get("readOnlyHint")] == ["mark_turn"]
+
+
 def estimated_tokens(text: str) -> int:
     """Words of up to nine letters, groups of three digits and runs of up to four signs are one token each.
 

@@ -1,0 +1,66 @@
+"""Marks of turns as wrong or outdated, by their owner.
+
+Search shows them; recall leaves wrong turns out, and says of the others that they are outdated.
+Source: docs/adr/0099-marked-turns.md.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.models import TurnMark
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.errors import NotFound
+from convmemory.core.marks import Mark, MarkKind, mark_of
+
+
+def set_mark(*, owner: AbstractBaseUser, conversation_id: int, turn_number: int, mark: Mark | None) -> Mark | None:
+    """Give the caller's turn this mark and no other, or none; returns the one that it had. Raises: NotFound."""
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    with transaction.atomic():
+        opening = conversation.messages.filter(turn_number=turn_number).order_by("position").first()
+        if opening is None:
+            last = conversation.last_turn
+            turns = "it has no turns" if last is None else f"its turns are 0 to {last}"
+            raise NotFound(f"Conversation {conversation_id} has no turn {turn_number}: {turns}.")
+        rows = TurnMark.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
+        rows = rows.filter(message__turn_number=turn_number)
+        before = next(iter(rows.order_by("-kind")), None)
+        if mark is None:
+            rows.delete()
+        else:
+            rows.exclude(pk=opening.pk).delete()
+            _store([TurnMark(message=opening, owner_id=owner.pk, kind=mark.kind, note=mark.note)])
+    return mark_of(before.kind, before.note) if before else None
+
+
+def marks_of(*, owner_id: int, conversation_id: int | None = None) -> dict[tuple[int, int], Mark]:
+    """Return the owner's marks, by conversation and turn; of two in one turn, "wrong" counts. One query."""
+    rows = TurnMark.objects.filter(owner_id=owner_id, message__turn_number__isnull=False)
+    if conversation_id is not None:
+        rows = rows.filter(message__conversation_id=conversation_id)
+    fields = ("message__conversation_id", "message__turn_number", "kind", "note")
+    return {
+        (conversation, turn): Mark(cast("MarkKind", kind), note)
+        for conversation, turn, kind, note in rows.order_by("kind").values_list(*fields)
+    }
+
+
+def keep_marks(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
+    """Store the marks of new messages from an export, by message id."""
+    _store(
+        [
+            TurnMark(message_id=message_id, owner_id=owner_id, kind=draft.mark.kind, note=draft.mark.note)
+            for message_id, draft in messages
+            if draft.mark
+        ]
+    )
+
+
+def _store(rows: list[TurnMark]) -> None:
+    TurnMark.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["message"], update_fields=["kind", "note", "created_at"]
+    )

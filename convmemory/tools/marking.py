@@ -1,0 +1,44 @@
+"""The tool with which an agent marks a turn as wrong or outdated for its user."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from convmemory.conversations.marking import set_mark
+from convmemory.core.config import config
+from convmemory.core.errors import NotFound
+from convmemory.core.marks import mark_of
+from convmemory.tools.definition import Caller, Text, Tool, ToolInput, ToolOutput, archive_owner
+
+
+class MarkTurnInput(ToolInput):
+    conversation_id: Annotated[int, Field(description="of a hit")]
+    turn: Annotated[int, Field(description="of a hit")]
+    mark: Annotated[Literal["wrong", "outdated", "none"], Field(description="none: unmark")]
+    reason: Annotated[Text, Field(description="why")] = ""
+
+
+class MarkTurnOutput(ToolOutput):
+    said: str
+
+
+def mark_turn(caller: Caller, arguments: MarkTurnInput) -> MarkTurnOutput:
+    """Mark a turn of the caller. Raises: NotFound."""
+    owner = archive_owner(caller)
+    if owner is None:
+        raise NotFound(f"There is no conversation {arguments.conversation_id}.")
+    mark = mark_of("" if arguments.mark == "none" else arguments.mark, arguments.reason)
+    set_mark(owner=owner, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
+    return MarkTurnOutput(said=f"Turn {arguments.turn} is {mark or 'not marked'}.")
+
+
+MARK_TURN = Tool(
+    name="mark_turn",
+    description="Mark a turn wrong or outdated. Use it if the user says so, as turn=3; not on a guess.",
+    input_model=MarkTurnInput,
+    output_model=MarkTurnOutput,
+    function=mark_turn,
+    as_text=lambda answer: str(answer["said"]),
+    is_offered=lambda: config.mcp_marking,
+    writes=True,
+)
