@@ -7,6 +7,7 @@ stored is deleted at the end.
 
 import argparse
 import cProfile
+import os
 import pstats
 import re
 import resource
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
     django.setup()
     acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User

@@ -28,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
     django.setup()
     acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User
