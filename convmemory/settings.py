@@ -5,12 +5,14 @@ database under `var/`. docs/settings.md lists every variable.
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 
 from convmemory.core import conf
 from convmemory.core.conf import secret_key
 from convmemory.core.config import ROOT, Config, read_all
+from convmemory.core.errors import SettingError
 from convmemory.core.logs import logging_config
 from convmemory.core.postgres import logins
 
@@ -158,6 +160,17 @@ Q_CLUSTER = {
     **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
 
+# --- E-mail -----------------------------------------------------------------------------------
+
+EMAIL_USE_TLS = Config.email_security.read() == "starttls"
+EMAIL_USE_SSL = Config.email_security.read() == "tls"
+EMAIL_TIMEOUT = Config.email_timeout_s.read()
+DEFAULT_FROM_EMAIL = Config.email_from.read() or f"convmemory@{urlsplit(Config.public_url.read()).hostname}"
+if Config.email_host.read() and not Config.public_url.read():
+    raise SettingError(
+        "EMAIL_HOST needs PUBLIC_URL: links in mail begin with it, and never with what a request names as the server."
+    )
+
 # --- Pages ------------------------------------------------------------------------------------
 
 LOGIN_URL = "login"
@@ -182,6 +195,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+PASSWORD_RESET_TIMEOUT = 24 * 3_600  # seconds
 PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
 LOGGING = logging_config(level=Config.log_level.read(), format=Config.log_format.read())

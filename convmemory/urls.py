@@ -5,6 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from convmemory.accounts.mail import can_send_mail
 from convmemory.api import api
 from convmemory.chat import views
 from convmemory.health_api import health, ready
@@ -26,7 +27,11 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/context", views.show_context, name="context"),
     path(
         "login",
-        auth_views.LoginView.as_view(template_name="accounts/login.html", authentication_form=SignInForm),
+        auth_views.LoginView.as_view(
+            template_name="accounts/login.html",
+            authentication_form=SignInForm,
+            extra_context={"can_send_mail": can_send_mail},
+        ),
         name="login",
     ),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),

@@ -1,20 +1,33 @@
-"""Accounts in the admin: users, their API keys, their use of the model, and the record of readings of
-foreign content.
+"""Accounts in the admin: users, invitations, API keys, use of the model, and the record of readings of foreign content.
+
+Links to make an account or to choose a new password are shown here, to be passed on where no mail is sent.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
-from django.db.models import Model
-from django.http import HttpRequest
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import get_language
 
-from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm
-from convmemory.accounts.models import ApiKey, ContentAccess, ModelUse
+from convmemory.accounts import invitations
+from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, InvitationForm
+from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
+from convmemory.accounts.models import ApiKey, ContentAccess, Invitation, Mail, ModelUse
+from convmemory.accounts.pages import absolute_address
+from convmemory.accounts.tasks import enqueue_mail
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
-from convmemory.core.administration.metadata import MetadataAdmin, confirmed_action
+from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
+from convmemory.core.config import config
+
+MOST_LINKS = 20
 
 admin.site.unregister(User)
 
@@ -28,8 +41,79 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     change_password_form = AdminChangePasswordForm
     change_user_password_template = "accounts/change_password.html"  # noqa: S105
 
+    actions = ("make_reset_links",)
+
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    @admin.action(permissions=["change"], description="Make links to choose a new password")
+    def make_reset_links(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse:
+        """Show a link for each chosen user who may sign in, for staff to pass on."""
+        users = [user for user in queryset[:MOST_LINKS] if user.is_active]
+        LogEntry.objects.log_actions(request.user.pk or 0, users, CHANGE, "Made a link to choose a new password.")
+        section = Section(
+            title="Links to choose a new password",
+            columns=("User", "Link"),
+            rows=[(user.username, absolute_address(request, reset_path(user))) for user in users],
+            note=f"Each works once, within {config.password_reset_timeout // 3_600} hours and until the user signs in. "
+            "Pass it on to that person alone.",
+        )
+        context = {**self.admin_site.each_context(request), "title": section.title, "opts": self.opts}
+        response = TemplateResponse(request, "admin/links.html", {**context, "sections": [section]})
+        response.headers["Cache-Control"] = "private, no-store"
+        return response
+
+
+@admin.register(Invitation)
+class InvitationAdmin(DeletableAdmin):
+    """Invitations, for those who may add some: who has the link of one can make an account."""
+
+    form = InvitationForm
+    list_display = ("id", "email", "created_at", "expires_at", "state")
+    list_select_related = ("mail",)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("accounts.add_invitation")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def get_fields(self, request: HttpRequest, obj: Invitation | None = None) -> tuple[str, ...]:
+        return ("email",) if obj is None else ("email", "created_at", "expires_at", "state")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Invitation | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("created_at", "expires_at", "state")
+
+    @admin.display(description="mail")
+    def state(self, invitation: Invitation) -> str:
+        """Return whether the mail of the invitation is sent."""
+        if invitation.is_expired:
+            return "the invitation has expired"
+        mail = getattr(invitation, "mail", None)
+        if mail is None:
+            return "none: pass on the link"
+        if mail.sent_at:
+            return f"sent {timezone.localtime(mail.sent_at):%Y-%m-%d %H:%M}"
+        return f"not sent in {mail.attempts} attempts: {mail.error}" if mail.error else "waits for a worker"
+
+    def sections(self, request: HttpRequest, obj: Invitation) -> list[Section]:
+        if obj.is_expired:
+            return []
+        link = absolute_address(request, invitations.path_of(obj))
+        note = (
+            "With this link a person chooses a name and a password. It works once. Delete the invitation to revoke it."
+        )
+        return [Section(title="Link", columns=("Address",), rows=[(link,)], note=note)]
+
+    def save_model(self, request: HttpRequest, obj: Invitation, form: Any, change: bool) -> None:
+        obj.expires_at = obj.created_at + invitations.VALID
+        super().save_model(request, obj, form, change)
+        if obj.email and can_send_mail():
+            request_mail(Mail.Kind.INVITATION, recipient=obj.email, language=get_language() or "en", invitation=obj)
+            enqueue_mail()
+
+    def response_add(self, request: HttpRequest, obj: Invitation, post_url_continue: str | None = None) -> HttpResponse:
+        return redirect("admin:accounts_invitation_change", obj.pk)
 
 
 def _revoke(keys: Sequence[ApiKey]) -> None:

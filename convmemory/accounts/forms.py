@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.keys import revoke_all_keys
+from convmemory.accounts.models import Invitation
 from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
 
 FOR_EVER = ""
@@ -74,3 +75,17 @@ class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignor
         user = super().save(commit=commit)
         self.end_keys_if_asked(user)
         return user
+
+
+class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The admin's form for a new invitation."""
+
+    class Meta:
+        model = Invitation
+        fields = ("email",)
+
+    def clean_email(self) -> str:
+        email: str = self.cleaned_data["email"]
+        if email and User.objects.filter(email__iexact=email).exists():
+            raise forms.ValidationError(_("There is an account with this address already."))
+        return email

@@ -1,4 +1,4 @@
-"""API keys, readings of other people's content, and each person's use of the operator's model.
+"""API keys, readings of other people's content, each person's use of the operator's model, and invitations.
 
 A key identifies the owner whose archive a program reads; only its hash is stored.
 """
@@ -8,6 +8,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 
 class ApiKey(models.Model):
@@ -81,3 +82,47 @@ class ModelUse(models.Model):
 
     def __str__(self) -> str:
         return f"use of the model by user {self.owner_id} on {self.day}"
+
+
+class Invitation(models.Model):
+    """A link with which a person makes one account. Using it deletes the row, and so does revoking it.
+
+    The link is signed, not stored (`invitations.py`).
+    """
+
+    email = models.EmailField(_("e-mail address"), blank=True, default="", help_text=_("Empty: you pass on the link."))
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(editable=False)
+
+    class Meta:
+        verbose_name = "invitation"
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk}"  # the log of the administration keeps this: no address
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
+
+class Mail(models.Model):
+    """A message that a worker sends. Its text and links are made when it is sent; the row holds none."""
+
+    class Kind(models.TextChoices):
+        INVITATION = "invitation"
+        PASSWORD_RESET = "password_reset"  # noqa: S105
+
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    recipient = models.EmailField()
+    language = models.CharField(max_length=10)
+    invitation = models.OneToOneField(Invitation, on_delete=models.CASCADE, null=True, related_name="mail")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    updated_at = models.DateTimeField(default=timezone.now)
+    sent_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"mail {self.pk}"

@@ -65,3 +65,8 @@ def _referring_page(request: HttpRequest) -> str:
         return ""
     parts = urlsplit(address)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path or "/"
+
+
+def absolute_address(request: HttpRequest, path: str) -> str:
+    """Return the address of a page for another person: on `PUBLIC_URL`, or on the server that the request names."""
+    return config.public_url.rstrip("/") + path if config.public_url else request.build_absolute_uri(path)

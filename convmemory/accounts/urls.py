@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from convmemory.accounts import views
+from convmemory.accounts import joining_views, views
 from convmemory.accounts import views as design_views
 
 urlpatterns = [
@@ -13,4 +13,7 @@ urlpatterns = [
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
     path("design", design_views.components, name="components"),
     path("settings/password", views.ChangePassword.as_view(), name="password"),
+    path("invitations/<str:token>", joining_views.invitation, name="invitation"),
+    path("password/reset", joining_views.reset_password, name="reset-password"),
+    path("password/reset/<uidb64>/<token>", joining_views.ChoosePassword.as_view(), name="choose-password"),
 ]

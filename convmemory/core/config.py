@@ -196,6 +196,24 @@ class Config:
     )
     secret_key = secret("the signing key", shown="generated once")
 
+    # --- E-mail ---
+
+    email_host = text(
+        "",
+        "the SMTP server that sends invitations and links to reset passwords, which begin with `PUBLIC_URL`; empty: "
+        "no mail is sent, and administrators pass the links on ([operation.md](operation.md))",
+    )
+    email_port = whole(587, 1, 65_535, "its port")
+    email_security = choice(
+        "starttls",
+        ("starttls", "tls", "none"),
+        "`starttls`, `tls` from the first byte (port 465), or `none` for a server on this machine",
+    )
+    email_host_user = text("", "the user name at this server, if it asks for one")
+    email_host_password = secret("the password at this server")
+    email_from = text("", "the sender's address", shown="`convmemory@` and the host of `PUBLIC_URL`")
+    email_timeout_s = seconds(15.0, "how long the SMTP server may be silent")
+
     # --- Queue and fairness ---
 
     # At least three: one that no long task takes, and places for the long tasks of two people.
@@ -488,6 +506,8 @@ class Config:
     session_cookie_name = Computed[str]()
     session_engine = Computed[str]()
     session_save_every_request = Computed[bool]()
+    default_from_email = Computed[str]()
+    password_reset_timeout = Computed[int]()
     secure_ssl_redirect = Computed[bool]()
     secure_proxy_ssl_header = Computed[tuple[str, str] | None]()
 

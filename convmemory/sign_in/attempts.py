@@ -53,18 +53,33 @@ class PasswordsPaused(ConvMemoryError):
         )
 
 
+class ResetsPaused(PasswordsPaused):
+    """Too many requests for a new password; for the next `retry_after_s` seconds none is accepted."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        ConvMemoryError.__init__(
+            self, f"Too many requests for a new password. Wait {retry_after_s} seconds and try again; no mail was sent."
+        )
+        self.retry_after_s = retry_after_s
+
+
 class Attempt(AbstractContextManager["Attempt"]):
     """One check of a password. It counts as wrong from the start of the block.
 
-    In the block, `succeeded` reports that it was right. An error other than a wrong password reverts the count.
+    In the block, `succeeded` reports that it was right. An error other than a wrong password reverts the count. What is
+    not a password (`counted`) has counts of its own, so that it never pauses passwords.
     """
 
-    def __init__(self, *, username: str, address: str, wrong: tuple[type[Exception], ...] = ()) -> None:
+    def __init__(
+        self, *, username: str, address: str, wrong: tuple[type[Exception], ...] = (), counted: str = ""
+    ) -> None:
         network = network_of(address)
         self._username, self._wrong = username, wrong
-        self._address = _key("address", network)
+        self._address = _key(f"{counted}address", network)
         # In the order of `RULES`.
-        self._keys = [_key("pair", f"{network} {username}"), _key("name", username), self._address]
+        self._keys = [
+            _key(f"{counted}pair", f"{network} {username}"), _key(f"{counted}name", username), self._address
+        ]  # fmt: skip
         self._is_known = False
 
     def __enter__(self) -> "Attempt":
@@ -108,6 +123,15 @@ class Attempt(AbstractContextManager["Attempt"]):
             "forget": FORGET_FAILURES,
             "leak_s": LEAK_S,
         }
+
+
+def count_reset_request(*, email: str, address: str) -> None:
+    """Count a request for a new password, with the pauses of wrong ones. Raises: ResetsPaused."""
+    try:
+        with Attempt(username=email.casefold(), address=address, counted="reset "):
+            pass
+    except PasswordsPaused as error:
+        raise ResetsPaused(error.retry_after_s) from error
 
 
 def is_password_of(*, user: AbstractBaseUser, password: str, address: str) -> bool:

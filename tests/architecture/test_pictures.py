@@ -18,6 +18,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "authorize",  # asked for by a program alone
+    "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
 }  # fmt: skip
 ACTIONS = (
     "change-", "delete-", "drop-", "end-", "keep-", "make-", "mark-", "pin-", "regenerate-", "remove-", "rename-",

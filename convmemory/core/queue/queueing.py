@@ -124,3 +124,4 @@ class RetryPolicy:
 
 EMBEDDING = RetryPolicy(max_attempts=5, first_pause=timedelta(minutes=2))
 SUMMARIES = RetryPolicy(max_attempts=4, first_pause=timedelta(seconds=15))
+MAIL = RetryPolicy(max_attempts=6, first_pause=timedelta(minutes=1))

@@ -1,0 +1,138 @@
+"""Sends the mail of accounts, in a worker: invitations and links to reset passwords. Reads and writes `Mail`.
+
+A web request only stores a row, whether or not the address has an account. The worker makes the links and talks to the
+SMTP server of the settings; failures are retried a few times (`queueing.MAIL`).
+"""
+
+import logging
+import smtplib
+import time
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
+from django.db.models import Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.encoding import force_bytes
+from django.utils.formats import date_format
+from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from convmemory.accounts import invitations
+from convmemory.accounts.models import Invitation, Mail
+from convmemory.core.config import config
+from convmemory.core.queue.queueing import MAIL
+from convmemory.core.text import one_line
+
+SMTP = "django.core.mail.backends.smtp.EmailBackend"
+MOST_ACCOUNTS = 10  # with one address
+GIVEN_UP_AFTER = timedelta(hours=2)  # since the last attempt; a worker may have died in it
+
+logger = logging.getLogger(__name__)
+
+
+def can_send_mail() -> bool:
+    return bool(config.email_host)
+
+
+def request_mail(kind: Mail.Kind, *, recipient: str, language: str, invitation: Invitation | None = None) -> None:
+    """Store a message to send. A password reset that still waits for the same address is not stored twice."""
+    values = {"kind": kind, "recipient": recipient, "invitation": invitation, "sent_at": None}
+    Mail.objects.get_or_create(**values, defaults={"language": language})
+
+
+def send_due_mail(*, deadline: float) -> int:
+    """Send the messages that are due until `deadline` (`time.monotonic()`); return how many were sent."""
+    sent = 0
+    while time.monotonic() < deadline and (mail := _next_mail()) is not None:
+        try:
+            sent += _send(mail)
+        except (smtplib.SMTPException, OSError) as error:
+            is_last = mail.attempts >= MAIL.max_attempts
+            logger.warning("Mail %d was not sent (%s, attempt %d)", mail.pk, type(error).__name__, mail.attempts)
+            if is_last and mail.kind == Mail.Kind.PASSWORD_RESET:
+                mail.delete()
+            else:
+                mail.error = one_line(str(error), 200) or type(error).__name__
+                mail.save(update_fields=["error"])
+    return sent
+
+
+def forget_failed_resets() -> int:
+    """Delete password resets that were never sent; return their number."""
+    resets = Mail.objects.filter(kind=Mail.Kind.PASSWORD_RESET, attempts__gte=MAIL.max_attempts)
+    return resets.filter(updated_at__lt=timezone.now() - GIVEN_UP_AFTER).delete()[0]
+
+
+@transaction.atomic
+def _next_mail() -> Mail | None:
+    """Return the oldest message that is due, with this attempt counted, so that a worker that dies repeats no more."""
+    now = timezone.now()
+    due = Mail.objects.filter(Q(attempts=0) | MAIL.due(now), sent_at=None)
+    due = due.filter(Q(invitation=None) | Q(invitation__expires_at__gt=now))
+    mail = due.select_for_update(skip_locked=True, of=("self",)).order_by("pk").first()
+    if mail is not None:
+        mail.attempts, mail.updated_at = mail.attempts + 1, now
+        mail.save(update_fields=["attempts", "updated_at"])
+    return mail
+
+
+def _send(mail: Mail) -> bool:
+    """Send one message, if there is one to send. Raises: SMTPException, OSError."""
+    with override(mail.language):
+        messages = [_invitation_message(mail.invitation)] if mail.invitation else _reset_messages(mail.recipient)
+    for message in messages:
+        # The server is named, because Django's test runner would replace a default one.
+        message.connection = get_connection(SMTP)
+        message.send()
+    if mail.invitation:
+        mail.sent_at, mail.error = timezone.now(), ""
+        mail.save(update_fields=["sent_at", "error"])
+    else:
+        mail.delete()
+    return bool(messages)
+
+
+def _invitation_message(invitation: Invitation) -> EmailMessage:
+    text = _(
+        "You are invited to convmemory at %(site)s.\n\n"
+        "Choose your name and your password here. The link works once, until %(end)s:\n\n%(link)s\n\n"
+        "If you did not expect this, you need not do anything.\n"
+    )
+    values = {
+        "site": config.public_url,
+        "end": date_format(timezone.localtime(invitation.expires_at), "DATETIME_FORMAT"),
+        "link": config.public_url.rstrip("/") + invitations.path_of(invitation),
+    }
+    return EmailMessage(_("Your invitation to convmemory"), text % values, to=[invitation.email])
+
+
+def _reset_messages(address: str) -> list[EmailMessage]:
+    """Return a message for each account with this address that has a password."""
+    text = _(
+        "A new password was asked for at %(site)s, for the account “%(name)s”. Choose it here. "
+        "The link works once, for %(hours)d hours:\n\n%(link)s\n\n"
+        "If you did not ask for it, you need not do anything: your password stays as it is.\n"
+    )
+    values = {"site": config.public_url, "hours": config.password_reset_timeout // 3_600}
+    accounts = User.objects.filter(email__iexact=address, is_active=True).order_by("pk")[:MOST_ACCOUNTS]
+    # To the address of the account: the one that was typed may be equal to the database only, and another person's.
+    return [
+        EmailMessage(
+            _("Your password at convmemory"),
+            text % {**values, "name": user.username, "link": config.public_url.rstrip("/") + reset_path(user)},
+            to=[user.email],
+        )
+        for user in accounts
+        if user.has_usable_password()
+    ]
+
+
+def reset_path(user: User) -> str:
+    """Return the path of the page where the user chooses a new password, once, within `PASSWORD_RESET_TIMEOUT`."""
+    number = urlsafe_base64_encode(force_bytes(user.pk))
+    return reverse("choose-password", args=[number, default_token_generator.make_token(user)])
