@@ -1,6 +1,8 @@
 -- name: message_utterances
 -- Who said some messages, who said the next one of each, and whether that one belongs to another turn. The place of the
--- next one is computed before it is looked up: a sum in the condition would keep it from its index under a policy.
+-- next one is computed before it is looked up: a sum in the condition would keep it from its index under a policy. The
+-- next one is the first from its place on: that order makes the planner look it up by its place. By an equal place alone
+-- it read the whole conversation for each message, which it took to have one message.
 WITH m AS MATERIALIZED (
     SELECT id, conversation_id, "position", "position" + 1 AS next_position, name, turn_number, owner_id
     FROM conversations_message
@@ -14,8 +16,13 @@ SELECT
     coalesce(n.name, ''),
     coalesce(n.turn_number <> m.turn_number, FALSE)
 FROM m
-LEFT JOIN conversations_message AS n
-    ON n.conversation_id = m.conversation_id AND n."position" = m.next_position AND n.owner_id = m.owner_id
+LEFT JOIN LATERAL (
+    SELECT f.name, f.turn_number, f."position"
+    FROM conversations_message AS f
+    WHERE f.owner_id = m.owner_id AND f.conversation_id = m.conversation_id AND f."position" >= m.next_position
+    ORDER BY f."position"
+    LIMIT 1
+) AS n ON n."position" = m.next_position
 
 -- name: turn_marks
 -- The owner's marks of turns of some sources, by source; of two in one turn, "wrong" comes last.

@@ -172,11 +172,15 @@ class TestFewPassages:
         assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)
 
 
-def test_next_message_is_looked_up_by_its_place_under_row_security() -> None:
+@pytest.mark.parametrize(("turns", "others"), [(500, 0), (2, 8)], ids=["of a long conversation", "of short ones"])
+def test_next_message_is_looked_up_by_its_place_under_row_security(turns: int, others: int) -> None:
     owner = make_user()
-    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
+    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * turns))
+    for other in [make_user() for _ in range(others)]:  # one message of one owner in one conversation is expected
+        for _ in range(5):
+            make_conversation(other, exchange(("and then?", "then this.")))
     vacuum()
-    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
+    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[:5])
     statement = load_sql("search.adapters", "message_utterances")
     plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
     looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
