@@ -55,4 +55,4 @@ def find_titles(owner_id: int, words: Sequence[QueryWord], filters: Filters) -> 
         parameters[f"filter_{name}"] = value
     statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
     parameters |= {"owner": owner_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
-    return tuple(TitleHit(*row) for row in PendingQuery(statement, parameters).rows())
+    return tuple(TitleHit(*row) for row in PendingQuery(statement, parameters, keeps_plan=True).rows())

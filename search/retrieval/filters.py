@@ -198,7 +198,7 @@ def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
     if not conditions:
         return None
     statement = load_sql("search.retrieval", "other_sources").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": owner_id})
+    return PendingQuery(statement, parameters | {"owner": owner_id}, keeps_plan=True)
 
 
 def _send_matching_query(
