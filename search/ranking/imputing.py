@@ -22,6 +22,7 @@ from search.retrieval.candidates import (
     ItemKeys,
     Scores,
     item_keys,
+    known,
     split_keys,
 )
 from search.retrieval.prepared import PreparedQuery
@@ -44,7 +45,7 @@ def with_imputed(retrieved: Retrieved, table: FeatureTable) -> FeatureTable:
         return table
     by_words = scores_by_words(table)
     best = by_words / max(float(by_words.max(initial=0)), 1e-6)
-    possible = np.nan_to_num(table.columns[Feature.COVERAGE]) * best
+    possible = known(table.columns[Feature.COVERAGE]) * best
     may_lack = _lacks_cosines(table) | np.isin(table.keys >> ITEM_BITS, retrieved.behind)
     chosen = np.flatnonzero(may_lack & (possible >= LEAST_SHARE))
     chosen = chosen[np.argsort(-possible[chosen], kind="stable")[:LOOKED_UP]]
@@ -53,7 +54,7 @@ def with_imputed(retrieved: Retrieved, table: FeatureTable) -> FeatureTable:
         without = np.isin(table.keys[chosen], _without_vectors(retrieved.query, table.keys[chosen]))
         imputed[chosen[without]] = possible[chosen[without]]
     if Feature.ASIDE_COVERAGE in table.columns:
-        imputed = np.maximum(imputed, np.nan_to_num(table.columns[Feature.ASIDE_COVERAGE]) * best)
+        imputed = np.maximum(imputed, known(table.columns[Feature.ASIDE_COVERAGE]) * best)
     return replace(table, imputed=imputed) if imputed.any() else table
 
 

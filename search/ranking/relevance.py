@@ -19,7 +19,7 @@ from convmemory.embeddings.spaces import embedder_for
 from search.pages.snippets import STRONG_RELEVANCE
 from search.ranking.imputing import scores_by_words
 from search.ranking.rankers import Order, best_first, long_share
-from search.retrieval.candidates import Feature, FeatureTable, Scores, median
+from search.retrieval.candidates import Feature, FeatureTable, Scores, known, median
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
@@ -330,4 +330,4 @@ def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
     column = table.columns.get(name)
     if column is None:
         return np.zeros(len(indices), np.float32)
-    return np.nan_to_num(column[indices]).astype(np.float32)
+    return known(column[indices])
