@@ -42,7 +42,7 @@ release-check: $(READY_DEV) ## Check a release: complete translations, all windo
 	@$(MAKE) --no-print-directory isolation trials
 
 agents: $(READY_DEV) ## Run the agents of other vendors, from npm, against the product. NEWEST=1 takes their newest versions
-	@NEWEST=$(NEWEST) $(BIN)/pytest -q -m agents tests/agents
+	@NEWEST=$(NEWEST) $(BIN)/pytest -q -rs -m agents tests/agents
 
 isolation: $(READY_DEV) ## Send 10,000 random requests: none may return another owner's data
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0

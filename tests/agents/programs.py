@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 from tests.support.chat_server import MODEL
 from tests.support.installation import ROOT
 
@@ -127,7 +129,10 @@ PROGRAMS = (
 
 
 def install(program: Program) -> tuple[Path, str]:
-    """Return the installed program and its version: the pinned one, or with NEWEST=1 the newest of the registry."""
+    """Return the installed program and its version: the pinned one, or with NEWEST=1 the newest of the registry.
+
+    A newest version that npm cannot install is skipped: its vendor has to mend it.
+    """
     folder = PACKAGES / (f"{program.slug}-newest" if NEWEST else f"{program.slug}-{program.version}")
     manifest = folder / "node_modules" / program.package / "package.json"
     if NEWEST or not manifest.exists():
@@ -138,6 +143,8 @@ def install(program: Program) -> tuple[Path, str]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
         if done.returncode:
             shutil.rmtree(folder)
+        if done.returncode and NEWEST:  # @kilocode/cli 7.8.1 names packages of platforms that npm does not have
+            pytest.skip(f"npm cannot install {wanted}: {done.stderr.strip().splitlines()[-2:]}")
         assert done.returncode == 0, f"npm cannot install {wanted}:\n{done.stderr[-2_000:]}"
     return folder / "node_modules" / ".bin" / program.command, json.loads(manifest.read_text())["version"]
 
