@@ -159,7 +159,8 @@ class ComparedPassages:
         return places[nearest], of_item[nearest]
 
 
-# 3,000 passages with 400 items, as large as a small owner is, take 8 MB.
+PASSAGE_BYTES = 2_500  # with its share of the item vectors, at 384 dimensions
+# 3,000 passages, as many as a small owner has, take 8 MB.
 CACHE: BlockCache[SmallOwner] = BlockCache(max_bytes=128 * 2**20)
 
 
@@ -171,7 +172,7 @@ class PendingSmallOwner:
         self._pending = self._send() if CACHE.get(owner_id, space.pk) is not None else None
 
     def of(self, passages: int) -> SmallOwner | None:
-        """Return the current vectors of an owner with this many passages, None if these are too many.
+        """Return the current vectors of an owner with this many passages, None if these are too many, or do not fit.
 
         Waits for the digest, and reads the vectors that this process lacks, if any.
         """
@@ -192,6 +193,8 @@ class PendingSmallOwner:
             CACHE.drop(self._owner_id, self._space.pk)
             return None
         cached = CACHE.get(self._owner_id, self._space.pk)
+        if cached is None and not CACHE.has_room(digest[-1] * PASSAGE_BYTES):
+            return None
         if cached is None or cached.digest != digest:
             cached = _renewed(self._owner_id, self._space, digest, cached)
             CACHE.put(self._owner_id, self._space.pk, cached)

@@ -186,6 +186,23 @@ def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) 
     assert CACHE.get(owner.pk, active_space().pk) is None
 
 
+def test_recently_searched_owner_is_not_evicted_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = [make_user(), make_user()]
+    for owner in owners:
+        indexed(owner, EGGS)
+    monkeypatch.setattr(CACHE, "max_bytes", 1)
+    monkeypatch.setattr("search.block_cache.RECENT_S", 0.0)
+    assert found(prepared(owners[0]))[0].compared is not None
+    monkeypatch.setattr("search.block_cache.RECENT_S", 600.0)
+    passages, _ = found(prepared(owners[1]))
+    assert passages.compared is None
+    assert len(passages.keys) == 1
+    assert found(prepared(owners[0]))[0].compared is not None
+    monkeypatch.setattr("search.block_cache.RECENT_S", 0.0)
+    assert found(prepared(owners[1]))[0].compared is not None
+    assert CACHE.get(owners[0].pk, active_space().pk) is None
+
+
 def test_rows_of_older_layout_are_read_again_once_upgraded() -> None:
     owner = make_user()
     indexed(owner, EGGS)
