@@ -1,9 +1,10 @@
 """The ASGI application: Django and MCP for HTTP within the limits of `http_limits`, and the server's start and end
 (lifespan).
 
-Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it releases
-conversations of dead processes. At the end it stores replies in progress and measurements, closes the database pools
-and leaves the embedded server, because uvicorn ends its process without exit handlers.
+Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. As it starts it loads the model that
+the first search needs. While it runs it releases conversations of dead processes. At the end it stores replies in
+progress and measurements, closes the database pools and leaves the embedded server, because uvicorn ends its process
+without exit handlers.
 """
 
 import asyncio
@@ -51,14 +52,18 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _lifespan(receive: Receive, send: Send) -> None:
     from convmemory.chat.live import chat_is_running
+    from convmemory.core.threads import in_thread
+    from convmemory.ops.runtime.warming import load_models
 
     await receive()  # lifespan.startup
     sys.setswitchinterval(THREAD_TURN_S)
     async with chat_is_running():
         gc.collect()
         gc.freeze()  # loaded modules stay for good; a full collection of them takes 0.1 s
+        preparing = asyncio.create_task(in_thread(load_models, for_searches=True))
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
+        await preparing
     await asyncio.to_thread(_leave_database)
     await send({"type": "lifespan.shutdown.complete"})
 

@@ -165,6 +165,13 @@ class TestOneLife:
         assert f"http://127.0.0.1:{house.port}" in result.stderr
         house.wait_until(house.answers, START_TIMEOUT_S)
 
+    def test_web_server_loads_model_before_first_search(self, house: House) -> None:
+        def loaded() -> bool:
+            web = house.child("uvicorn")
+            return web is not None and any("onnxruntime" in mapped.path for mapped in web.memory_maps())
+
+        house.wait_until(loaded, START_TIMEOUT_S)
+
     def test_killed_web_server_starts_again(self, house: House) -> None:
         web = house.child("uvicorn")
         assert web

@@ -1,12 +1,14 @@
-"""Loads the local models when a worker process starts, so that the first turn need not wait for it."""
+"""Loads the local models when a process starts, so that the first turn or the first search need not wait for it."""
 
 import logging
 from typing import Any
 
+import numpy as np
 from django_q.signals import post_spawn
 
 from convmemory.embeddings.options import LOCAL
 from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.embeddings.token_codes import bit_products
 from convmemory.embeddings.token_model import PairedEmbedder
 
 logger = logging.getLogger(__name__)
@@ -17,7 +19,12 @@ def connect() -> None:
 
 
 def on_spawn(sender: Any, **kwargs: Any) -> None:
-    """Load the local models in a new worker process, before its first task.
+    """Load the local models in a new worker process, before its first task."""
+    load_models()
+
+
+def load_models(*, for_searches: bool = False) -> None:
+    """Load the local models of the active space, and the product of bits `for_searches`.
 
     An error here occurs again, and is reported, at the first text.
     """
@@ -27,5 +34,7 @@ def on_spawn(sender: Any, **kwargs: Any) -> None:
         for model in models:
             if model.card.provider == LOCAL:
                 model.embed_passages(["warm up"])
-    except Exception:  # a worker's boundary: without a model it still runs other tasks
+        if for_searches:
+            bit_products(np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.int8))
+    except Exception:  # the boundary of a process: without a model it still does other work
         logger.warning("The embedding model is not loaded yet", exc_info=True)

@@ -1,4 +1,4 @@
-"""A new worker process loads the local model before a task waits for it."""
+"""A new process loads the local model before a task or a search waits for it."""
 
 import logging
 from dataclasses import dataclass, field
