@@ -30,6 +30,7 @@ from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.middleware import EitherMiddleware
 from convmemory.sign_in.attempts import PasswordsPaused
 from convmemory.sign_in.hashing import HashingBusy
+from convmemory.sign_in.oidc import ProviderFailed, SignInRefused
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointError: HTTPStatus.BAD_GATEWAY,
     PasswordsPaused: HTTPStatus.TOO_MANY_REQUESTS,
+    SignInRefused: HTTPStatus.FORBIDDEN,
+    ProviderFailed: HTTPStatus.BAD_GATEWAY,
     # All other errors concern the state of the server, and say what its operator has to do.
     HashingBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

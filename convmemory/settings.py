@@ -160,6 +160,11 @@ Q_CLUSTER = {
     **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
 
+# --- Signing in -------------------------------------------------------------------------------
+
+if Config.sso_only.read() and not Config.oidc_providers.read():
+    raise SettingError("SSO_ONLY needs OIDC_PROVIDERS: without one nobody could sign in.")
+
 # --- E-mail -----------------------------------------------------------------------------------
 
 EMAIL_USE_TLS = Config.email_security.read() == "starttls"

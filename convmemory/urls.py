@@ -6,8 +6,10 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from convmemory.accounts.mail import can_send_mail
+from convmemory.accounts.oidc_views import SignOut
 from convmemory.api import api
 from convmemory.chat import views
+from convmemory.core.config import config
 from convmemory.health_api import health, ready
 from convmemory.sign_in.forms import SignInForm
 
@@ -30,11 +32,11 @@ urlpatterns = [
         auth_views.LoginView.as_view(
             template_name="accounts/login.html",
             authentication_form=SignInForm,
-            extra_context={"can_send_mail": can_send_mail},
+            extra_context={"can_send_mail": can_send_mail, "config": config},
         ),
         name="login",
     ),
-    path("logout", auth_views.LogoutView.as_view(), name="logout"),
+    path("logout", SignOut.as_view(), name="logout"),
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),

@@ -26,6 +26,7 @@ from convmemory.accounts.tasks import enqueue_mail
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
 from convmemory.core.config import config
+from convmemory.sign_in.forms import with_passwords
 
 MOST_LINKS = 20
 
@@ -46,7 +47,12 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    @admin.action(permissions=["change"], description="Make links to choose a new password")
+    def has_make_links_permission(self, request: HttpRequest) -> bool:
+        return self.has_change_permission(request) and not config.sso_only
+
+    user_change_password = with_passwords(UserAdmin.user_change_password)
+
+    @admin.action(permissions=["make_links"], description="Make links to choose a new password")
     def make_reset_links(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse:
         """Show a link for each chosen user who may sign in, for staff to pass on."""
         users = [user for user in queryset[:MOST_LINKS] if user.is_active]
@@ -76,7 +82,7 @@ class InvitationAdmin(DeletableAdmin):
         return request.user.has_perm("accounts.add_invitation")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
+        return self.has_view_permission(request) and not config.sso_only
 
     def get_fields(self, request: HttpRequest, obj: Invitation | None = None) -> tuple[str, ...]:
         return ("email",) if obj is None else ("email", "created_at", "expires_at", "state")
@@ -97,7 +103,7 @@ class InvitationAdmin(DeletableAdmin):
         return f"not sent in {mail.attempts} attempts: {mail.error}" if mail.error else "waits for a worker"
 
     def sections(self, request: HttpRequest, obj: Invitation) -> list[Section]:
-        if obj.is_expired:
+        if obj.is_expired or config.sso_only:
             return []
         link = absolute_address(request, invitations.path_of(obj))
         note = (

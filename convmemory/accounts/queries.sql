@@ -13,3 +13,7 @@ ON CONFLICT (owner_id, day) DO UPDATE
 SET tokens = u.tokens + excluded.tokens, requests = u.requests + 1
 WHERE %(limit)s = 0 OR u.tokens < %(limit)s
 RETURNING id
+
+-- name: owner_of_identity
+-- The id of the user who is linked with a subject of an issuer; null without one.
+SELECT convmemory_owner_of_identity(%s, %s)

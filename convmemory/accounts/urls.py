@@ -2,8 +2,9 @@
 
 from django.urls import path
 
-from convmemory.accounts import joining_views, views
+from convmemory.accounts import joining_views, oidc_views, views
 from convmemory.accounts import views as design_views
+from convmemory.sign_in.forms import with_passwords
 
 urlpatterns = [
     path("settings/account", views.account, name="account"),
@@ -12,8 +13,15 @@ urlpatterns = [
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
     path("design", design_views.components, name="components"),
-    path("settings/password", views.ChangePassword.as_view(), name="password"),
-    path("invitations/<str:token>", joining_views.invitation, name="invitation"),
-    path("password/reset", joining_views.reset_password, name="reset-password"),
-    path("password/reset/<uidb64>/<token>", joining_views.ChoosePassword.as_view(), name="choose-password"),
+    path("settings/password", with_passwords(views.ChangePassword.as_view()), name="password"),
+    path("invitations/<str:token>", with_passwords(joining_views.invitation), name="invitation"),
+    path("login/with/<slug:name>", oidc_views.begin, name="provider"),
+    path("login/with/<slug:name>/done", oidc_views.done, name="provider-done"),
+    path("login/with/<slug:name>/out", oidc_views.sign_out, name="provider-out"),
+    path("password/reset", with_passwords(joining_views.reset_password), name="reset-password"),
+    path(
+        "password/reset/<uidb64>/<token>",
+        with_passwords(joining_views.ChoosePassword.as_view()),
+        name="choose-password",
+    ),
 ]

@@ -23,6 +23,7 @@ from convmemory.core.text import masked
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
 MASK = "(set, not shown)"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 IN_FORCE: dict[str, str] = {}
 """The variables that this process has read, with the values in force; secrets are masked."""

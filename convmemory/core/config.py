@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 from django.conf import settings
 
 from convmemory.core import conf
+from convmemory.core.identity_providers import IdentityProvider, providers_from
 from convmemory.core.logs import FORMATS, LEVELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +121,10 @@ def secret_addresses(meaning: str) -> Setting[list[str]]:
     return Setting(read, shown="", meaning=meaning)
 
 
+def identity_providers(meaning: str) -> Setting[tuple[IdentityProvider, ...]]:
+    return Setting(lambda name: providers_from(name, conf.env_secret(name)), shown="", meaning=meaning)
+
+
 def proxies(meaning: str) -> Setting[list[str]]:
     return Setting(conf.env_proxies, shown="", meaning=meaning)
 
@@ -195,6 +200,16 @@ class Config:
         "not even one on this machine",
     )
     secret_key = secret("the signing key", shown="generated once")
+
+    # --- Signing in ---
+
+    oidc_providers = identity_providers(
+        "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)",
+    )
+    sso_only = boolean(
+        "1: no password is accepted, chosen or reset; people sign in by `OIDC_PROVIDERS` alone, programs by their keys",
+        default=False,
+    )
 
     # --- E-mail ---
 

@@ -1,6 +1,6 @@
 -- name: create_definer_functions
--- Creates the functions that bypass the policies: whose a key is, whether somebody has signed in from an address, and
--- how many tasks wait. They run as the tables' owner.
+-- Creates the functions that bypass the policies: whose a key is, whose an identity is, whether somebody has signed in
+-- from an address, and how many tasks wait. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -63,11 +63,25 @@ BEGIN
         $function$,
         path
     );
-    REVOKE ALL ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address FROM PUBLIC;
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_owner_of_identity(issuer text, subject text)
+        RETURNS bigint
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
+        $linked$
+            SELECT i.owner_id::bigint FROM sign_in_linkedidentity AS i WHERE i.issuer = $1 AND i.subject = $2
+        $linked$
+        $function$,
+        path
+    );
+    REVOKE ALL ON FUNCTION
+    convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity
+    FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
-            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address TO %I',
+            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
+            'convmemory_owner_of_identity TO %I',
             part
         );
     END LOOP;
@@ -279,7 +293,11 @@ ORDER BY name
 
 -- name: is_migrated
 -- Whether the tables exist that the functions which bypass the policies read.
-SELECT num_nulls(to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress')) = 0
+SELECT
+    num_nulls(
+        to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress'),
+        to_regclass('sign_in_linkedidentity')
+    ) = 0
 
 -- name: bypasses_row_security
 -- Whether no policy applies to the current role: as superuser, by BYPASSRLS, or because it may act as a table's owner.

@@ -32,9 +32,10 @@ from starlette.routing import Route
 
 from convmemory.accounts import connections
 from convmemory.accounts.connections import Tokens
+from convmemory.core.conf import LOOPBACK
 from convmemory.core.errors import InvalidInput
 from convmemory.core.threads import in_thread
-from convmemory.mcp_server.places import AUTHORIZE, LOOPBACK, RESOURCE_METADATA, SERVER_METADATA
+from convmemory.mcp_server.places import AUTHORIZE, RESOURCE_METADATA, SERVER_METADATA
 
 SCOPES = ["read"]
 # Schemes that a browser runs or opens itself instead of handing them to a program.

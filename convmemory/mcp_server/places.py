@@ -2,12 +2,12 @@
 
 from urllib.parse import urlsplit
 
+from convmemory.core.conf import LOOPBACK
 from convmemory.core.config import config
 
 AUTHORIZE = "/authorize"
 SERVER_METADATA = "/.well-known/oauth-authorization-server"
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OAUTH = frozenset({"/token", "/register", "/revoke"})
 OFF = (
     "This server takes no OAuth here: send `Authorization: Bearer KEY` with a key made by "

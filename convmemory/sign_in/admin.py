@@ -1,7 +1,22 @@
-"""The administration's sign-in form, with the same pauses."""
+"""The administration's sign-in form, with the same pauses; and the identities that sign in by a provider."""
 
 from django.contrib import admin
 
+from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.metadata import DeletableAdmin
 from convmemory.sign_in.forms import AdminSignInForm
+from convmemory.sign_in.models import LinkedIdentity
 
 admin.site.login_form = AdminSignInForm
+
+
+@admin.register(LinkedIdentity)
+class LinkedIdentityAdmin(DeletableAdmin):
+    """Identities, without their subjects; who deletes one ends that way into the account."""
+
+    list_display = ("id", "owner", "issuer", "created_at", "last_used_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("owner", "issuer", "created_at", "last_used_at")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."

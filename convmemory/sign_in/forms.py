@@ -1,18 +1,41 @@
 """The forms that check a password, with pauses after wrong ones."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
+from convmemory.core.config import config
+from convmemory.core.errors import SwitchedOff
 from convmemory.sign_in.attempts import Attempt, is_password_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NO_PASSWORDS = "This server takes no passwords (SSO_ONLY): sign in by an identity provider."
+
+
+def with_passwords(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse calls of a view or use case that needs passwords while `SSO_ONLY` is set. Raises: SwitchedOff."""
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if config.sso_only:
+            raise SwitchedOff(NO_PASSWORDS)
+        return function(*args, **kwargs)
+
+    return wrapper
 
 
 class SignInForm(AuthenticationForm):
     """Name and password. Raises PasswordsPaused and HashingBusy, which `convmemory.problems` turns into responses."""
 
     def clean(self) -> dict[str, Any]:
+        if config.sso_only:
+            raise ValidationError(NO_PASSWORDS, code="sso_only")
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if self.request is None or not username or not password:
             return super().clean()

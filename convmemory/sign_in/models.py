@@ -1,4 +1,7 @@
-"""Wrong passwords and the addresses of right ones. Names and addresses are stored as keyed hashes only."""
+"""Wrong passwords, the addresses of right ones, and identities at providers.
+
+Names of wrong passwords and addresses are stored as keyed hashes only.
+"""
 
 from django.conf import settings
 from django.db import models
@@ -32,3 +35,21 @@ class KnownAddress(models.Model):
 
     def __str__(self) -> str:
         return f"an address of user {self.owner_id}"
+
+
+class LinkedIdentity(models.Model):
+    """A person at an identity provider, who signs in to the owner's account."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    issuer = models.TextField()
+    subject = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "linked identity"
+        verbose_name_plural = "linked identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
+
+    def __str__(self) -> str:
+        return f"an identity of user {self.owner_id}"

@@ -19,6 +19,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "outline", "palette", "edit-question", "render-text",
     "authorize",  # asked for by a program alone
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
+    "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip
 ACTIONS = (
     "change-", "delete-", "drop-", "end-", "keep-", "make-", "mark-", "pin-", "regenerate-", "remove-", "rename-",

@@ -3,9 +3,11 @@
 from typing import Any
 
 from django.contrib.admin import AdminSite, apps
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from convmemory.core import acting
+from convmemory.core.config import config
 
 
 class StaffAdminConfig(apps.SimpleAdminConfig):
@@ -26,3 +28,11 @@ class StaffSite(AdminSite):
         if admitted:
             acting.admit_staff()
         return admitted
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the sign-in form; without passwords, lead to the page with the identity providers."""
+        if not config.sso_only:
+            return super().login(request, extra_context)
+        from django.contrib.auth.views import redirect_to_login  # needs models, which are loaded after this app
+
+        return redirect_to_login(request.GET.get("next", "") or reverse("admin:index"))

@@ -1,4 +1,4 @@
-"""The rail of the page: the product's areas, and the one that the current page belongs to.
+"""The rail of the page: the product's areas, and the one that the current page belongs to; and a part of the menu.
 
 Identifies pages by the names of their addresses alone; a destination whose address does not exist is left out.
 """
@@ -15,9 +15,16 @@ from convmemory.core.config import config
 from convmemory.core.web.languages import translated_words
 
 if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
     from django_stubs_ext import StrOrPromise
 
 register = template.Library()
+
+
+@register.filter
+def signs_in_by_password(user: "AbstractBaseUser") -> bool:
+    """Return whether the user has a password that this server accepts."""
+    return user.has_usable_password() and not config.sso_only
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 
 from convmemory.accounts.users import create_user
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 
 
@@ -29,6 +30,8 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Made the user {user!r}: they sign in on the page /login with this password.")
+        if config.sso_only:
+            self.stdout.write("But SSO_ONLY is set: the password is accepted only once the web server runs without it.")
 
 
 def _ask_for_password() -> str:

@@ -106,6 +106,8 @@ class Command(ArchiveCommand):
         lines = [f"convmemory: {address}"]
         if password:
             lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
+            if config.sso_only:
+                lines += ["            accepted only once SSO_ONLY is 0"]
         self._say("\n".join(["", *lines, ""]))
 
     def _watch_database(self) -> None:

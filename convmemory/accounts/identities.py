@@ -1,0 +1,105 @@
+"""Finds or makes the account of a person whom an identity provider has signed in. Reads and writes `LinkedIdentity`.
+
+An account is found by issuer and subject, which are never another person's; by an e-mail address only where the
+operator trusts the provider's (`match_email`). A name never finds an account.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from convmemory.core.acting import acting_for
+from convmemory.core.identity_providers import IdentityProvider
+from convmemory.core.sql import load_sql
+from convmemory.core.text import storable
+from convmemory.sign_in.models import LinkedIdentity
+from convmemory.sign_in.oidc import SignInRefused
+
+NOT_IN_NAMES = re.compile(r"[^\w.+-]")
+NAME_CHARS = 140
+MOST_ALIKE = 1_000
+
+
+def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
+    """Return the account of the person with these claims, with what the groups say. Raises: SignInRefused."""
+    user = _linked(provider, claims["sub"])
+    if user is None:
+        try:
+            with transaction.atomic():
+                user = _link(provider, claims)
+        except IntegrityError:  # a second sign-in of the same person was faster
+            user = _linked(provider, claims["sub"])
+            if user is None:
+                raise
+    if not user.is_active:
+        raise SignInRefused(_("Your account is deactivated. Ask who runs this server."))
+    with acting_for(user.pk):
+        identities = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
+        identities.update(last_used_at=timezone.now())
+    if provider.staff_groups and not user.is_superuser:
+        given = claims.get(provider.groups_claim)
+        groups = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else set()
+        is_staff = not groups.isdisjoint(provider.staff_groups)
+        if is_staff != user.is_staff:
+            user.is_staff = is_staff
+            user.save(update_fields=["is_staff"])
+    return user
+
+
+def _linked(provider: IdentityProvider, subject: str) -> User | None:
+    """Return the account that is linked with this subject, which a function of the database looks up."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.accounts", "owner_of_identity"), [provider.issuer, subject])
+        (owner_id,) = cursor.fetchone()
+    return User.objects.get(pk=owner_id) if owner_id else None
+
+
+def _link(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
+    """Link the account with the person's address, or a new one. Raises: SignInRefused, IntegrityError."""
+    address = claims.get("email") if claims.get("email_verified") is True else None
+    email = storable(address) if isinstance(address, str) and len(address) <= 254 else ""
+    user = _user_with_address(provider, email) if email and provider.match_email else None
+    if user is None:
+        if not provider.create_accounts:
+            raise SignInRefused(
+                _("%(label)s has signed you in, but there is no account for you here. Ask who runs this server.")
+                % {"label": provider.label}
+            )
+        user = User(username=_free_name(claims), email=email)
+        user.set_unusable_password()
+        user.save()
+    with acting_for(user.pk):
+        LinkedIdentity.objects.create(owner=user, issuer=provider.issuer, subject=claims["sub"])
+    return user
+
+
+def _user_with_address(provider: IdentityProvider, email: str) -> User | None:
+    """Return the only account with this address; None without one. Raises: SignInRefused."""
+    found = list(User.objects.filter(email__iexact=email)[:2])
+    if not found:
+        return None
+    (user, *others) = found
+    with acting_for(user.pk):
+        is_linked = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer).exists()
+    # An address can pass to another person, who must not get the account of the first.
+    if others or is_linked:
+        raise SignInRefused(
+            _("The account with your address has another sign-in, or there are several. Ask who runs this server.")
+        )
+    return user
+
+
+def _free_name(claims: Mapping[str, Any]) -> str:
+    """Return a user name that is close to the person's own."""
+    said = next((claims[key] for key in ("preferred_username", "email", "name") if claims.get(key)), "")
+    start = storable(str(said))[:NAME_CHARS].partition("@")[0]
+    wanted = User.normalize_username(NOT_IN_NAMES.sub("-", start)) or "user"
+    alike = User.objects.filter(username__istartswith=wanted).values_list("username", flat=True)[:MOST_ALIKE]
+    taken = {name.casefold() for name in alike}
+    names = (wanted, *(f"{wanted}-{number}" for number in range(2, MOST_ALIKE + 2)))
+    return next(name for name in names if name.casefold() not in taken)

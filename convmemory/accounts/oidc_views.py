@@ -1,0 +1,72 @@
+"""Pages of the sign-in by an identity provider: leading there, coming back, and signing out there, too."""
+
+from typing import Any
+
+from django.contrib.auth import login
+from django.contrib.auth.views import LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.identities import account_of
+from convmemory.accounts.pages import absolute_address
+from convmemory.sign_in import oidc
+
+SIGNED_IN_BY = "signed_in_by"  # in the session, where the provider can sign a person out
+
+
+@never_cache
+@require_safe
+def begin(request: HttpRequest, name: str) -> HttpResponse:
+    """Lead to the provider. Raises: NotFound, ProviderFailed."""
+    wanted = request.GET.get("next", "")
+    is_here = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    address, kept = oidc.begin(
+        oidc.provider_named(name),
+        redirect_uri=absolute_address(request, reverse("provider-done", args=[name])),
+        next_page=wanted if is_here else "",
+    )
+    response = HttpResponseRedirect(address)
+    response.set_cookie(
+        oidc.COOKIE, kept, max_age=oidc.COOKIE_S, path=_path(name), secure=request.is_secure(), httponly=True,
+        samesite="Lax",  # the provider leads back from another site
+    )  # fmt: skip
+    return response
+
+
+@never_cache
+@require_safe
+def done(request: HttpRequest, name: str) -> HttpResponse:
+    """Sign the person in whom the provider leads back. Raises: NotFound, SignInRefused, ProviderFailed."""
+    provider = oidc.provider_named(name)
+    found = oidc.finish(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=request.GET.dict())
+    login(request, account_of(provider, found.claims))
+    if found.can_sign_out:
+        request.session[SIGNED_IN_BY] = name
+    response = HttpResponseRedirect(found.next_page or reverse("home"))
+    response.delete_cookie(oidc.COOKIE, path=_path(name), samesite="Lax")
+    return response
+
+
+@never_cache
+@require_safe
+def sign_out(request: HttpRequest, name: str) -> HttpResponse:
+    """Lead to the provider's own page for signing out. Raises: NotFound, ProviderFailed."""
+    back = absolute_address(request, reverse("login"))
+    return HttpResponseRedirect(oidc.sign_out_address(oidc.provider_named(name), back=back))
+
+
+class SignOut(LogoutView):
+    """Ends the session here; the sign-in page then offers to end that of the provider."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        name = request.session.get(SIGNED_IN_BY, "")
+        response = super().post(request, *args, **kwargs)
+        return redirect(f"{reverse('login')}?out={name}") if name else response
+
+
+def _path(name: str) -> str:
+    return f"/login/with/{name}"

@@ -1,0 +1,69 @@
+"""The identity providers in `OIDC_PROVIDERS`: a JSON list of objects with the fields of `IdentityProvider`."""
+
+import json
+import re
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from convmemory.core.conf import LOOPBACK
+from convmemory.core.errors import SettingError
+
+NAME = re.compile(r"[a-z0-9-]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityProvider:
+    """One provider of OpenID Connect, as the operator describes it."""
+
+    name: str
+    """Part of this server's redirect address, which the provider has to know."""
+    label: str
+    """On the button."""
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    scopes: str = "openid email profile"
+    groups_claim: str = "groups"
+    staff_groups: tuple[str, ...] = ()
+    match_email: bool = False
+    create_accounts: bool = False
+
+
+def providers_from(variable: str, text: str) -> tuple[IdentityProvider, ...]:
+    """Return the providers that the text describes. Raises: SettingError, which quotes no value but names."""
+    try:
+        described = json.loads(text or "[]")
+    except ValueError as error:
+        raise SettingError(f"{variable} is no JSON: {error}.") from None
+    if not isinstance(described, list) or not all(isinstance(each, dict) for each in described):
+        raise SettingError(f"{variable} is not a JSON list of objects, one for each provider.")
+    found = tuple(_provider(f"{variable}, provider {number}", each) for number, each in enumerate(described, start=1))
+    if len({each.name for each in found}) < len(found):
+        raise SettingError(f"{variable} names two providers alike: give each a name of its own.")
+    return found
+
+
+def _provider(place: str, values: dict[str, Any]) -> IdentityProvider:
+    known = {field.name: field for field in fields(IdentityProvider)}
+    if unknown := sorted(set(values) - set(known)):
+        raise SettingError(f"{place} has the unknown field {unknown[0]!r}: use any of {', '.join(known)}.")
+    if missing := [name for name, field in known.items() if field.default is MISSING and not values.get(name)]:
+        raise SettingError(f"{place} has no {missing[0]}.")
+    for name, value in values.items():
+        kind = known[name].type
+        if kind is bool or kind is str:
+            is_right, wanted = isinstance(value, kind), {bool: "true or false", str: "a text"}[kind]
+        else:
+            is_right, wanted = isinstance(value, list) and all(isinstance(one, str) for one in value), "a list of texts"
+        if not is_right:
+            raise SettingError(f"{place}: {name} is not {wanted}.")
+    made = IdentityProvider(**{**values, "staff_groups": tuple(values.get("staff_groups", ()))})
+    if not NAME.fullmatch(made.name):
+        raise SettingError(f"{place}: the name {made.name!r} is not of 1 to 40 small letters, digits and hyphens.")
+    issuer = urlsplit(made.issuer)
+    if issuer.scheme != "https" and not (issuer.scheme == "http" and issuer.hostname in LOOPBACK):
+        raise SettingError(f"{place}: the issuer has to begin with https://, or with http:// on this machine.")
+    if "openid" not in made.scopes.split():
+        raise SettingError(f"{place}: the scopes do not contain openid.")
+    return made
