@@ -41,7 +41,19 @@ class AiderImporter:
         """See `Importer.parse`."""
         names: Counter[str] = Counter()
         for started, lines in _sessions(source.path, report):
-            entries = list(_entries(lines))
+            # The entries of a session in order: consecutive lines of one speaker are one entry.
+            entries: list[tuple[Role, str]] = []
+            entry: _Entry | None = None
+            for line in lines:
+                role, text = _speaker(line)
+                if entry is not None and (role == entry.role or not line.strip()):
+                    entry.lines.append(text)
+                    continue
+                if entry is not None:
+                    entries.append((entry.role, "\n".join(entry.lines).strip()))
+                entry = _Entry(role, [text]) if line.strip() else None
+            if entry is not None:
+                entries.append((entry.role, "\n".join(entry.lines).strip()))
             question = next((text for role, text in entries if role == "user"), None)
             if question is None:
                 continue  # a start without a question; most histories have hundreds
@@ -91,21 +103,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 class _Entry:
     role: Role
     lines: list[str] = field(default_factory=list)
-
-
-def _entries(lines: list[str]) -> Iterator[tuple[Role, str]]:
-    """Yield the entries of a session in order: consecutive lines of one speaker are one entry."""
-    entry: _Entry | None = None
-    for line in lines:
-        role, text = _speaker(line)
-        if entry is not None and (role == entry.role or not line.strip()):
-            entry.lines.append(text)
-            continue
-        if entry is not None:
-            yield entry.role, "\n".join(entry.lines).strip()
-        entry = _Entry(role, [text]) if line.strip() else None
-    if entry is not None:
-        yield entry.role, "\n".join(entry.lines).strip()
 
 
 def _speaker(line: str) -> tuple[Role, str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_message
-from convmemory.conversations.importers.lines import JsonObject, has_too_many_values, read_objects, too_many_values
+from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import TITLE_CHARS, ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
@@ -63,30 +63,21 @@ def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
         prompts += kind == PROMPT_EVENT
         # Several events on one line need different numbers: the number identifies an event.
         last = max(last + 1, item.number)
-        yield _event(item, kind, line_number=last, prompts=prompts)
-
-
-def _event(item: JsonObject, kind: str, *, line_number: int, prompts: int) -> EventDraft:
-    value = item.value
-    data = mapping_of(value.get("data"))
-    tools = (text_of(place.get(key)) for place in (data, value) for key in ("tool_name", "tool"))
-    return EventDraft(
-        line_number=line_number,
-        type=kind,
-        level=text_of(value.get("lvl")) or text_of(value.get("level")),
-        tool=next((tool for tool in tools if tool), ""),
-        turn_number=None if prompts else _given_turn(data, value),
-        prompt_number=prompts - 1 if prompts else None,
-        created_at=time_of(value.get("ts")) or time_of(value.get("timestamp")),
-        payload=bounded_payload({**data, **{key: value[key] for key in ("status", "duration_ms") if key in value}}),
-    )
-
-
-def _given_turn(data: Mapping[str, Any], value: Mapping[str, Any]) -> int | None:
-    for turn in (data.get("turn"), data.get("turn_number"), value.get("turn")):
-        if isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn < 2**31:
-            return turn
-    return None
+        value = item.value
+        data = mapping_of(value.get("data"))
+        tools = (text_of(place.get(key)) for place in (data, value) for key in ("tool_name", "tool"))
+        turns = () if prompts else (data.get("turn"), data.get("turn_number"), value.get("turn"))
+        whole = (turn for turn in turns if isinstance(turn, int) and not isinstance(turn, bool))
+        yield EventDraft(
+            line_number=last,
+            type=kind,
+            level=text_of(value.get("lvl")) or text_of(value.get("level")),
+            tool=next((tool for tool in tools if tool), ""),
+            turn_number=next((turn for turn in whole if 0 <= turn < 2**31), None),
+            prompt_number=prompts - 1 if prompts else None,
+            created_at=time_of(value.get("ts")) or time_of(value.get("timestamp")),
+            payload=bounded_payload({**data, **{key: value[key] for key in ("status", "duration_ms") if key in value}}),
+        )
 
 
 def bounded_payload(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,19 +155,42 @@ class AmplifierImporter:
         bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
         given_id = text_of(metadata.get("session_id"))
         is_named = bool(given_id or _SESSION_NAME.fullmatch(source.path.name) or not opening)
+        # The session that started this one: from the metadata, else from the name `<parent>…_<agent>`.
+        named = text_of(metadata.get("parent_id"))
+        if named or "_" not in source.path.name:
+            parent_source_id = key_of(named, max_chars=290)
+        else:
+            stem = source.path.name.partition("_")[0]
+            # The longest prefix that is a session's folder; without one, the id of a span is cut off.
+            parents = (stem[:end] for end in range(len(stem), 0, -1) if (source.path.parent / stem[:end]).is_dir())
+            parent_source_id = key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)
+        title = text_of(metadata.get("name"))
+        if not title:
+            said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
+            title = one_line(next(said, ""), TITLE_CHARS)
+        project = text_of(metadata.get("working_dir"))
+        if not project:
+            folders = Path(source.label or source.path).parts[:-1]
+            project = folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
         draft = ConversationDraft(
             messages=itertools.chain(opening, messages),
             source=self.name,
             source_id=key_of(given_id or source.path.name, max_chars=290),
             has_weak_id=not given_id and not is_global_id(source.path.name),
-            title=text_of(metadata.get("name")) or _title(opening),
+            title=title,
             agent=bundle or text_of(metadata.get("agent_name")) or "amplifier",
-            project=text_of(metadata.get("working_dir")) or _project_slug(source),
+            project=project,
             created_at=next((time for time in given if time), None),
-            parent_source_id=_parent_id(source.path, metadata),
+            parent_source_id=parent_source_id,
             events=read_events(source.path, report) if has_events else (),
         )
-        yield draft if is_named else named_by_opening(draft, former_ids=[_former_id(source.path, opening)])
+        if is_named:
+            yield draft
+            return
+        # Earlier versions named a session without an id by its folder and a hash.
+        first = opening[0]
+        former_id = f"{source.path.name}:{short_hash(repr((first.role, first.parts)))}"
+        yield named_by_opening(draft, former_ids=[key_of(former_id, max_chars=290)])
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
@@ -216,29 +230,27 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
     for item in read_objects(path, on_issue=report.line_issue):
         draft = kept_message(item.value, unknown=report.unknown, refused=partial(report.line_issue, item.number))
         if draft.parts:
-            yield _finished(draft, item, model)
-
-
-def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
-    """Return the message with its key, its model and its real role."""
-    draft = replace(draft, source_key=f"line:{item.number}" + (f".{item.index}" if item.index else ""), raw=item.raw)
-    if draft.role == "assistant":
-        return replace(draft, model=draft.model or model)
-    if draft.role == "tool":
-        return replace(draft, parts=tuple(map(_with_error_flag, draft.parts)))
-    if draft.role == "user" and item.value.get("tool_call_id"):
-        return _as_result(draft, item)
-    if draft.role == "user" and spoken_text(draft.parts).lstrip().startswith(REMINDER):
-        return replace(draft, role="system", injected=True)
-    return draft
-
-
-def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
-    """Convert a user message that carries a tool's result."""
-    texts = [part.text for part in draft.parts if isinstance(part, TextPart)]
-    result = ToolResultPart(call_id=key_of(text_of(item.value.get("tool_call_id"))), text="\n\n".join(texts))
-    rest = tuple(part for part in draft.parts if not isinstance(part, TextPart))
-    return replace(draft, role="tool", parts=(result, *rest))
+            # The message with its key, its model and its real role.
+            draft = replace(
+                draft, source_key=f"line:{item.number}" + (f".{item.index}" if item.index else ""), raw=item.raw
+            )
+            if draft.role == "assistant":
+                finished = replace(draft, model=draft.model or model)
+            elif draft.role == "tool":
+                finished = replace(draft, parts=tuple(map(_with_error_flag, draft.parts)))
+            elif draft.role == "user" and item.value.get("tool_call_id"):
+                # A user message that carries a tool's result.
+                texts = [part.text for part in draft.parts if isinstance(part, TextPart)]
+                result = ToolResultPart(
+                    call_id=key_of(text_of(item.value.get("tool_call_id"))), text="\n\n".join(texts)
+                )
+                rest = tuple(part for part in draft.parts if not isinstance(part, TextPart))
+                finished = replace(draft, role="tool", parts=(result, *rest))
+            elif draft.role == "user" and spoken_text(draft.parts).lstrip().startswith(REMINDER):
+                finished = replace(draft, role="system", injected=True)
+            else:
+                finished = draft
+            yield finished
 
 
 def _with_error_flag(part: Part) -> Part:
@@ -250,31 +262,3 @@ def _with_error_flag(part: Part) -> Part:
     except (ValueError, RecursionError):
         return part
     return replace(part, is_error=part.is_error or value.get("success") is False or bool(value.get("error")))
-
-
-def _title(opening: list[MessageDraft]) -> str:
-    said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
-    return one_line(next(said, ""), TITLE_CHARS)
-
-
-def _project_slug(source: Source) -> str:
-    """Return the project's name from the agent's folders: `<slug>/sessions/<session id>`."""
-    folders = Path(source.label or source.path).parts[:-1]
-    return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
-
-
-def _former_id(folder: Path, opening: list[MessageDraft]) -> str:
-    """Return the id that earlier versions gave to a session without one: the folder's name with a hash."""
-    first = opening[0]
-    return key_of(f"{folder.name}:{short_hash(repr((first.role, first.parts)))}", max_chars=290)
-
-
-def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
-    """Return the session that started this one: from the metadata, else from the name `<parent>…_<agent>`."""
-    given = text_of(metadata.get("parent_id"))
-    if given or "_" not in folder.name:
-        return key_of(given, max_chars=290)
-    stem = folder.name.partition("_")[0]
-    # The longest prefix that is a session's folder; without one, the id of a span is cut off.
-    parents = (stem[:end] for end in range(len(stem), 0, -1) if (folder.parent / stem[:end]).is_dir())
-    return key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)

@@ -17,48 +17,50 @@ MAX_NAME_CHARS = 300
 
 def attachment_of(block: Mapping[str, Any], kind: str) -> AttachmentPart:
     """Return the attachment that a block of this type describes."""
-    source = _source(block, kind)
-    payload = _payload(source)
-    media_type = _media_type(source, payload)
+    # The object with the payload, the address or the id.
+    for key in ("source", kind, "input_audio", "image_url", "file", "audio"):
+        value = block.get(key)
+        if isinstance(value, Mapping):
+            source = value
+            break
+        if isinstance(value, str):
+            source = {"url": value}
+            break
+    else:
+        source = block
+    payload = ""
+    for key in ("data", "file_data", "url", "image_url"):
+        value = source.get(key)
+        if isinstance(value, str) and (key in ("data", "file_data") or value.startswith("data:")):
+            payload = value
+            break
+    for key in ("media_type", "mime_type", "mimeType"):
+        if text_of(source.get(key)):
+            media_type = text_of(source[key])[:100]
+            break
+    else:
+        if payload.startswith("data:"):
+            media_type = text_of(payload[5:105].partition(";")[0].partition(",")[0])
+        else:
+            media_type = text_of(source.get("format"))[:100]
     if payload and source.get("type") == "text":
         return AttachmentPart(
             name=_name(block, source, kind), media_type=media_type, text=text_of(without_payloads(payload))
         )
     encoded = payload.partition("base64,")[2] if payload.startswith("data:") else payload
+    # The text of a document whose content is a list of blocks.
+    content = source.get("content")
+    if isinstance(content, str):
+        text = text_of(without_payloads(content))
+    else:
+        blocks = content if isinstance(content, list) else []
+        text = "\n".join(text for text in (text_of(mapping_of(block).get("text")) for block in blocks) if text)
     return AttachmentPart(
         name=_name(block, source, kind),
         media_type=media_type,
         size_bytes=base64_size(encoded) if encoded else 0,
-        text=_inner_text(source),
+        text=text,
     )
-
-
-def _source(block: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the object with the payload, the address or the id."""
-    for key in ("source", kind, "input_audio", "image_url", "file", "audio"):
-        value = block.get(key)
-        if isinstance(value, Mapping):
-            return value
-        if isinstance(value, str):
-            return {"url": value}
-    return block
-
-
-def _payload(source: Mapping[str, Any]) -> str:
-    for key in ("data", "file_data", "url", "image_url"):
-        value = source.get(key)
-        if isinstance(value, str) and (key in ("data", "file_data") or value.startswith("data:")):
-            return value
-    return ""
-
-
-def _media_type(source: Mapping[str, Any], payload: str) -> str:
-    for key in ("media_type", "mime_type", "mimeType"):
-        if text_of(source.get(key)):
-            return text_of(source[key])[:100]
-    if payload.startswith("data:"):
-        return text_of(payload[5:105].partition(";")[0].partition(",")[0])
-    return text_of(source.get("format"))[:100]
 
 
 def _name(block: Mapping[str, Any], source: Mapping[str, Any], kind: str) -> str:
@@ -67,12 +69,3 @@ def _name(block: Mapping[str, Any], source: Mapping[str, Any], kind: str) -> str
         if value and not value.startswith("data:"):
             return value[:MAX_NAME_CHARS]
     return kind.removeprefix("input_").removeprefix("output_").removesuffix("_url")
-
-
-def _inner_text(source: Mapping[str, Any]) -> str:
-    """Return the text of a document whose content is a list of blocks."""
-    content = source.get("content")
-    if isinstance(content, str):
-        return text_of(without_payloads(content))
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(text for text in (text_of(mapping_of(block).get("text")) for block in blocks) if text)

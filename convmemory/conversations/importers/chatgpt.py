@@ -155,18 +155,17 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         created_at=time_of(value.get("create_time")),
         archived=value.get("is_archived") is True,
     )
-    return draft if source_id else named_by_opening(draft, former_ids=[_former_id(value, mapping, source)])
+    if source_id:
+        return draft
+    # The id that earlier versions gave to a conversation without one.
+    beginning = json.dumps([value.get("create_time"), value.get("title"), next(iter(mapping), "")], default=str)
+    former_id = key_of(f"{source.path.stem}:{short_hash(beginning)}", max_chars=290)
+    return named_by_opening(draft, former_ids=[former_id])
 
 
 def _written_at(node: Node[Mapping[str, Any]]) -> float:
     written = time_of(mapping_of(node.value.get("message")).get("create_time"))
     return written.timestamp() if written else 0.0
-
-
-def _former_id(value: Mapping[str, Any], mapping: Mapping[str, Any], source: Source) -> str:
-    """Return the id that earlier versions gave to a conversation without one."""
-    opening = json.dumps([value.get("create_time"), value.get("title"), next(iter(mapping), "")], default=str)
-    return key_of(f"{source.path.stem}:{short_hash(opening)}", max_chars=290)
 
 
 # --- chatgpt content ------------------------------------------------------------------------------
@@ -196,7 +195,19 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
     hidden = content.get("content_type") == "user_editable_context" or any(metadata.get(mark) is True for mark in marks)
     parts = _parts(content, role, text_of(author.get("name")), text_of(message.get("recipient")), node, unknown)
     if role == "user":
-        parts.extend(_attachments(metadata))
+        listed = metadata.get("attachments")
+        files = [mapping_of(item) for item in listed] if isinstance(listed, list) else []
+        parts.extend(
+            [
+                AttachmentPart(
+                    name=text_of(file.get("name"))[:300] or "file",
+                    media_type=(text_of(file.get("mime_type")) or text_of(file.get("mimeType")))[:100],
+                    size_bytes=file["size"] if type(file.get("size")) is int and file["size"] > 0 else 0,
+                )
+                for file in files
+                if file
+            ]
+        )
     if not parts:
         return
     yield MessageDraft(
@@ -223,7 +234,39 @@ def _parts(
         return _thoughts(content.get("thoughts"))
     if kind == "reasoning_recap":
         return _thinking(text_of(content.get("content")))
-    text, files = _text_and_files(content, kind, unknown)
+    # All text of a content, in order, and the files that it refers to.
+    texts: list[str] = []
+    files: list[Part] = []
+    listed = content.get("parts")
+    for part in listed if isinstance(listed, list) else []:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping):
+            # Spoken words, or a picture or sound stored outside of the text.
+            part_kind = text_of(part.get("content_type"))
+            if isinstance(part.get("text"), str):
+                texts.append(part["text"])
+            elif part_kind.endswith("asset_pointer"):
+                audio = mapping_of(part.get("audio_asset_pointer")) or part
+                size = audio.get("size_bytes")
+                # For a generated image, its prompt.
+                metadata = mapping_of(part.get("metadata"))
+                files.append(
+                    AttachmentPart(
+                        name=text_of(audio.get("asset_pointer"))[:300] or part_kind,
+                        media_type="image" if part_kind.startswith("image") else "audio",
+                        size_bytes=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0,
+                        text=text_of(mapping_of(metadata.get("dalle")).get("prompt")),
+                    )
+                )
+            else:
+                unknown(part_kind or "(part without a type)")
+    keys = ("title", "url", "text", "result", "content", "user_profile", "user_instructions", "snippet", "name")
+    own = [content[key] for key in keys if isinstance(content.get(key), str)]
+    texts.extend(own)
+    if not isinstance(listed, list) and not own and kind not in _KNOWN_WITHOUT_TEXT:
+        unknown(kind)
+    text = "\n\n".join(_shown(text) for text in texts if text.strip())
     if role == "tool":
         is_error = kind == "system_error"
         return [ToolResultPart(call_id="", text=text, name=name, is_error=is_error), *files] if text or files else []
@@ -233,62 +276,6 @@ def _parts(
     if kind == "code" and text:
         text = f"```{text_of(content.get('language')).replace('unknown', '')}\n{text}\n```"
     return [*([TextPart(text)] if text.strip() else []), *files]
-
-
-def _text_and_files(content: Mapping[str, Any], kind: str, unknown: Callable[[str], None]) -> tuple[str, list[Part]]:
-    """Return all text of a content, in order, and the files that it refers to."""
-    texts: list[str] = []
-    files: list[Part] = []
-    listed = content.get("parts")
-    for part in listed if isinstance(listed, list) else []:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping):
-            _pointed_at(part, texts, files, unknown)
-    keys = ("title", "url", "text", "result", "content", "user_profile", "user_instructions", "snippet", "name")
-    own = [content[key] for key in keys if isinstance(content.get(key), str)]
-    texts.extend(own)
-    if not isinstance(listed, list) and not own and kind not in _KNOWN_WITHOUT_TEXT:
-        unknown(kind)
-    return "\n\n".join(_shown(text) for text in texts if text.strip()), files
-
-
-def _pointed_at(part: Mapping[str, Any], texts: list[str], files: list[Part], unknown: Callable[[str], None]) -> None:
-    """Add the text or file of one part that is no string: spoken words, or a picture or sound stored outside of the
-    text.
-    """
-    kind = text_of(part.get("content_type"))
-    if isinstance(part.get("text"), str):
-        texts.append(part["text"])
-    elif kind.endswith("asset_pointer"):
-        audio = mapping_of(part.get("audio_asset_pointer")) or part
-        size = audio.get("size_bytes")
-        # For a generated image, its prompt.
-        metadata = mapping_of(part.get("metadata"))
-        files.append(
-            AttachmentPart(
-                name=text_of(audio.get("asset_pointer"))[:300] or kind,
-                media_type="image" if kind.startswith("image") else "audio",
-                size_bytes=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0,
-                text=text_of(mapping_of(metadata.get("dalle")).get("prompt")),
-            )
-        )
-    else:
-        unknown(kind or "(part without a type)")
-
-
-def _attachments(metadata: Mapping[str, Any]) -> list[Part]:
-    listed = metadata.get("attachments")
-    files = [mapping_of(item) for item in listed] if isinstance(listed, list) else []
-    return [
-        AttachmentPart(
-            name=text_of(file.get("name"))[:300] or "file",
-            media_type=(text_of(file.get("mime_type")) or text_of(file.get("mimeType")))[:100],
-            size_bytes=file["size"] if type(file.get("size")) is int and file["size"] > 0 else 0,
-        )
-        for file in files
-        if file
-    ]
 
 
 def _thoughts(thoughts: object) -> list[Part]:

@@ -56,7 +56,14 @@ class ClaudeAIImporter:
         used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("conversations", "projects")):
             value = mapping_of(element.value)
-            draft = _draft(value, source, report)
+            if isinstance(value.get("chat_messages"), list):
+                draft = _conversation(value, source, report)
+            elif isinstance(value.get("docs"), list) or "prompt_template" in value:
+                draft = _project(value, source)
+            elif "conversations_memory" in value or "project_memories" in value:
+                draft = _memories(value)
+            else:
+                draft = None
             found = found or draft is not None
             if draft is not None:
                 yield told_apart(draft, used)
@@ -64,16 +71,6 @@ class ClaudeAIImporter:
                 report.skip(f"element {element.number}", "neither a conversation nor a project of Claude.ai")
         if not found and source.plain_name in COMPANIONS:
             report.note("a part of a Claude.ai export that holds no conversation")
-
-
-def _draft(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft | None:
-    if isinstance(value.get("chat_messages"), list):
-        return _conversation(value, source, report)
-    if isinstance(value.get("docs"), list) or "prompt_template" in value:
-        return _project(value, source)
-    if "conversations_memory" in value or "project_memories" in value:
-        return _memories(value)
-    return None
 
 
 def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:
@@ -116,7 +113,26 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
     if not is_human and value.get("sender") != "assistant":
         report.unknown(f"sender {text_of(value.get('sender'))}")
         return
-    parts = _content(value, report)
+    # The blocks of the content, with the separate text if they contain none.
+    blocks = value.get("content")
+    parts: list[Part] = []
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    for block in blocks if isinstance(blocks, list) else []:
+        if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
+            if block.get("type") == "voice_note":
+                texts = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
+                spoken = "\n\n".join(filter(None, texts))
+                parts.extend([TextPart(without_payloads(spoken))] if spoken else [])
+                continue
+            try:
+                parts.extend(content_parts([block], unknown=report.unknown))
+            except InvalidInput:
+                report.unknown("(unreadable block)")
+    said = any(isinstance(part, TextPart) for part in parts)
+    text = without_payloads(text_of(value.get("text")))
+    if text.strip() and not said and not (parts and value.get("sender") == "assistant"):
+        parts.append(TextPart(text))
     parts.extend(_files(value))
     if parts:
         yield MessageDraft(
@@ -127,34 +143,6 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
             source_key=key_of(text_of(value.get("uuid"))),
             raw=_dumped(value),
         )
-
-
-def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
-    """Return the blocks of the content, with the separate text if they contain none."""
-    blocks = value.get("content")
-    parts: list[Part] = []
-    if isinstance(blocks, str):
-        blocks = [{"type": "text", "text": blocks}]
-    for block in blocks if isinstance(blocks, list) else []:
-        if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
-            parts.extend(_block(block, report))
-    said = any(isinstance(part, TextPart) for part in parts)
-    text = without_payloads(text_of(value.get("text")))
-    if text.strip() and not said and not (parts and value.get("sender") == "assistant"):
-        parts.append(TextPart(text))
-    return parts
-
-
-def _block(block: Mapping[str, Any], report: FileReport) -> list[Part]:
-    if block.get("type") == "voice_note":
-        texts = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
-        text = "\n\n".join(filter(None, texts))
-        return [TextPart(without_payloads(text))] if text else []
-    try:
-        return content_parts([block], unknown=report.unknown)
-    except InvalidInput:
-        report.unknown("(unreadable block)")
-        return []
 
 
 def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:

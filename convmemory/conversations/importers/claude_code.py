@@ -78,7 +78,11 @@ class ClaudeCodeImporter:
         scan = scan_file(path, report, subagent=subagent)
         report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
-        own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
+        own_id = (
+            _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
+            if subagent
+            else _session_id(path, scan.session_id)
+        )
         # Earlier versions named a renamed session by its file, too.
         former_id = own_id if subagent else _bounded(f"{path.stem}:{scan.session_id}" if scan.session_id else path.stem)
         chains = sidechains(scan)
@@ -129,10 +133,6 @@ class ClaudeCodeImporter:
 def _session_id(path: Path, session_id: str) -> str:
     """Return the session's id: the file's name if that is one, else the id in the file; "" without either."""
     return _bounded(path.stem if _UUID.fullmatch(path.stem) else session_id)
-
-
-def _subagent_id(path: Path, parent_id: str) -> str:
-    return _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
 
 
 def _parent_id(path: Path, scan: Scan) -> str:
@@ -240,7 +240,17 @@ class MessageReader:
                 prompt = mapping_of(item.value.get("attachment")).get("prompt")
                 yield from self._after_answer(self._queued(item, self._parts(item, prompt)))
             elif text_of(kind) not in KNOWN_TYPES:
-                self._behind_answer += self._unknown(item)
+                # A line of an unknown type as a system message with its content as text.
+                kept = kept_as_text({key: value for key, value in item.value.items() if key not in _ENVELOPE})
+                key = key_of(text_of(item.value.get("uuid")) or f"unknown:{hashlib.sha256(item.raw).hexdigest()[:40]}")
+                if not kept or hash(key) in self._seen:
+                    unknown = []
+                else:
+                    self._seen.add(hash(key))
+                    unknown = [
+                        replace(self._base(item), role="system", parts=tuple(kept), injected=True, source_key=key)
+                    ]
+                self._behind_answer += unknown
         yield from self._finished_answer()
 
     def _after_answer(self, drafts: list[MessageDraft]) -> Iterator[MessageDraft]:
@@ -254,15 +264,6 @@ class MessageReader:
             yield answer.draft()
         waiting, self._behind_answer = self._behind_answer, []
         yield from waiting
-
-    def _unknown(self, item: JsonObject) -> list[MessageDraft]:
-        """Return a line of an unknown type as a system message with its content as text."""
-        kept = kept_as_text({key: value for key, value in item.value.items() if key not in _ENVELOPE})
-        key = key_of(text_of(item.value.get("uuid")) or f"unknown:{hashlib.sha256(item.raw).hexdigest()[:40]}")
-        if not kept or hash(key) in self._seen:
-            return []
-        self._seen.add(hash(key))
-        return [replace(self._base(item), role="system", parts=tuple(kept), injected=True, source_key=key)]
 
     def _assistant(self, item: JsonObject) -> Iterator[MessageDraft]:
         content = self._fresh_content(item)

@@ -6,9 +6,8 @@ a session whose transcript is still in `base` next to the list, or was imported 
 Source: the file itself; there is no published schema.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.lines import JsonObject, read_objects
@@ -41,7 +40,10 @@ class ClaudeHistoryImporter:
         kept = {path.stem for path in (source.path.parent / "projects").glob("*/*.jsonl")}
         sessions: dict[str, _Session] = {}
         for item in read_objects(source.path, on_issue=report.line_issue):
-            name = text_of(item.value.get("sessionId")) or _day_of(item.value)
+            name = text_of(item.value.get("sessionId"))
+            if not name:
+                at = time_of(item.value.get("timestamp"))
+                name = f"{text_of(item.value.get('project'))}:{at.date() if at else 'unknown'}"
             if name not in kept and text_of(item.value.get("display")).strip():
                 sessions.setdefault(name, _Session(name)).add(item)
         for session in sessions.values():
@@ -62,11 +64,15 @@ class _Session:
     def add(self, item: JsonObject) -> None:
         value = item.value
         text = clean(without_payloads(text_of(value["display"])))
-        parts: tuple[Part, ...] = (TextPart(text), *_pasted(value.get("pastedContents")))
+        parts: list[Part] = [TextPart(text)]
+        for number, pasted in mapping_of(value.get("pastedContents")).items():
+            held = without_payloads(text_of(mapping_of(pasted).get("content")))
+            if held.strip():
+                parts.append(AttachmentPart(f"pasted text {str(number)[:20]}", media_type="text/plain", text=held))
         at = time_of(value.get("timestamp"))
         key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
         self.project = self.project or text_of(value.get("project"))
-        self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=item.raw))
+        self.drafts.append(MessageDraft("user", tuple(parts), created_at=at, source_key=key, raw=item.raw))
         answer = (TextPart(NO_ANSWER),)  # a prompt without an answer is no turn, and search finds only turns
         self.drafts.append(MessageDraft("assistant", answer, created_at=at, source_key=key_of(f"{key}:answer")))
 
@@ -80,16 +86,3 @@ class _Session:
             created_at=self.drafts[0].created_at,
             unless_source="claude-code",
         )
-
-
-def _day_of(value: Mapping[str, Any]) -> str:
-    """Return a session name for an older entry without one: its project and day."""
-    at = time_of(value.get("timestamp"))
-    return f"{text_of(value.get('project'))}:{at.date() if at else 'unknown'}"
-
-
-def _pasted(contents: object) -> Iterator[AttachmentPart]:
-    for number, pasted in mapping_of(contents).items():
-        text = without_payloads(text_of(mapping_of(pasted).get("content")))
-        if text.strip():
-            yield AttachmentPart(name=f"pasted text {str(number)[:20]}", media_type="text/plain", text=text)

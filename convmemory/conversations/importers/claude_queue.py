@@ -131,7 +131,15 @@ class QueueTracker:
                 insort(spans, (at, at + len(entry.text) + 1))
                 taken[entry] = None
         self._open = [entry for entry in self._open if entry not in taken]
-        self._rests[place] = _uncovered(framed, spans)
+        # The pieces of text between the spans, with their start positions.
+        rests: list[tuple[int, str]] = []
+        position = 0
+        for start, stop in (*spans, (len(framed), len(framed))):
+            piece = framed[position:start].strip()
+            if piece:
+                rests.append((position, piece))
+            position = max(position, stop)
+        self._rests[place] = rests
         return list(taken)
 
 
@@ -152,18 +160,6 @@ def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: in
             return at
         at = framed.find(wanted, max(at + 1, stop))
     return None
-
-
-def _uncovered(framed: str, spans: list[tuple[int, int]]) -> list[tuple[int, str]]:
-    """Return the pieces of text between the spans, with their start positions."""
-    rests: list[tuple[int, str]] = []
-    position = 0
-    for start, stop in (*spans, (len(framed), len(framed))):
-        piece = framed[position:start].strip()
-        if piece:
-            rests.append((position, piece))
-        position = max(position, stop)
-    return rests
 
 
 # --- claude rewinds -------------------------------------------------------------------------------
@@ -210,35 +206,7 @@ class RewindTracker:
     def superseded(self) -> frozenset[int]:
         """Return the hashes of the uuids of superseded lines."""
         gone = bytearray(len(self._uuids))
-        for prompt in self._taken_back():
-            gone[prompt] = 1
-        for number, parent in enumerate(self._parents):
-            if parent != NOTHING and gone[parent]:
-                gone[number] = 1
-        return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
-
-    def _taken_back(self) -> list[int]:
-        """Return the prompts that another prompt replaced."""
-        last, answered = self._reach()
-        found: list[int] = []
-        for prompts in self._rivals():
-            kept = max(prompts, key=last.__getitem__)
-            found += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
-        return found
-
-    def _rivals(self) -> list[list[int]]:
-        """Return the groups of prompts that follow the same message."""
-        before: list[int] = []  # the nearest message above each line
-        behind: defaultdict[int, list[int]] = defaultdict(list)
-        for number, parent in enumerate(self._parents):
-            is_harness = parent != NOTHING and self._kinds[parent] == Kind.HARNESS
-            before.append(before[parent] if is_harness else parent)
-            if self._kinds[number] == Kind.PROMPT and before[number] != NOTHING:
-                behind[before[number]].append(number)
-        return [prompts for prompts in behind.values() if len(prompts) > 1]
-
-    def _reach(self) -> tuple[list[int], bytearray]:
-        """Return for each line the last one that descends from it, and whether an answer does."""
+        # For each line the last one that descends from it, and whether an answer does.
         last = list(range(len(self._parents)))
         answered = bytearray(len(self._parents))
         # Parents precede their children, so that one backward pass is enough.
@@ -249,7 +217,24 @@ class RewindTracker:
             if parent != NOTHING:
                 last[parent] = max(last[parent], last[number])
                 answered[parent] |= answered[number]
-        return last, answered
+        found: list[int] = []
+        # The groups of prompts that follow the same message.
+        before: list[int] = []  # the nearest message above each line
+        behind: defaultdict[int, list[int]] = defaultdict(list)
+        for number, parent in enumerate(self._parents):
+            is_harness = parent != NOTHING and self._kinds[parent] == Kind.HARNESS
+            before.append(before[parent] if is_harness else parent)
+            if self._kinds[number] == Kind.PROMPT and before[number] != NOTHING:
+                behind[before[number]].append(number)
+        for prompts in behind.values():
+            kept = max(prompts, key=last.__getitem__)
+            found += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
+        for prompt in found:
+            gone[prompt] = 1
+        for number, parent in enumerate(self._parents):
+            if parent != NOTHING and gone[parent]:
+                gone[number] = 1
+        return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
 
 
 # --- claude prompts -------------------------------------------------------------------------------
@@ -309,12 +294,30 @@ def read_prompt(line: Mapping[str, Any]) -> Prompt:
     """Return the text that a person typed in this user line, and the text of the harness."""
     content = mapping_of(line.get("message")).get("content")
     texts = user_texts(content)
-    by_person = _written_by_person(line, has_results=has_tool_results(content))
-    if by_person is False:
+    author = text_of(mapping_of(line.get("origin")).get("kind"))
+    by_harness = (
+        any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"))
+        or ("toolUseResult" in line and not has_tool_results(content))
+        or (author != "human" if author else text_of(line.get("promptSource")) in _HARNESS_SOURCES)
+    )
+    if by_harness:
         return Prompt(typed="", harness="\n\n".join(texts))
     typed, harness = [], []
     for text in texts:
-        said, injected = _parted(text, trusted=by_person is True)
+        # The typed and the injected text of one block. A text that names its author may begin with a phrase of the
+        # harness; without an author, the text alone can tell.
+        trusted = author == "human"
+        said, wrapped = _without_wrappers(text)
+        start = said.lstrip()
+        if start.startswith(("<command-message>", "<command-name>")):
+            command = _typed_command(start)
+            said, injected = (command, wrapped) if command else ("", text)
+        elif (start.startswith(_MARKUP) and not (trusted and start.startswith("<task-notification>"))) or (
+            not trusted and start.startswith(_PHRASES)
+        ):
+            said, injected = "", text
+        else:
+            injected = wrapped
         typed.append(said)
         harness.append(injected)
     return Prompt(typed="\n\n".join(filter(None, typed)), harness="\n\n".join(filter(None, harness)))
@@ -324,32 +327,6 @@ def is_queued_prompt(text: str) -> bool:
     """Return whether a queue entry is a prompt: no notification of the harness, no bare slash command."""
     text = text.strip()
     return bool(text) and not text.startswith(_MARKUP) and not _BARE_COMMAND.fullmatch(text)
-
-
-def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | None:
-    """Return whether the line names a person as its author; None if only the text can tell."""
-    if any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
-        return False
-    if "toolUseResult" in line and not has_results:
-        return False
-    kind = text_of(mapping_of(line.get("origin")).get("kind"))
-    if kind:
-        return kind == "human"
-    return False if text_of(line.get("promptSource")) in _HARNESS_SOURCES else None
-
-
-def _parted(text: str, *, trusted: bool) -> tuple[str, str]:
-    """Return the typed and the injected text of one block. `trusted` text may begin with a phrase of the harness."""
-    said, wrapped = _without_wrappers(text)
-    start = said.lstrip()
-    if start.startswith(("<command-message>", "<command-name>")):
-        typed = _typed_command(start)
-        return (typed, wrapped) if typed else ("", text)
-    if start.startswith(_MARKUP) and not (trusted and start.startswith("<task-notification>")):
-        return "", text
-    if not trusted and start.startswith(_PHRASES):
-        return "", text
-    return said, wrapped
 
 
 def _without_wrappers(text: str) -> tuple[str, str]:

@@ -103,7 +103,11 @@ class Scan:
 
 def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
     """Read the file once. In a subagent's own file every line belongs to it. Raises: InvalidInput."""
-    scan = Scan(end=_size(path), subagent=subagent)
+    try:
+        end = path.stat().st_size
+    except OSError:
+        end = 0  # opening it will raise the reason
+    scan = Scan(end=end, subagent=subagent)
     for item in read_objects(path, on_issue=report.line_issue, until=scan.end):
         kind = text_of(item.value.get("type"))
         if kind not in KNOWN_TYPES:
@@ -118,7 +122,19 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
         scan.is_fork = scan.is_fork or item.value.get("sessionKind") == "bg"
         scan.version = text_of(item.value.get("version")) or scan.version
         if item.value.get("isSidechain") is True and not subagent:
-            scan.side_lines.append(_side_line(item))
+            value = item.value
+            title = one_line(read_prompt(value).typed, TITLE_CHARS) if value.get("type") == "user" else ""
+            scan.side_lines.append(
+                _SideLine(
+                    uuid=text_of(value.get("uuid")),
+                    parent=text_of(value.get("parentUuid")),
+                    agent_id=text_of(value.get("agentId")),
+                    place=(item.offset, item.number, item.index),
+                    is_message=text_of(value.get("type")) in MESSAGE_TYPES,
+                    title=title,
+                    created_at=time_of(value.get("timestamp")),
+                )
+            )
         else:
             _scan_line(scan, item, kind)
     return scan
@@ -137,19 +153,26 @@ def sidechains(scan: Scan) -> list[Sidechain]:
     for line in scan.side_lines:
         if not line.is_message:
             continue
-        name = f"agent-{line.agent_id}" if line.agent_id else _root(line.uuid, parents, roots)
+        if line.agent_id:
+            name = f"agent-{line.agent_id}"
+        else:
+            # The first line of the chain that this one belongs to.
+            uuid = line.uuid
+            path: list[str] = []
+            seen: set[str] = set()
+            while uuid not in roots and parents.get(uuid) in parents and uuid not in seen:
+                path.append(uuid)
+                seen.add(uuid)
+                uuid = parents[uuid]
+            root = roots.get(uuid, uuid)
+            for step in (*path, uuid):
+                roots[step] = root
+            name = root
         chain = found.setdefault(name, Sidechain(name))
         chain.places.append(line.place)
         chain.title = chain.title or line.title
         chain.created_at = chain.created_at or line.created_at
     return list(found.values())
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0  # opening it will raise the reason
 
 
 def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
@@ -231,31 +254,3 @@ def queued_command(value: Mapping[str, Any]) -> tuple[str, str]:
         return "", ""
     text = "\n\n".join(user_texts(attachment.get("prompt")))
     return (text if not text.lstrip().startswith("<task-notification>") else ""), text_of(value.get("uuid"))
-
-
-def _side_line(item: JsonObject) -> _SideLine:
-    value = item.value
-    title = one_line(read_prompt(value).typed, TITLE_CHARS) if value.get("type") == "user" else ""
-    return _SideLine(
-        uuid=text_of(value.get("uuid")),
-        parent=text_of(value.get("parentUuid")),
-        agent_id=text_of(value.get("agentId")),
-        place=(item.offset, item.number, item.index),
-        is_message=text_of(value.get("type")) in MESSAGE_TYPES,
-        title=title,
-        created_at=time_of(value.get("timestamp")),
-    )
-
-
-def _root(uuid: str, parents: dict[str, str], roots: dict[str, str]) -> str:
-    """Return the first line of the chain that this one belongs to."""
-    path: list[str] = []
-    seen: set[str] = set()
-    while uuid not in roots and parents.get(uuid) in parents and uuid not in seen:
-        path.append(uuid)
-        seen.add(uuid)
-        uuid = parents[uuid]
-    root = roots.get(uuid, uuid)
-    for step in (*path, uuid):
-        roots[step] = root
-    return root

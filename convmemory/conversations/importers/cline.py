@@ -63,7 +63,14 @@ class ClineImporter:
             return
         task = path.name.removesuffix(SESSION_ENDING) if path.name.endswith(SESSION_ENDING) else path.parent.name
         about = _about(path, task)
-        agent = _agent(path)
+        folders = path.resolve().as_posix().lower()
+        agent = (
+            "roo"
+            if any(mark in folders for mark in ("roo-cline", "roo-code", "/roo/"))
+            else "kilo"
+            if "kilo" in folders
+            else "cline"
+        )
         is_given = is_global_id(task) or _TASK_ID.match(task) is not None
         draft = ConversationDraft(
             messages=_messages(messages, text_of(about.get("model")), report),
@@ -82,24 +89,20 @@ class ClineImporter:
         yield draft if is_named else named_by_opening(draft, former_ids=[draft.source_id])
 
 
-def _agent(path: Path) -> str:
-    folders = path.resolve().as_posix().lower()
-    return (
-        "roo"
-        if any(mark in folders for mark in ("roo-cline", "roo-code", "/roo/"))
-        else "kilo"
-        if "kilo" in folders
-        else "cline"
-    )
-
-
 def _about(path: Path, task: str) -> Mapping[str, Any]:
     """Return the extension's notes on the task: from a file in its folder, or from the list of all tasks."""
     session = path.with_name(f"{task}.json") if path.name.endswith(SESSION_ENDING) else None
     own, every = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
     try:
         if session is not None and session.is_file():
-            return _of_session(mapping_of(load_json(session)))
+            # The notes on a session, in the words of the notes on a task.
+            value = mapping_of(load_json(session))
+            return {
+                "task": mapping_of(value.get("metadata")).get("title"),
+                "workspace": text_of(value.get("workspace_root")) or text_of(value.get("cwd")),
+                "ts": value.get("started_at"),
+                "model": value.get("model"),
+            }
         if own.is_file():
             return mapping_of(load_json(own))
         items = load_json(every) if every.is_file() else []
@@ -114,16 +117,6 @@ def is_of_session(path: Path) -> bool:
     return path.suffix == ".json" and path.with_name(f"{path.stem}{SESSION_ENDING}").is_file()
 
 
-def _of_session(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the notes on a session, in the words of the notes on a task."""
-    return {
-        "task": mapping_of(value.get("metadata")).get("title"),
-        "workspace": text_of(value.get("workspace_root")) or text_of(value.get("cwd")),
-        "ts": value.get("started_at"),
-        "model": value.get("model"),
-    }
-
-
 def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport) -> Iterator[MessageDraft]:
     keys = MessageKeys()
     for number, value in enumerate(messages, 1):
@@ -134,61 +127,38 @@ def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport)
         content = value.get("content")
         key = text_of(value.get("id")) or keys.key(role, dumped(content).decode())
         if role == "user":
-            yield from _user(content, key, value, report)
+            # A person's text with the results of tools; the editor's additions are a message of their own.
+            typed: list[Block | str] = []
+            added: list[Block | str] = []
+            for block in listed_blocks(content):
+                if isinstance(block, Mapping) and block.get("type") not in ("text", None):
+                    typed.append(block)
+                    continue
+                text = block if isinstance(block, str) else text_of(block.get("text"))
+                start = text.lstrip()
+                if start.startswith(_HARNESS):
+                    added.append(text_block(text))
+                elif start.startswith("[") and _RESULT in start.partition("\n")[0]:
+                    # A result that came as text: `[read_file for 'a.py'] Result:` and its content.
+                    call, _, said = start.partition(_RESULT)
+                    name = call.removeprefix("[").split(" ", 1)[0]
+                    typed.append(result_block(id="", name=name, content=said.strip()))
+                else:
+                    # The editor's tag around it is left out: `<task>…</task>`, `<user_input mode="act">…`.
+                    opening, _, rest = start.partition(">")
+                    name = opening.removeprefix("<").partition(" ")[0]
+                    inner, closed, _ = rest.partition(f"</{name}>")
+                    is_wrapped = opening.startswith("<") and name in _WRAPPERS and closed
+                    typed.append(text_block(inner.strip() if is_wrapped else start))
+            common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
+            yield from record_messages(role="user", blocks=typed, key=key, raw=dumped(value), **common)
+            yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)
             continue
+        about = mapping_of(value.get("modelInfo"))
         yield from record_messages(
             role=role, blocks=listed_blocks(content), key=key, unknown=report.unknown, created_at=_time(value),
-            model=_model(value) or model, raw=dumped(value),
+            model=text_of(about.get("modelId")) or text_of(about.get("id")) or model, raw=dumped(value),
         )  # fmt: skip
-
-
-def _model(value: Mapping[str, Any]) -> str:
-    about = mapping_of(value.get("modelInfo"))
-    return text_of(about.get("modelId")) or text_of(about.get("id"))
-
-
-def _user(content: object, key: str, value: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
-    """Yield a person's text with the results of tools; the editor's additions are a message of their own."""
-    typed: list[Block | str] = []
-    added: list[Block | str] = []
-    for block in listed_blocks(content):
-        kind, text = _classified(block)
-        if kind == "harness":
-            added.append(text_block(text))
-        else:
-            typed.append(block if kind == "block" else text_block(text) if kind == "typed" else _answer(text))
-    common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
-    yield from record_messages(role="user", blocks=typed, key=key, raw=dumped(value), **common)
-    yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)
-
-
-def _classified(block: Block | str) -> tuple[str, str]:
-    """Return the kind of a block (a person's text, a tool's result, the editor's addition, or other) and its text."""
-    if isinstance(block, Mapping) and block.get("type") not in ("text", None):
-        return "block", ""
-    text = block if isinstance(block, str) else text_of(block.get("text"))
-    start = text.lstrip()
-    if start.startswith(_HARNESS):
-        return "harness", text
-    if start.startswith("[") and _RESULT in start.partition("\n")[0]:
-        return "answer", start
-    return "typed", _unwrapped(start)
-
-
-def _unwrapped(text: str) -> str:
-    """Return the text without the editor's tag around it: `<task>…</task>`, `<user_input mode="act">…`."""
-    opening, _, rest = text.partition(">")
-    name = opening.removeprefix("<").partition(" ")[0]
-    if not opening.startswith("<") or name not in _WRAPPERS:
-        return text
-    inner, closed, _ = rest.partition(f"</{name}>")
-    return inner.strip() if closed else text
-
-
-def _answer(text: str) -> Block:
-    """Return the result that came as text: `[read_file for 'a.py'] Result:` and its content."""
-    call, _, said = text.partition(_RESULT)
-    return result_block(id="", name=call.removeprefix("[").split(" ", 1)[0], content=said.strip())
 
 
 def _time(value: Mapping[str, Any]) -> Any:

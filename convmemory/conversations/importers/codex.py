@@ -31,7 +31,7 @@ from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import named_by_opening
-from convmemory.conversations.messages.parts import AttachmentPart, Part, Role, TextPart, ThinkingPart, ToolResultPart
+from convmemory.conversations.messages.parts import AttachmentPart, Role, TextPart, ThinkingPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 
 AGENT = "codex"
@@ -153,7 +153,11 @@ class RecordReader:
     def read(self, record: JsonObject, *, superseded: bool = False) -> Iterator[MessageDraft]:
         """Yield the record's messages; `superseded` marks all of them."""
         kind, payload = parted(record.value)
-        self._scan_turn(kind, payload)
+        passed = mapping_of(payload.get("internal_chat_message_metadata_passthrough"))
+        if kind in ("turn_context", "event_msg", "response_item"):
+            self._turn_id = text_of(payload.get("turn_id")) or text_of(passed.get("turn_id")) or self._turn_id
+        if kind == "turn_context":
+            self._model = text_of(payload.get("model")) or self._model
         drafts = self._drafts(kind, payload)
         if self._turn_id in self.scan.inherited:
             return
@@ -166,7 +170,17 @@ class RecordReader:
         prompt = prompt_of(kind, payload)
         if prompt and self.scan.counts(*prompt):
             self._prompts += 1
-            return iter([self._user(prompt[1], payload)])
+            text = prompt[1]
+            files = _files(mapping_of(payload.get("item")) or payload)
+            return iter(
+                [
+                    MessageDraft(
+                        role="user",
+                        parts=(_text(text), *files),
+                        source_key=self.keys.key("user", text, scope=self._turn_id),
+                    )
+                ]
+            )
         if kind == "event_msg":
             return self._event(payload)
         if kind in ("response_item", "bare"):
@@ -174,21 +188,6 @@ class RecordReader:
         if kind not in _KNOWN_KINDS:
             self.report.unknown(kind or "(no type)")
         return iter(())
-
-    def _scan_turn(self, kind: str, payload: Mapping[str, Any]) -> None:
-        passed = mapping_of(payload.get("internal_chat_message_metadata_passthrough"))
-        if kind in ("turn_context", "event_msg", "response_item"):
-            self._turn_id = text_of(payload.get("turn_id")) or text_of(passed.get("turn_id")) or self._turn_id
-        if kind == "turn_context":
-            self._model = text_of(payload.get("model")) or self._model
-
-    def _user(self, text: str, payload: Mapping[str, Any]) -> MessageDraft:
-        files = _files(mapping_of(payload.get("item")) or payload)
-        return MessageDraft(
-            role="user",
-            parts=(_text(text), *files),
-            source_key=self.keys.key("user", text, scope=self._turn_id),
-        )
 
     def _event(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
         """Yield messages from events, which show what the person saw, if the model's items lack them."""
@@ -206,30 +205,47 @@ class RecordReader:
         """Yield the messages of an item that was sent to, or came from, the model."""
         kind = text_of(payload.get("type")) or ("message" if "role" in payload else "")
         if kind in ("message", "agent_message"):
-            yield from self._message(payload, kind)
+            role = "assistant" if kind == "agent_message" else text_of(payload.get("role"))
+            text = joined(payload.get("content")) or text_of(payload.get("message"))
+            content = payload.get("content")
+            if not isinstance(content, (str, list)):
+                said_parts = []
+            else:
+                if isinstance(content, list):
+                    content = [block for block in content if mapping_of(block).get("type") != "encrypted_content"]
+                try:
+                    said_parts = content_parts(content, unknown=self.report.unknown)
+                except InvalidInput:
+                    said_parts = []
+            parts = said_parts or ([TextPart(text)] if text.strip() else [])
+            # A prompt is in another record, too.
+            if parts and (role != "user" or is_harness_text(text)):
+                stored: Role = "assistant" if role == "assistant" else "system"
+                yield MessageDraft(
+                    role=stored,
+                    parts=tuple(parts),
+                    model=self._model if stored == "assistant" else "",
+                    source_key=self.keys.key(role or "message", text, scope=self._turn_id),
+                    injected=stored == "system",
+                )
         elif kind == "reasoning":
             yield from self._thinking([*_texts(payload.get("summary")), *_texts(payload.get("content"))])
         elif kind in _CALLS:
             yield self._call(payload, kind)
         elif kind in _RESULTS:
-            yield self._result(payload)
+            output = next((payload[key] for key in ("output", "result", "tools") if payload.get(key) is not None), "")
+            inner = mapping_of(output)
+            call_id = key_of(text_of(payload.get("call_id")) or text_of(payload.get("id")))
+            part = ToolResultPart(
+                call_id=call_id,
+                text=result_text(inner.get("content", output)),
+                name=text_of(payload.get("name")) or self._tools.get(call_id, ""),
+                is_error=inner.get("success") is False,
+            )
+            key = f"result:{call_id}" if call_id else self.keys.key("result", part.text, scope=self._turn_id)
+            yield MessageDraft("tool", (part,), source_key=key_of(key))
         elif kind not in _PASSED_OVER:
             self.report.unknown(kind or "(no type)")
-
-    def _message(self, payload: Mapping[str, Any], kind: str) -> Iterator[MessageDraft]:
-        role = "assistant" if kind == "agent_message" else text_of(payload.get("role"))
-        text = joined(payload.get("content")) or text_of(payload.get("message"))
-        parts = _content(payload.get("content"), self.report) or ([TextPart(text)] if text.strip() else [])
-        if not parts or (role == "user" and not is_harness_text(text)):
-            return  # a prompt that another record also contains
-        stored: Role = "assistant" if role == "assistant" else "system"
-        yield MessageDraft(
-            role=stored,
-            parts=tuple(parts),
-            model=self._model if stored == "assistant" else "",
-            source_key=self.keys.key(role or "message", text, scope=self._turn_id),
-            injected=stored == "system",
-        )
 
     def _thinking(self, texts: list[str]) -> Iterator[MessageDraft]:
         text = "\n\n".join(texts)
@@ -248,19 +264,6 @@ class RecordReader:
         key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
         return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
 
-    def _result(self, payload: Mapping[str, Any]) -> MessageDraft:
-        output = next((payload[key] for key in ("output", "result", "tools") if payload.get(key) is not None), "")
-        inner = mapping_of(output)
-        call_id = key_of(text_of(payload.get("call_id")) or text_of(payload.get("id")))
-        part = ToolResultPart(
-            call_id=call_id,
-            text=result_text(inner.get("content", output)),
-            name=text_of(payload.get("name")) or self._tools.get(call_id, ""),
-            is_error=inner.get("success") is False,
-        )
-        key = f"result:{call_id}" if call_id else self.keys.key("result", part.text, scope=self._turn_id)
-        return MessageDraft("tool", (part,), source_key=key_of(key))
-
     def _item(self, item: Mapping[str, Any]) -> Iterator[MessageDraft]:
         kind = text_of(item.get("type"))
         if kind in ("AgentMessage", "Plan") and (kind == "Plan" or not self.scan.has_answers):
@@ -269,34 +272,20 @@ class RecordReader:
         elif kind == "Reasoning" and not self.scan.has_answers:
             yield from self._thinking([*_texts(item.get("summary_text")), *_texts(item.get("raw_content"))])
         elif kind in ("CommandExecution", "FileChange", "McpToolCall", "Extension") and not self.scan.has_calls:
-            yield from self._tool_item(item, kind)
-
-    def _tool_item(self, item: Mapping[str, Any], kind: str) -> Iterator[MessageDraft]:
-        name = key_of(text_of(item.get("id")))
-        keys = ("command", "changes", "arguments", "query", "action")
-        given = {key: item[key] for key in keys if item.get(key) not in (None, "")}
-        call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": given})
-        answers = ("aggregated_output", "stdout", "result", "results")
-        answer = next((item[key] for key in answers if item.get(key)), "")
-        yield MessageDraft("assistant", (call,), model=self._model, source_key=key_of(f"call:{name}"))
-        text = result_text(mapping_of(answer).get("content", answer))
-        result = ToolResultPart(call_id=name, text=text, name=call.name, is_error=item.get("status") == "failed")
-        yield MessageDraft("tool", (result,), source_key=key_of(f"result:{name}"))
+            name = key_of(text_of(item.get("id")))
+            keys = ("command", "changes", "arguments", "query", "action")
+            given = {key: item[key] for key in keys if item.get(key) not in (None, "")}
+            call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": given})
+            answers = ("aggregated_output", "stdout", "result", "results")
+            answer = next((item[key] for key in answers if item.get(key)), "")
+            yield MessageDraft("assistant", (call,), model=self._model, source_key=key_of(f"call:{name}"))
+            text = result_text(mapping_of(answer).get("content", answer))
+            result = ToolResultPart(call_id=name, text=text, name=call.name, is_error=item.get("status") == "failed")
+            yield MessageDraft("tool", (result,), source_key=key_of(f"result:{name}"))
 
 
 def _text(text: str) -> TextPart:
     return TextPart(clean(without_payloads(text)))
-
-
-def _content(content: object, report: FileReport) -> list[Part]:
-    if not isinstance(content, (str, list)):
-        return []
-    if isinstance(content, list):
-        content = [block for block in content if mapping_of(block).get("type") != "encrypted_content"]
-    try:
-        return content_parts(content, unknown=report.unknown)
-    except InvalidInput:
-        return []
 
 
 def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:

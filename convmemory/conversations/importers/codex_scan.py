@@ -107,10 +107,29 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
         kind, payload = parted(record.value)
         scan.created_at = scan.created_at or first_time(payload if kind == "session_meta" else record.value)
         if kind == "session_meta":
-            _scan_meta(scan, payload)
+            # Read the session's own record; it is repeated at each resumption, the first one counts.
+            scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+            scan.version = text_of(payload.get("cli_version")) or scan.version
+            source = mapping_of(payload.get("source"))
+            spawned = mapping_of(mapping_of(source.get("subagent")).get("thread_spawn"))
+            scan.parent_id = (
+                scan.parent_id or text_of(spawned.get("parent_thread_id")) or text_of(payload.get("forked_from_id"))
+            )
         elif kind == "event_msg":
-            _scan_event(scan, payload)
-        _scan_items(scan, kind, payload)
+            if payload.get("type") == "thread_name_updated":
+                scan.name = one_line(text_of(payload.get("thread_name")), 300) or scan.name
+            turns = payload.get("num_turns")
+            if payload.get("type") == "thread_rolled_back" and type(turns) is int:
+                scan.steps.append(_RollBack(turns))
+        inner = payload.get("type")
+        if kind == "turn_context":
+            scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+        if kind in ("response_item", "bare"):
+            scan.items += 1
+            scan.has_answers = scan.has_answers or payload.get("role") == "assistant"
+            scan.has_calls = scan.has_calls or inner in ("function_call", "custom_tool_call", "local_shell_call")
+        elif inner in ("item_completed", "agent_message"):
+            scan.items += 1
         prompt = prompt_of(kind, payload)
         if prompt:
             scan.steps.append(_Prompt(prompt[0], _digest(prompt[1])))
@@ -164,34 +183,3 @@ def joined(content: object) -> str:
         return text_of(content)
     blocks = content if isinstance(content, list) else []
     return "\n\n".join(filter(None, (text_of(mapping_of(block).get("text")) for block in blocks)))
-
-
-def _scan_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
-    """Read the session's own record; it is repeated at each resumption, the first one counts."""
-    scan.cwd = scan.cwd or text_of(payload.get("cwd"))
-    scan.version = text_of(payload.get("cli_version")) or scan.version
-    source = mapping_of(payload.get("source"))
-    spawned = mapping_of(mapping_of(source.get("subagent")).get("thread_spawn"))
-    scan.parent_id = (
-        scan.parent_id or text_of(spawned.get("parent_thread_id")) or text_of(payload.get("forked_from_id"))
-    )
-
-
-def _scan_event(scan: Scan, payload: Mapping[str, Any]) -> None:
-    if payload.get("type") == "thread_name_updated":
-        scan.name = one_line(text_of(payload.get("thread_name")), 300) or scan.name
-    turns = payload.get("num_turns")
-    if payload.get("type") == "thread_rolled_back" and type(turns) is int:
-        scan.steps.append(_RollBack(turns))
-
-
-def _scan_items(scan: Scan, kind: str, payload: Mapping[str, Any]) -> None:
-    inner = payload.get("type")
-    if kind == "turn_context":
-        scan.cwd = scan.cwd or text_of(payload.get("cwd"))
-    if kind in ("response_item", "bare"):
-        scan.items += 1
-        scan.has_answers = scan.has_answers or payload.get("role") == "assistant"
-        scan.has_calls = scan.has_calls or inner in ("function_call", "custom_tool_call", "local_shell_call")
-    elif inner in ("item_completed", "agent_message"):
-        scan.items += 1

@@ -6,11 +6,10 @@ folder of the day of their start. A continuation names the rollout before it and
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.lines import read_objects
@@ -45,10 +44,19 @@ class Page:
 
 def thread_of(path: Path) -> Page:
     """Return the page for a file, from its name and its first record. Raises: InvalidInput."""
-    meta = _first_meta(path)
+    record = next(read_objects(path), None)
+    value = {} if record is None else record.value
+    if value.get("type") == "session_meta":
+        meta = mapping_of(value.get("payload"))
+    else:
+        meta = value if "instructions" in value else {}
     named = _NAME.search(path.name)
     given = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else "")
-    own = given or _nameless(path)
+    own = given
+    if not own:
+        # An id for a file without one: a hash of its first record, so that a copy is the same thread.
+        first = next((item.raw for item in read_objects(path)), b"")
+        own = f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
     thread, rollout = (named[1], named[2] or named[1]) if named else (own, own)
     base = mapping_of(meta.get("history_base"))
     is_continuation = bool(named and named[2])
@@ -78,12 +86,7 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
             if other.thread_id == page.thread_id and not (other.rollout_id in found and path.name.endswith(".zst")):
                 found[other.rollout_id] = other
     pages = sorted(found.values(), key=lambda other: other.name)
-    chain = _chain(pages, report)
-    return [(chain.get(other.rollout_id, other), other.rollout_id in chain) for other in pages]
-
-
-def _chain(pages: list[Page], report: FileReport) -> dict[str, Page]:
-    """Return the newest page and its predecessors, by rollout, each cut where the next one says."""
+    # The newest page and its predecessors, by rollout, each cut where the next one says.
     by_rollout = {page.rollout_id: page for page in pages}
     at = pages[-1]
     chain = {at.rollout_id: at}
@@ -97,21 +100,7 @@ def _chain(pages: list[Page], report: FileReport) -> dict[str, Page]:
             break  # a fork begins a conversation of its own
         chain[before.rollout_id] = replace(before, counts_until=at.base_until)
         at = before
-    return chain
-
-
-def _first_meta(path: Path) -> Mapping[str, Any]:
-    for item in read_objects(path):
-        if item.value.get("type") == "session_meta":
-            return mapping_of(item.value.get("payload"))
-        return item.value if "instructions" in item.value else {}
-    return {}
-
-
-def _nameless(path: Path) -> str:
-    """Return an id for a file without one: a hash of its first record, so that a copy is the same thread."""
-    first = next((item.raw for item in read_objects(path)), b"")
-    return f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
+    return [(chain.get(other.rollout_id, other), other.rollout_id in chain) for other in pages]
 
 
 def find_thread(near: Path, thread_id: str) -> Path | None:

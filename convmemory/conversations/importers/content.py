@@ -136,20 +136,20 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
         parts.extend(_text(value["refusal"]))
     # A call can be present both as a block and in `tool_calls`.
     known = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
-    parts.extend(call for call in _calls_beside(value) if not call.id or call.id not in known)
+    calls = value.get("tool_calls")
+    listed = [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, list) else []
+    if isinstance(value.get("function_call"), Mapping):
+        listed.append(value["function_call"])
+    parts.extend(call for call in [tool_call(item) for item in listed] if not call.id or call.id not in known)
     if content is None and not parts and "content" not in value:
-        parts.extend(_of_other_keys(value, unknown))
+        # The text under unknown keys of a message without content.
+        others = {key: item for key, item in value.items() if key not in MESSAGE_KEYS}
+        if others:
+            unknown("(no content)")
+        parts.extend(kept_as_text(others))
     if content is None and not parts and "content" not in value:
         raise InvalidInput("A message has no content: give a string, a list of parts, or tool_calls.")
     return tuple(parts)
-
-
-def _of_other_keys(value: Mapping[str, Any], unknown: OnUnknown) -> list[TextPart]:
-    """Return the text under unknown keys of a message without content."""
-    others = {key: item for key, item in value.items() if key not in MESSAGE_KEYS}
-    if others:
-        unknown("(no content)")
-    return kept_as_text(others)
 
 
 def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
@@ -255,14 +255,6 @@ def _has_results(content: object) -> bool:
     """Return whether a tool message contains result blocks of its own."""
     blocks: Iterable[object] = content if isinstance(content, (list, tuple)) else ()
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
-
-
-def _calls_beside(value: Mapping[str, Any]) -> list[ToolCallPart]:
-    calls = value.get("tool_calls")
-    listed = [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, list) else []
-    if isinstance(value.get("function_call"), Mapping):
-        listed.append(value["function_call"])
-    return [tool_call(item) for item in listed]
 
 
 def _arguments(given: object) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copi
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
@@ -73,7 +72,14 @@ class CopilotCliImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        taken_back = _taken_back(source.path)
+        # The ids of events that a rewind took back.
+        timeline = Timeline()
+        for item in read_objects(source.path):
+            if item.value.get("type") == _REWIND:
+                timeline.rewind_to(text_of(mapping_of(item.value.get("data")).get("upToEventId")))
+            elif text_of(item.value.get("type")) in _MESSAGES:
+                timeline.add(_key(item))
+        taken_back = timeline.superseded
         events = read_objects(source.path, on_issue=report.line_issue)
         first = next(events, None)
         if first is None:
@@ -83,28 +89,26 @@ class CopilotCliImporter:
         context = mapping_of(start.get("context"))
         report.written_by(text_of(start.get("copilotVersion")), self.checked)
         own_id = key_of(text_of(start.get("sessionId")), max_chars=290)
+        # The session's title, a line of `workspace.yaml` in the events' folder.
+        path = source.path.parent / "workspace.yaml"
+        if not path.is_file():
+            title = ""
+        else:
+            with path.open("rb") as file:
+                lines = file.read(MAX_SUMMARY_BYTES).decode("utf-8", "replace").splitlines()
+            found = next((line for line in lines if line.startswith(SUMMARY)), "")
+            title = text_of(found.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")
         draft = ConversationDraft(
             messages=_messages(chain([first], events), taken_back, report),
             source=self.name,
             source_id=own_id,
             has_weak_id=not is_global_id(own_id),
-            title=_summary(source.path.parent),
+            title=title,
             agent=self.name,
             project=text_of(context.get("gitRoot")) or text_of(context.get("cwd")),
             created_at=time_of(start.get("startTime")) or time_of(first.value.get("timestamp")),
         )
         yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.parent.name, max_chars=290)])
-
-
-def _taken_back(path: Path) -> set[str]:
-    """Return the ids of events that a rewind took back."""
-    timeline = Timeline()
-    for item in read_objects(path):
-        if item.value.get("type") == _REWIND:
-            timeline.rewind_to(text_of(mapping_of(item.value.get("data")).get("upToEventId")))
-        elif text_of(item.value.get("type")) in _MESSAGES:
-            timeline.add(_key(item))
-    return timeline.superseded
 
 
 def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
@@ -142,7 +146,13 @@ def _key(item: JsonObject) -> str:
 
 def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
     if kind == "tool.execution_complete":
-        yield _result(data)
+        result, error = data.get("result"), mapping_of(data.get("error"))
+        said: object = error.get("message") or (
+            mapping_of(result).get("content") if isinstance(result, dict) else result
+        )
+        yield result_block(
+            id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
+        )
         return
     yield thinking_block(text_of(data.get("reasoningText")))
     yield text_block(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
@@ -155,24 +165,5 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
 _TEXTS = ("content", "summaryContent", "message")
 
 
-def _result(data: Mapping[str, Any]) -> Block:
-    result, error = data.get("result"), mapping_of(data.get("error"))
-    said: object = error.get("message") or (mapping_of(result).get("content") if isinstance(result, dict) else result)
-    return result_block(
-        id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
-    )
-
-
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _summary(folder: Path) -> str:
-    """Return the session's title, a line of `workspace.yaml` in the events' folder."""
-    path = folder / "workspace.yaml"
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        lines = file.read(MAX_SUMMARY_BYTES).decode("utf-8", "replace").splitlines()
-    found = next((line for line in lines if line.startswith(SUMMARY)), "")
-    return text_of(found.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")

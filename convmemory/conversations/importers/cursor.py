@@ -8,7 +8,6 @@ Source: the transcripts themselves, Cursor 2; there is no published schema.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
@@ -63,13 +62,19 @@ class CursorImporter:
         lines = read_objects(path, on_issue=report.line_issue)
         # A transcript has no id; its file is named by the chat's id until a person renames it.
         own_id = path.stem if is_global_id(path.stem) else ""
+        # The name of the project's folder, in which slashes and hyphens cannot be told apart; "" if unknown.
+        parts = path.parts
+        if TRANSCRIPTS not in parts or parts.index(TRANSCRIPTS) == 0:
+            project = ""
+        else:
+            project = parts[parts.index(TRANSCRIPTS) - 1]
         draft = ConversationDraft(
             messages=_messages(lines, report),
             source=self.name,
             source_id=own_id,
             has_weak_id=True,
             agent=self.name,
-            project=_project(path),
+            project=project,
             parent_source_id=key_of(path.parent.parent.name, max_chars=290) if path.parent.name == SUBAGENTS else "",
         )
         opening = named_by_opening(draft, former_ids=[key_of(path.stem, max_chars=290)])
@@ -99,22 +104,10 @@ def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[Messa
 def user_blocks(content: object) -> Iterator[Block | str]:
     """Yield the blocks with the editor's wrapper around a person's text removed."""
     for block in listed_blocks(content):
-        typed = _typed(block if isinstance(block, str) else text_of(block.get("text")))
+        text = block if isinstance(block, str) else text_of(block.get("text"))
+        pieces = (piece.partition("</user_query>") for piece in text.split("<user_query>")[1:])
+        typed = [typed.strip() for typed, end, _ in pieces if end]
         yield text_block("\n\n".join(typed)) if typed else block
-
-
-def _typed(text: str) -> list[str]:
-    """Return the texts between `<user_query>` and `</user_query>`."""
-    pieces = (piece.partition("</user_query>") for piece in text.split("<user_query>")[1:])
-    return [typed.strip() for typed, end, _ in pieces if end]
-
-
-def _project(path: Path) -> str:
-    """Return the name of the project's folder, in which slashes and hyphens cannot be told apart; "" if unknown."""
-    parts = path.parts
-    if TRANSCRIPTS not in parts or parts.index(TRANSCRIPTS) == 0:
-        return ""
-    return parts[parts.index(TRANSCRIPTS) - 1]
 
 
 # --- cursor database ------------------------------------------------------------------------------
@@ -155,7 +148,22 @@ def _composers(database: Database, report: FileReport) -> Iterator[ConversationD
         composer = _value(database, key)
         bubbles = list(_bubbles(database, composer))
         if bubbles:
-            yield _conversation(composer, key.partition(":")[2], bubbles, report)
+            id = key.partition(":")[2]
+            workspace = mapping_of(mapping_of(composer.get("workspaceIdentifier")).get("uri"))
+            parent = mapping_of(composer.get("subagentInfo")).get("parentComposerId")
+            yield ConversationDraft(
+                messages=_bubble_messages(
+                    bubbles, text_of(mapping_of(composer.get("modelConfig")).get("modelName")), report
+                ),
+                source="cursor",
+                source_id=key_of(text_of(composer.get("composerId")) or id, max_chars=290),
+                title=text_of(composer.get("name")),
+                agent="cursor",
+                project=text_of(workspace.get("fsPath")) or text_of(workspace.get("path")),
+                created_at=time_of(composer.get("createdAt")),
+                parent_source_id=key_of(text_of(parent), max_chars=290),
+                archived=composer.get("isArchived") is True,
+            )
         elif composer.get("conversationState") or composer.get("fullConversationHeadersOnly"):
             without_text += 1
     if without_text:
@@ -180,24 +188,6 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
         bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)
         if bubble:
             yield {"bubbleId": header.get("bubbleId"), "type": header.get("type"), **bubble}
-
-
-def _conversation(
-    composer: Mapping[str, Any], id: str, bubbles: list[Mapping[str, Any]], report: FileReport
-) -> ConversationDraft:
-    workspace = mapping_of(mapping_of(composer.get("workspaceIdentifier")).get("uri"))
-    parent = mapping_of(composer.get("subagentInfo")).get("parentComposerId")
-    return ConversationDraft(
-        messages=_bubble_messages(bubbles, text_of(mapping_of(composer.get("modelConfig")).get("modelName")), report),
-        source="cursor",
-        source_id=key_of(text_of(composer.get("composerId")) or id, max_chars=290),
-        title=text_of(composer.get("name")),
-        agent="cursor",
-        project=text_of(workspace.get("fsPath")) or text_of(workspace.get("path")),
-        created_at=time_of(composer.get("createdAt")),
-        parent_source_id=key_of(text_of(parent), max_chars=290),
-        archived=composer.get("isArchived") is True,
-    )
 
 
 def _bubble_messages(bubbles: list[Mapping[str, Any]], model: str, report: FileReport) -> Iterator[MessageDraft]:

@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any
 
 from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Joined, Run, Tables
+from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Run, Tables
 from convmemory.conversations.importers.declared_content import (
     is_message,
 )
@@ -81,7 +81,17 @@ class DeclaredImporter:
         if source.is_folder or source.is_sqlite != (of.tables is not None):
             return None
         if of.tables is not None:
-            return of.score if _has_tables(of, of.tables, source) else None
+            tables = of.tables
+            needed = {
+                tables.messages or tables.conversations: {tables.by, *(mark.decode() for mark in of.marks)} - {""}
+            }
+            if tables.conversations:
+                needed.setdefault(tables.conversations, set()).add(tables.key)
+            return (
+                of.score
+                if all(source.tables.get(table, frozenset()) >= columns for table, columns in needed.items())
+                else None
+            )
         if any(mark in source.head for mark in of.foreign):
             return None
         if not all(any(mark in source.head for mark in marks.split(b"|")) for marks in of.marks):
@@ -140,7 +150,14 @@ class _Reader:
 
     def entries(self) -> Iterator[PlacedEntry]:
         """Yield the entries of the file: place, value and source bytes."""
-        self._read_beside()
+        # Read the file that describes the conversation, if it is there.
+        if self.of.beside:
+            path = (self.source.path.parent / self.of.beside).resolve()
+            if path.is_file() and path.stat().st_size <= MAX_BESIDE_BYTES:
+                try:
+                    self._beside = mapping_of(load_json(path))
+                except (InvalidInput, TooLarge) as error:
+                    self.report.note(f"{self.of.beside} beside it was not read: {error}")
         if SHOWN_DATE.search(self.source.head):
             with open_transcript(self.source.path) as file:
                 self._order = day_order(iter(partial(file.read, CHUNK_BYTES), b""))
@@ -149,10 +166,20 @@ class _Reader:
         if self.of.is_csv:
             return self._lines_of_csv()
         for joined in self.of.joined:
-            self._read_records(joined)
+            records = self._records.setdefault(joined.into, {})
+            for at in joined.at:
+                steps = list(takewhile(lambda step: step not in ("*", "@json"), at.split(".")))
+                deeper = ".".join(at.split(".")[len(steps) :])
+                for element in read_elements_at(self.source.path, steps, report=FileReport(path="")):
+                    for value in map(mapping_of, values_at(element.value, deeper)):
+                        self._hold(len(json.dumps(value, default=str)))
+                        records.setdefault(str(value.get(joined.key)), value)
         if not _is_document(self.source):
             lines = read_objects(self.source.path, on_issue=self.report.line_issue)
-            return ((_line(item.number, item.index), item.value, item.raw) for item in lines)
+            return (
+                (f"{item.number}.{item.index}" if item.index else str(item.number), item.value, item.raw)
+                for item in lines
+            )
         return self._elements()
 
     def _elements(self) -> Iterator[PlacedEntry]:
@@ -205,27 +232,6 @@ class _Reader:
                 raise unreadable(self.source.path, error) from error
             raise InvalidInput(f"The file is no readable CSV: {error}.") from error
 
-    def _read_beside(self) -> None:
-        """Read the file that describes the conversation, if it is there."""
-        if not self.of.beside:
-            return
-        path = (self.source.path.parent / self.of.beside).resolve()
-        if path.is_file() and path.stat().st_size <= MAX_BESIDE_BYTES:
-            try:
-                self._beside = mapping_of(load_json(path))
-            except (InvalidInput, TooLarge) as error:
-                self.report.note(f"{self.of.beside} beside it was not read: {error}")
-
-    def _read_records(self, joined: Joined) -> None:
-        records = self._records.setdefault(joined.into, {})
-        for at in joined.at:
-            steps = list(takewhile(lambda step: step not in ("*", "@json"), at.split(".")))
-            deeper = ".".join(at.split(".")[len(steps) :])
-            for element in read_elements_at(self.source.path, steps, report=FileReport(path="")):
-                for value in map(mapping_of, values_at(element.value, deeper)):
-                    self._hold(len(json.dumps(value, default=str)))
-                    records.setdefault(str(value.get(joined.key)), value)
-
     def _joined(self, entry: _Entry) -> _Entry:
         for joined in self.of.joined:
             given = entry.get(joined.by)
@@ -253,7 +259,19 @@ class _Reader:
             return
         entries = chain([head], entries)
         if self.of.group:
-            yield from self._grouped(entries)
+            groups: dict[str, list[PlacedEntry]] = {}
+            for place, entry, raw in entries:
+                name = first(entry, self.of.group)
+                self._hold(len(raw))
+                groups.setdefault(str(name or "") if isinstance(name, str | int) else "", []).append(
+                    (place, entry, raw)
+                )
+            for name, listed in groups.items():
+                if any(is_message(self.of, entry) for _, entry, _ in listed):
+                    yield from self._conversation("", self._joined(listed[0][1]), iter(listed), group=name)
+                else:
+                    for place, _, _ in listed:
+                        self.report.skip(place, "no message of a known kind")
         elif self.of.entries == "messages":
             opening = list(islice(entries, MAX_OPENING))
             header: dict[str, Any] = {}
@@ -280,19 +298,6 @@ class _Reader:
             self.report.skip(place, "it holds no messages")
             return
         yield from self._conversation(f"{place}, ", self._joined(entry), _placed(self.of, listed, ""))
-
-    def _grouped(self, entries: Iterable[PlacedEntry]) -> Iterator[ConversationDraft]:
-        groups: dict[str, list[PlacedEntry]] = {}
-        for place, entry, raw in entries:
-            name = first(entry, self.of.group)
-            self._hold(len(raw))
-            groups.setdefault(str(name or "") if isinstance(name, str | int) else "", []).append((place, entry, raw))
-        for name, listed in groups.items():
-            if any(is_message(self.of, entry) for _, entry, _ in listed):
-                yield from self._conversation("", self._joined(listed[0][1]), iter(listed), group=name)
-            else:
-                for place, _, _ in listed:
-                    self.report.skip(place, "no message of a known kind")
 
     def _conversation(
         self, place: str, value: _Entry, entries: Iterator[PlacedEntry], *, group: str = ""
@@ -327,14 +332,6 @@ class _Reader:
         yield told_apart(draft, self._used) if draft.has_weak_id else draft
 
 
-def _has_tables(of: Declaration, tables: Tables, source: Source) -> bool:
-    """Return whether the database has the format's tables, with columns that no other program has there."""
-    needed = {tables.messages or tables.conversations: {tables.by, *(mark.decode() for mark in of.marks)} - {""}}
-    if tables.conversations:
-        needed.setdefault(tables.conversations, set()).add(tables.key)
-    return all(source.tables.get(table, frozenset()) >= columns for table, columns in needed.items())
-
-
 def messages_of(of: Declaration, entry: _Entry) -> object:
     """Return the messages of a conversation's entry, None if it has none."""
     if of.tables is not None and of.tables.messages:
@@ -351,7 +348,11 @@ def messages_of(of: Declaration, entry: _Entry) -> object:
 
 def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
     """Yield the messages of lists that follow one another, each once; one that is also in a current list is current."""
-    listed = [(run, message) for run in runs for message in _of_run(run, entry)]
+    listed: list[tuple[Run, _Entry]] = []
+    for run in runs:
+        found = first(entry, (run.at,))
+        for item in found if isinstance(found, list) else [found]:
+            listed.append((run, item if isinstance(item, Mapping) else {"role": run.role, "content": item}))
     current = {_said_by(message) for run, message in listed if not run.superseded}
     seen: set[tuple[str, str]] = set()
     for _, message in listed:
@@ -359,12 +360,6 @@ def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
         if message.get("content") and name not in seen:
             seen.add(name)
             yield {**message, SUPERSEDED: name not in current}
-
-
-def _of_run(run: Run, entry: _Entry) -> list[_Entry]:
-    found = first(entry, (run.at,))
-    items = found if isinstance(found, list) else [found]
-    return [item if isinstance(item, Mapping) else {"role": run.role, "content": item} for item in items]
 
 
 def _said_by(message: _Entry) -> tuple[str, str]:
@@ -392,10 +387,6 @@ def _folder_id(source: Source) -> str:
 
 def _seconds(time: datetime | None) -> float:
     return time.timestamp() if time else 0.0
-
-
-def _line(number: int, index: int) -> str:
-    return f"{number}.{index}" if index else str(number)
 
 
 def _is_document(source: Source) -> bool:

@@ -197,7 +197,24 @@ def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Bl
         text, rest = _unwrapped(of, text.lstrip())
         if rest:
             added.append(text_block(rest))
-        text, tagged = _without_tags(of, text)
+        # The text without what the program put before and behind it in tags, and that.
+        names = [start[1:-1] for start in of.harness if start.startswith("<") and start.endswith(">")]
+        tagged: list[str] = []
+        for _ in range(MAX_TAGS):
+            for name in names:
+                begins, end = text.startswith(f"<{name}>"), f"</{name}>"
+                if begins and end in text:
+                    inner, _, text = text.partition(end)
+                    tagged.append(inner + end)
+                elif not begins and text.endswith(end) and f"<{name}>" in text:
+                    text, _, inner = text.rpartition(f"<{name}>")
+                    tagged.append(f"<{name}>{inner}")
+                else:
+                    continue
+                text = text.strip()
+                break
+            else:
+                break
         added.extend(map(text_block, tagged))
         if not text and tagged:
             continue
@@ -214,28 +231,6 @@ def _unwrapped(of: Declaration, text: str) -> tuple[str, str]:
         if text.startswith(f"<{name}>"):
             return inner.strip(), rest.strip() if closed else ""
     return text, ""
-
-
-def _without_tags(of: Declaration, text: str) -> tuple[str, list[str]]:
-    """Return the text without what the program put before and behind it in tags, and that."""
-    names = [start[1:-1] for start in of.harness if start.startswith("<") and start.endswith(">")]
-    tagged: list[str] = []
-    for _ in range(MAX_TAGS):
-        for name in names:
-            begins, end = text.startswith(f"<{name}>"), f"</{name}>"
-            if begins and end in text:
-                inner, _, text = text.partition(end)
-                tagged.append(inner + end)
-            elif not begins and text.endswith(end) and f"<{name}>" in text:
-                text, _, inner = text.rpartition(f"<{name}>")
-                tagged.append(f"<{name}>{inner}")
-            else:
-                continue
-            text = text.strip()
-            break
-        else:
-            break
-    return text, tagged
 
 
 def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]:
@@ -267,7 +262,15 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
     elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
         yield from _call(value, text_of(value.get("type")))
     elif kind in ATTACHMENT_TYPES or not {"inlineData", "fileData", "imageUrl", "driveDocument"}.isdisjoint(value):
-        yield from _file(value, kind)
+        held = next(
+            (mapping_of(value.get(name)) for name in ("inlineData", "fileData", "driveDocument") if name in value), {}
+        )
+        if kind in ATTACHMENT_TYPES and not held and "url" not in value:
+            yield value
+        else:
+            name = text_of(first(held or value, _FILE_NAMES)) or kind or "file"
+            shown = name if not name.startswith("data:") else kind or "file"
+            yield attachment_block(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
     elif kind in _SPOKEN:
         text = next((value[name] for name in _TEXTS if value.get(name) not in (None, "", [])), None)
         text = text["value"] if isinstance(text, Mapping) and "value" in text else text
@@ -305,18 +308,6 @@ def _result(value: Mapping[str, Any]) -> Block:
     return result_block(
         id=first(value, _CALL_IDS), name=first(value, _CALL_NAMES), content=output or "", is_error=failed
     )
-
-
-def _file(value: Mapping[str, Any], kind: str) -> Iterator[Block]:
-    held = next(
-        (mapping_of(value.get(name)) for name in ("inlineData", "fileData", "driveDocument") if name in value), {}
-    )
-    if kind in ATTACHMENT_TYPES and not held and "url" not in value:
-        yield value
-    else:
-        name = text_of(first(held or value, _FILE_NAMES)) or kind or "file"
-        shown = name if not name.startswith("data:") else kind or "file"
-        yield attachment_block(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
 
 
 def _holds_results(content: object) -> bool:

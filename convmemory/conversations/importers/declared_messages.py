@@ -49,7 +49,31 @@ class EntryReader:
             for where, entry, raw in entries:
                 yield from _new(self._entry_messages(f"{self.place}{where}", entry, raw), seen)
             return
-        nodes = list(self._nodes(entries))
+        # The messages of a tree, each after its parent; nested answers lie under `children`.
+        nodes: list[Node[tuple[str, _Entry]]] = []
+        waiting: list[tuple[str, _Entry, str]] = []
+        held = 0
+        for place, entry, raw in entries:
+            waiting.append((place, entry, ""))
+            held += len(raw)
+            if held > MAX_TREE_BYTES:
+                raise TooLarge(
+                    f"The thread has branches and more than {MAX_TREE_BYTES // 1024**2} MB, and must be read at once: "
+                    "export it in parts."
+                )
+        waiting.reverse()
+        number = 0
+        while waiting:
+            place, entry, above = waiting.pop()
+            number += 1
+            name = name_of(first(entry, self.of.key)) or f"message:{number}"
+            nodes.append(Node(name, above or name_of(first(entry, self.of.parent)), (place, entry)))
+            nested = entry.get(self.of.children) if self.of.children else None
+            waiting.extend(
+                (f"{place}.{at}", item, name)
+                for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
+                if isinstance(item, Mapping)
+            )
         if self.of.alternating:
             nodes = list(_alternating(self.of, nodes))
 
@@ -70,37 +94,16 @@ class EntryReader:
             set(),
         )
 
-    def _nodes(self, entries: Iterable[PlacedEntry]) -> Iterator[Node[tuple[str, _Entry]]]:
-        """Yield the messages of a tree, each after its parent; nested answers lie under `children`."""
-        waiting: list[tuple[str, _Entry, str]] = []
-        held = 0
-        for place, entry, raw in entries:
-            waiting.append((place, entry, ""))
-            held += len(raw)
-            if held > MAX_TREE_BYTES:
-                raise TooLarge(
-                    f"The thread has branches and more than {MAX_TREE_BYTES // 1024**2} MB, and must be read at once: "
-                    "export it in parts."
-                )
-        waiting.reverse()
-        number = 0
-        while waiting:
-            place, entry, above = waiting.pop()
-            number += 1
-            name = name_of(first(entry, self.of.key)) or f"message:{number}"
-            yield Node(name, above or name_of(first(entry, self.of.parent)), (place, entry))
-            nested = entry.get(self.of.children) if self.of.children else None
-            waiting.extend(
-                (f"{place}.{at}", item, name)
-                for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
-                if isinstance(item, Mapping)
-            )
-
     def _entry_messages(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
         of = self.of
         entry = self.joined(entry)
         raw = raw or _source_of(entry)
-        if not of.versions or not (versions := _versions(entry.get(of.versions))):
+        listed = entry.get(of.versions) if of.versions else None
+        versions = [
+            item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item}
+            for item in (listed if isinstance(listed, list) else [])
+        ]
+        if not versions:
             yield from self._said(place, entry, raw)
             return
         chosen = entry.get(of.selected)
@@ -222,11 +225,6 @@ def _new(drafts: Iterable[MessageDraft], seen: set[str]) -> Iterator[MessageDraf
         if draft.source_key not in seen:
             seen.add(draft.source_key)
             yield draft
-
-
-def _versions(value: object) -> list[_Entry]:
-    listed = value if isinstance(value, list) else []
-    return [item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item} for item in listed]
 
 
 def name_of(value: object) -> str:

@@ -147,7 +147,7 @@ class Walk:
         A database that was opened to recognise it stays open until the next source is requested.
         """
         for path in paths:
-            label = _relative(path, root) if root else str(path)
+            label = path.relative_to(root).as_posix() if root and path.is_relative_to(root) else str(path)
             try:
                 mode = path.stat().st_mode
             except FileNotFoundError:
@@ -189,7 +189,13 @@ class Walk:
             return
         passed_over: frozenset[str] = frozenset()
         whole = Source(path, label)
-        importer = _best([importer for importer in self._tried if importer.reads.folders], whole)
+        # The importer with the highest score for the source; None if all decline.
+        scored = [
+            (score, each)
+            for each in [importer for importer in self._tried if importer.reads.folders]
+            if (score := _score(each, whole))
+        ]
+        importer = max(scored, key=lambda found: found[0])[1] if scored else None
         if importer is not None:
             yield Found(whole, (importer,))
             if importer.reads.folder_entries is None:
@@ -197,7 +203,9 @@ class Walk:
             passed_over = importer.reads.folder_entries
         folders: list[os.DirEntry[str]] = []
         for entry in entries:
-            if entry.name in passed_over or self._is_hidden(entry.name) or entry.name.endswith(_PASSED_OVER):
+            # A name with a dot in front may be the very name that an importer asks for.
+            is_hidden = entry.name.startswith(".") and entry.name not in self._suffixes
+            if entry.name in passed_over or is_hidden or entry.name.endswith(_PASSED_OVER):
                 continue
             if _is_folder(entry):
                 folders.append(entry)
@@ -206,10 +214,6 @@ class Walk:
         # Files before folders: a session precedes its subagents, whose files are in a folder next to it.
         for entry in folders:
             yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
-
-    def _is_hidden(self, name: str) -> bool:
-        """Return whether the name begins with a dot, and is not the very name that an importer asks for."""
-        return name.startswith(".") and name not in self._suffixes
 
     def _listed_file(self, path: Path, label: str) -> Iterator[Found]:
         try:
@@ -248,8 +252,10 @@ class Walk:
         Many other pages and databases are in such folders, and the companions of conversations.
         """
         source = found.source
-        if (found.score < _BY_CONTENT and source.plain_name in COMPANIONS) or _is_copy_of_json(source.path):
+        if found.score < _BY_CONTENT and source.plain_name in COMPANIONS:
             return True
+        if source.path.name.lower() == "chat.html" and any(source.path.parent.glob("conversations*.json")):
+            return True  # ChatGPT's page with the same conversations as the JSON in its folder
         if found.importer is not None:
             return False
         is_expected = source.path.name.lower().endswith(tuple(_EXPECTED)) and not is_of_session(source.path)
@@ -285,11 +291,6 @@ def _must_be_decoded(source: Source) -> bool:
     return source.head.startswith(GZIP_START) or bool(wide_encoding(source.head[:8]))
 
 
-def _is_copy_of_json(path: Path) -> bool:
-    """Return whether this is ChatGPT's page with the same conversations as the JSON in its folder."""
-    return path.name.lower() == "chat.html" and any(path.parent.glob("conversations*.json"))
-
-
 def _reads_kind(importer: Importer, source: Source) -> bool:
     """Return whether the importer reads this kind of file: archives and databases can contain any text among their
     bytes.
@@ -297,12 +298,6 @@ def _reads_kind(importer: Importer, source: Source) -> bool:
     if source.head.startswith(ZIP_START):
         return ".zip" in importer.reads.suffixes
     return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
-
-
-def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
-    """Return the importer with the highest score for the source; None if all decline."""
-    scored = [(score, importer) for importer in importers if (score := _score(importer, source))]
-    return max(scored, key=lambda found: found[0])[1] if scored else None
 
 
 def _score(importer: Importer, source: Source) -> int:
@@ -324,13 +319,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _relative(path: Path, root: Path) -> str:
-    try:
-        return path.relative_to(root).as_posix()
-    except ValueError:
-        return str(path)
 
 
 # --- refusals -------------------------------------------------------------------------------------

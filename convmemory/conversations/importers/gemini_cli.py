@@ -76,6 +76,13 @@ class GeminiCliImporter:
             return
         header = session.header
         own_id = key_of(text_of(header.get("sessionId")), max_chars=290)
+        project = ""
+        for folder in list(source.path.resolve().parents)[:FOLDERS_ABOVE]:
+            path = folder / ".project_root"
+            if path.is_file():
+                with path.open("rb") as file:
+                    project = text_of(file.read(MAX_PATH_CHARS).decode("utf-8", "replace").strip())
+                    break
         draft = ConversationDraft(
             messages=session.messages(),
             source=self.name,
@@ -83,7 +90,7 @@ class GeminiCliImporter:
             has_weak_id=not is_global_id(own_id),
             title=text_of(header.get("summary")),
             agent=self.name,
-            project=_project_root(source),
+            project=project,
             created_at=time_of(header.get("startTime")) or time_of(header.get("start_time")),
             parent_source_id=source.path.parent.name if header.get("kind") == "subagent" else "",
         )
@@ -109,24 +116,20 @@ class _Session:
             if "$rewindTo" in value:
                 self.timeline.rewind_to(text_of(value["$rewindTo"]))
             elif isinstance(value.get("$set"), dict):
-                self._set(value["$set"])
+                # Change the header, and add the messages that are new. A list of messages is what the model is sent
+                # from now on, after a resumption or a compression: without prompts that begin with the context of a
+                # hook, and with calls and results under one id. Nothing was taken back.
+                values = value["$set"]
+                if "messages" in values:
+                    listed = objects_in(values["messages"], "message", self.report)
+                    self._add(message for message in listed if text_of(message.get("id")) not in self.records)
+                self.header.update({key: item for key, item in values.items() if key != "messages"})
             elif "type" in value and "content" in value:
                 self._add([value], item.raw)
             elif "sessionId" in value:
                 self.header.update(value)
             else:
                 self.report.unknown(next(iter(value), "(empty)"))
-
-    def _set(self, values: Mapping[str, Any]) -> None:
-        """Change the header, and add the messages that are new.
-
-        A list of messages is what the model is sent from now on, after a resumption or a compression: without prompts
-        that begin with the context of a hook, and with calls and results under one id. Nothing was taken back.
-        """
-        if "messages" in values:
-            listed = objects_in(values["messages"], "message", self.report)
-            self._add(message for message in listed if text_of(message.get("id")) not in self.records)
-        self.header.update({key: item for key, item in values.items() if key != "messages"})
 
     def _add(self, values: Iterable[Mapping[str, Any]], raw: bytes = b"") -> None:
         for value in values:
@@ -198,7 +201,18 @@ def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileRep
         failed = call.get("status") in ("error", "cancelled")
         if call.get("result") is None and call.get("resultDisplay") is None and not failed:
             continue  # it was not answered, or a later message does
-        yield result_block(id=call.get("id"), name=call.get("name"), content=_result(call), is_error=failed)
+        # The tool's result for the model; its display text if there is nothing else.
+        answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in _listed(call.get("result")))
+        texts = [mapping_of(answer.get("response")) for answer in answers]
+        outputs = [
+            text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text
+        ]
+        yield result_block(
+            id=call.get("id"),
+            name=call.get("name"),
+            content="\n".join(outputs) or next((value for value in texts if value), call.get("resultDisplay")),
+            is_error=failed,
+        )
 
 
 def _part(part: object, report: FileReport) -> Iterator[Block]:
@@ -218,22 +232,5 @@ def _part(part: object, report: FileReport) -> Iterator[Block]:
         report.unknown(f"part {next(iter(value), '(empty)')}")
 
 
-def _result(call: Mapping[str, Any]) -> object:
-    """Return the tool's result for the model; its display text if there is nothing else."""
-    answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in _listed(call.get("result")))
-    texts = [mapping_of(answer.get("response")) for answer in answers]
-    said = [text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text]
-    return "\n".join(said) or next((value for value in texts if value), call.get("resultDisplay"))
-
-
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _project_root(source: Source) -> str:
-    for folder in list(source.path.resolve().parents)[:FOLDERS_ABOVE]:
-        path = folder / ".project_root"
-        if path.is_file():
-            with path.open("rb") as file:
-                return text_of(file.read(MAX_PATH_CHARS).decode("utf-8", "replace").strip())
-    return ""

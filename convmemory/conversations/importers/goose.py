@@ -51,7 +51,23 @@ class GooseImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         if not source.is_sqlite:
-            yield _file(source, report)
+            lines = read_objects(source.path, on_issue=report.line_issue)
+            first = next(lines, None)
+            is_header = first is not None and "role" not in first.value
+            header = first.value if first is not None and is_header else {}
+            rest = lines if first is None or is_header else chain([first], lines)
+            own_id = key_of(text_of(header.get("id")) or text_of(header.get("session_id")), max_chars=290)
+            draft = ConversationDraft(
+                messages=_lines(rest, report),
+                source="goose",
+                source_id=own_id,
+                has_weak_id=True,
+                title=text_of(header.get("description")),
+                agent="goose",
+                project=text_of(header.get("working_dir")),
+            )
+            former = key_of(source.path.stem, max_chars=290)
+            yield replace(draft, former_ids=(former,)) if own_id else named_by_opening(draft, former_ids=[former])
             return
         with source.database.opened() as database:
             for row in database.rows("goose_sessions", columns=database.columns("sessions", _COLUMNS)):
@@ -79,26 +95,6 @@ def _stored(database: Database, session: str, model: str, report: FileReport) ->
         }
         key = text_of(row["message_id"]) or f"row:{row['id']}"
         yield from goose_messages(value, key=key, raw=dumped(value), model=model, report=report)
-
-
-def _file(source: Source, report: FileReport) -> ConversationDraft:
-    lines = read_objects(source.path, on_issue=report.line_issue)
-    first = next(lines, None)
-    is_header = first is not None and "role" not in first.value
-    header = first.value if first is not None and is_header else {}
-    rest = lines if first is None or is_header else chain([first], lines)
-    own_id = key_of(text_of(header.get("id")) or text_of(header.get("session_id")), max_chars=290)
-    draft = ConversationDraft(
-        messages=_lines(rest, report),
-        source="goose",
-        source_id=own_id,
-        has_weak_id=True,
-        title=text_of(header.get("description")),
-        agent="goose",
-        project=text_of(header.get("working_dir")),
-    )
-    former = key_of(source.path.stem, max_chars=290)
-    return replace(draft, former_ids=(former,)) if own_id else named_by_opening(draft, former_ids=[former])
 
 
 def _lines(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageDraft]:
@@ -153,16 +149,12 @@ def _blocks(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         call = mapping_of(outcome["value"]) if "value" in outcome else outcome
         yield call_block(id=item.get("id"), name=call.get("name"), input=call.get("arguments"))
     elif kind == "toolResponse":
-        yield _result(item)
+        outcome = mapping_of(item.get("toolResult"))
+        value = outcome.get("value")
+        content = value.get("content") if isinstance(value, Mapping) else value
+        failed = outcome.get("status") == "error" or mapping_of(value).get("isError") is True
+        yield result_block(id=item.get("id"), content=content or outcome.get("error") or "", is_error=failed)
     elif kind == "image":
         yield attachment_block("image", item.get("mimeType"))
     elif kind not in _SILENT:
         report.unknown(kind or "(no type)")
-
-
-def _result(item: Mapping[str, Any]) -> Block:
-    outcome = mapping_of(item.get("toolResult"))
-    value = outcome.get("value")
-    content = value.get("content") if isinstance(value, Mapping) else value
-    failed = outcome.get("status") == "error" or mapping_of(value).get("isError") is True
-    return result_block(id=item.get("id"), content=content or outcome.get("error") or "", is_error=failed)

@@ -110,7 +110,16 @@ def _message(value: Message, model: str, report: FileReport) -> Iterator[Message
     by_user = value.get("isCreatedByUser") is True or value.get("role") == "user"
     text = without_payloads(text_of(value.get("text")) or text_of(value.get("content")))
     parts = _blocks(value.get("content"), report) or ([TextPart(text)] if text.strip() else [])
-    parts.extend(_files(value.get("files")))
+    files = value.get("files")
+    for file in map(mapping_of, files if isinstance(files, list) else []):
+        size = file.get("bytes")
+        parts.append(
+            AttachmentPart(
+                name=text_of(file.get("filename"))[:300] or "file",
+                media_type=text_of(file.get("type"))[:100],
+                size_bytes=size if type(size) is int and size > 0 else 0,
+            )
+        )
     if parts:
         yield MessageDraft(
             role="user" if by_user else "system" if value.get("role") == "system" else "assistant",
@@ -130,7 +139,13 @@ def _blocks(content: object, report: FileReport) -> list[Part]:
             text = text_of(block.get("think"))
             parts.extend([ThinkingPart(without_payloads(text))] if text.strip() else [])
         elif kind == "tool_call" and isinstance(block.get("tool_call"), Mapping):
-            parts.extend(_call(block["tool_call"]))
+            # A call, followed by its result if it has ended.
+            call = block["tool_call"]
+            [made] = content_parts([{**call, "type": "tool_call", "arguments": call.get("args")}])
+            assert isinstance(made, ToolCallPart)
+            parts.append(made)
+            if call.get("output") is not None:
+                parts.append(ToolResultPart(call_id=made.id, text=result_text(call["output"]), name=made.name))
         elif kind == "error":
             parts.append(TextPart(without_payloads(text_of(block.get("error"))) or "(error)"))
         else:
@@ -139,22 +154,3 @@ def _blocks(content: object, report: FileReport) -> list[Part]:
             except InvalidInput:
                 report.unknown("(unreadable block)")
     return parts
-
-
-def _call(call: Message) -> Iterator[Part]:
-    """Yield a call, followed by its result if it has ended."""
-    [made] = content_parts([{**call, "type": "tool_call", "arguments": call.get("args")}])
-    assert isinstance(made, ToolCallPart)
-    yield made
-    if call.get("output") is not None:
-        yield ToolResultPart(call_id=made.id, text=result_text(call["output"]), name=made.name)
-
-
-def _files(files: object) -> Iterator[AttachmentPart]:
-    for file in map(mapping_of, files if isinstance(files, list) else []):
-        size = file.get("bytes")
-        yield AttachmentPart(
-            name=text_of(file.get("filename"))[:300] or "file",
-            media_type=text_of(file.get("type"))[:100],
-            size_bytes=size if type(size) is int and size > 0 else 0,
-        )

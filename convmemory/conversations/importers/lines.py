@@ -110,8 +110,10 @@ def _lines(
         number += 1
         start, offset = offset, offset + len(line)
         passed_over = passing_over is not None and passing_over.search(line, 0, LINE_HEAD_BYTES) is not None
-        if len(line) > MAX_LINE_BYTES:
-            offset += _skip_rest_of_line(file, line)
+        rest = line
+        while len(line) > MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = file.readline(CHUNK_BYTES)
+            offset += len(rest)
         if passed_over:
             continue
         if len(line) > MAX_LINE_BYTES:
@@ -120,19 +122,20 @@ def _lines(
         yield number, start, line if until is None else line[: until - start]
 
 
-def _skip_rest_of_line(file: BinaryIO, line: bytes) -> int:
-    skipped = 0
-    while line and not line.endswith(b"\n"):
-        line = file.readline(CHUNK_BYTES)
-        skipped += len(line)
-    return skipped
-
-
 def objects_of_line(
     line: bytes, *, number: int, offset: int = 0, on_issue: OnIssue = ignore_issue
 ) -> Iterator[JsonObject]:
     """Yield the JSON objects of one line; any other text on it is passed to `on_issue`."""
-    text, repair = _decoded(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+    # The line as text without NUL characters, and a note on the repair, "" if there was none.
+    kept = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    repair = ""
+    if b"\0" in kept:
+        kept = kept.replace(b"\0", b"")
+        repair = "NUL characters were left out" if kept.strip() else "nothing but NUL characters"
+    try:
+        text = kept.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        text, repair = kept.decode("utf-8", "replace").strip(), "invalid UTF-8 was replaced"
     if repair:
         on_issue(number, repair, kept=bool(text))
     if not text or text.startswith("//"):
@@ -145,7 +148,11 @@ def objects_of_line(
         value, end, problem = _decode_at(text, at)
         if problem:
             resumed = _resume_at(text, at + 1)
-            on_issue(number, _cut_off_or(problem, line, resumed), kept=False)
+            on_issue(
+                number,
+                f"the last line is cut off or {problem}" if resumed is None and not line.endswith(b"\n") else problem,
+                kept=False,
+            )
             at = len(text) if resumed is None else resumed
             continue
         whole = at == 0 and end == len(text)
@@ -156,18 +163,6 @@ def objects_of_line(
         else:
             on_issue(number, f"{_NAMES.get(type(value), 'null')} where an object belongs", kept=False)
         at = _after_space(text, end)
-
-
-def _decoded(line: bytes) -> tuple[str, str]:
-    """Return the line as text without NUL characters, and a note on the repair, "" if there was none."""
-    repair = ""
-    if b"\0" in line:
-        line = line.replace(b"\0", b"")
-        repair = "NUL characters were left out" if line.strip() else "nothing but NUL characters"
-    try:
-        return line.decode("utf-8").strip(), repair
-    except UnicodeDecodeError:
-        return line.decode("utf-8", "replace").strip(), "invalid UTF-8 was replaced"
 
 
 def _decode_at(text: str, at: int) -> tuple[Any, int, str]:
@@ -192,12 +187,6 @@ def _resume_at(text: str, at: int) -> int | None:
         if not problem and _after_space(text, end) == len(text):
             return match.start()
     return None
-
-
-def _cut_off_or(problem: str, line: bytes, resumed: int | None) -> str:
-    if resumed is None and not line.endswith(b"\n"):
-        return f"the last line is cut off or {problem}"
-    return problem
 
 
 def _after_space(text: str, at: int) -> int:

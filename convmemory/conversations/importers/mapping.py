@@ -70,7 +70,14 @@ class Preview:
 def proposed_mapping(path: Path) -> dict[str, Any] | None:
     """Return a mapping for the JSON of the file, None if no messages were found in it. Raises: InvalidInput."""
     best: tuple[int, dict[str, Any]] | None = None
-    for place, messages in islice(_lists(_sample(path)), MAX_LISTS):
+    # The document, or the first lines of JSON lines as a list.
+    source = Source(path)
+    lines = source.head_objects
+    if len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
+        sampled = [item.value for item in islice(read_objects(path), MAX_LINES)]
+    else:
+        sampled = load_json(path)
+    for place, messages in islice(_lists(sampled), MAX_LISTS):
         mapping = _mapping_of(place, messages)
         if mapping and (best is None or len(messages) > best[0]):
             best = (len(messages), mapping)
@@ -99,7 +106,9 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
                 roles = ", ".join(role for role in ROLES_IMPLIED if role)
                 raise InvalidInput(f'`roles` of the mapping gives each name one of {roles}, or "" for none.')
             given[name] = {str(key).lower(): role for key, role in value.items()}
-        elif (name == "entries" and value in ("conversations", "messages")) or (name == "name" and _is_name(value)):
+        elif (name == "entries" and value in ("conversations", "messages")) or (
+            name == "name" and isinstance(value, str) and _NAME.fullmatch(value) is not None
+        ):
             given[name] = value
         else:
             places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
@@ -115,10 +124,6 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
         export="A mapping.",
     )
     return DeclaredImporter(declaration)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def preview(importer: DeclaredImporter, path: Path) -> Preview:
@@ -153,15 +158,6 @@ def proposal(path: Path, mapping: Mapping[str, Any] | None = None) -> dict[str, 
 # --- proposing ------------------------------------------------------------------------------------
 
 
-def _sample(path: Path) -> Any:
-    """Return the document, or the first lines of JSON lines as a list."""
-    source = Source(path)
-    lines = source.head_objects
-    if len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
-        return [item.value for item in islice(read_objects(path), MAX_LINES)]
-    return load_json(path)
-
-
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
     """Yield lists of objects at any depth with the names that lead to them; items of lists are `*`."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), value)]
@@ -189,48 +185,10 @@ def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]
 def _mapping_of(place: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return a mapping if the objects are messages: with a speaker of two or more, and a text."""
     sample = messages[:MAX_SAMPLE]
-    role, roles = _role_of(sample)
-    text = _text_place(sample, role)
-    if not role or not text:
-        return None
-    mapping: dict[str, Any] = {"name": "mapped", "role": role, "text": text}
-    if roles:
-        mapping["roles"] = roles
-    if time := next((name for name in sample[0] if _TIMES.fullmatch(name)), ""):
-        mapping["time"] = time
-    if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
-        mapping["model"] = model
-    mapping.update(_conversation_places(place, sample))
-    importer = importer_of(mapping)
-    readable = sum(is_message(importer.declaration, item) for item in sample)
-    return mapping if readable * 2 > len(sample) else None
-
-
-def _conversation_places(place: tuple[str, ...], sample: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return where the conversations lie, whose messages lie at the place."""
-    if "[]" in place or place.count("*") > 1 or (place.count("*") == 1 and place[-1] != "*"):
-        # The messages of each conversation in a list, or under keys.
-        at = max(index for index, step in enumerate(place[:-1]) if step in ("[]", "*"))
-        outer = [step for step in place[:at] if step != "[]"]
-        if place[at] == "*":
-            outer.append("*")
-        return {
-            "at": ".".join(outer),
-            "messages": ".".join(step for step in place[at + 1 :] if step != "*"),
-            "id": list(_IDS),
-            "title": list(_TITLES),
-        }
-    named = (name for name, held in sample[0].items() if _CONVERSATION.fullmatch(name) and isinstance(held, str | int))
-    group = next(named, "")
-    flat: dict[str, Any] = {"at": ".".join(place), "entries": "messages", "id": []}
-    return {**flat, "group": group} if group else flat
-
-
-def _role_of(sample: list[Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
-    """Return the place of the speaker and the roles of names that are not known; "" without one."""
-    best, best_roles, best_known = "", dict[str, str](), -1
-    for place in _places_of_words(sample):
-        values = [str(first(item, (place,))).strip() for item in sample if first(item, (place,)) is not None]
+    # The place of the speaker and the roles of names that are not known; "" without one.
+    role, best_roles, best_known = "", dict[str, str](), -1
+    for candidate in _places_of_words(sample):
+        values = [str(first(item, (candidate,))).strip() for item in sample if first(item, (candidate,)) is not None]
         names = list(dict.fromkeys(values))
         if not 2 <= len(names) <= 4 or len(values) < len(sample) * 0.8 or max(map(len, names)) > 40:
             continue
@@ -242,8 +200,42 @@ def _role_of(sample: list[Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
         if len(known) > best_known and (known or len(names) == 2):
             open_roles = [role for role in ("user", "assistant") if role not in spoken]
             roles = dict(zip(unknown, [*open_roles, *["system"] * len(unknown)], strict=False))
-            best, best_roles, best_known = place, {name.lower(): role for name, role in roles.items()}, len(known)
-    return best, best_roles
+            role, best_roles, best_known = candidate, {name.lower(): role for name, role in roles.items()}, len(known)
+    roles = best_roles
+    text = _text_place(sample, role)
+    if not role or not text:
+        return None
+    mapping: dict[str, Any] = {"name": "mapped", "role": role, "text": text}
+    if roles:
+        mapping["roles"] = roles
+    if time := next((name for name in sample[0] if _TIMES.fullmatch(name)), ""):
+        mapping["time"] = time
+    if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
+        mapping["model"] = model
+    # Where the conversations lie, whose messages lie at the place.
+    if "[]" in place or place.count("*") > 1 or (place.count("*") == 1 and place[-1] != "*"):
+        # The messages of each conversation in a list, or under keys.
+        at = max(index for index, step in enumerate(place[:-1]) if step in ("[]", "*"))
+        outer = [step for step in place[:at] if step != "[]"]
+        if place[at] == "*":
+            outer.append("*")
+        where = {
+            "at": ".".join(outer),
+            "messages": ".".join(step for step in place[at + 1 :] if step != "*"),
+            "id": list(_IDS),
+            "title": list(_TITLES),
+        }
+    else:
+        named = (
+            name for name, held in sample[0].items() if _CONVERSATION.fullmatch(name) and isinstance(held, str | int)
+        )
+        group = next(named, "")
+        flat: dict[str, Any] = {"at": ".".join(place), "entries": "messages", "id": []}
+        where = {**flat, "group": group} if group else flat
+    mapping.update(where)
+    importer = importer_of(mapping)
+    readable = sum(is_message(importer.declaration, item) for item in sample)
+    return mapping if readable * 2 > len(sample) else None
 
 
 def _places_of_words(sample: list[Mapping[str, Any]]) -> Iterator[str]:

@@ -56,7 +56,27 @@ class OpenCodeImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         if source.is_folder:
-            yield from _tree(source.path, report)
+            # The sessions of a folder, parents before the sessions that they started.
+            folder = source.path
+            infos = [info for path in _files(folder / "session") if (info := _read(path, folder, report))]
+            # The files of parts by message: one folder per message, in the oldest layout one for all.
+            parts_folder = folder / "part"
+            parts: dict[str, list[Path]] = {}
+            for part_path in _files(parts_folder):
+                if part_path.parent != parts_folder:
+                    parts.setdefault(part_path.parent.name, []).append(part_path)
+                    continue
+                try:
+                    message_id = text_of(mapping_of(load_json(part_path, max_bytes=MAX_FILE_BYTES)).get("messageID"))
+                except ConvMemoryError:
+                    continue  # reported when its message is read, if it belongs to one
+                parts.setdefault(message_id, []).append(part_path)
+            for info in sorted(infos, key=lambda info: is_child(info.get("parentID"))):
+                paths = _files(folder / "message" / Path(text_of(info.get("id"))).name)
+                messages = [message for path in paths if (message := _read(path, folder, report))]
+                messages.sort(key=_made)
+                entries = [(message, _read_all(parts.get(_id(message), []), folder, report)) for message in messages]
+                yield _draft(info, _numbered(entries, report), former="session")
             return
         if source.is_sqlite:
             yield from database_sessions(source, report)
@@ -97,18 +117,6 @@ def _draft(info: Mapping[str, Any], messages: Iterator[MessageDraft], *, former:
     return draft if own_id else named_by_opening(draft, former_ids=[key_of(former, max_chars=290)])
 
 
-def _tree(folder: Path, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the sessions of a folder, parents before the sessions that they started."""
-    infos = [info for path in _files(folder / "session") if (info := _read(path, folder, report))]
-    parts = _parts_by_message(folder / "part")
-    for info in sorted(infos, key=lambda info: is_child(info.get("parentID"))):
-        paths = _files(folder / "message" / Path(text_of(info.get("id"))).name)
-        messages = [message for path in paths if (message := _read(path, folder, report))]
-        messages.sort(key=_made)
-        entries = [(message, _read_all(parts.get(_id(message), []), folder, report)) for message in messages]
-        yield _draft(info, _numbered(entries, report), former="session")
-
-
 def _id(value: Mapping[str, Any]) -> str:
     return text_of(value.get("id"))
 
@@ -116,21 +124,6 @@ def _id(value: Mapping[str, Any]) -> str:
 def _made(message: Mapping[str, Any]) -> tuple[float, str]:
     made = time_of(mapping_of(message.get("time")).get("created"))
     return (made.timestamp() if made else 0.0, _id(message))
-
-
-def _parts_by_message(folder: Path) -> dict[str, list[Path]]:
-    """Return the files of parts by message: one folder per message, in the oldest layout one for all."""
-    found: dict[str, list[Path]] = {}
-    for path in _files(folder):
-        if path.parent != folder:
-            found.setdefault(path.parent.name, []).append(path)
-            continue
-        try:
-            message = text_of(mapping_of(load_json(path, max_bytes=MAX_FILE_BYTES)).get("messageID"))
-        except ConvMemoryError:
-            continue  # reported when its message is read, if it belongs to one
-        found.setdefault(message, []).append(path)
-    return found
 
 
 def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[Mapping[str, Any]]:
@@ -192,9 +185,27 @@ def database_sessions(source: Source, report: FileReport) -> Iterator[Conversati
     agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
     with source.database.opened() as database:
         for session in _sessions(database):
-            messages = _messages(database, session, report)
+            # The messages of the newest generation that has any; None if neither has.
+            if database.has("session_message", "session_id", "type", "data") and _any(
+                database, "session_message", session
+            ):
+                messages = _second_generation(database, session, report)
+            elif database.has("message", "session_id", "data") and _any(database, "message", session):
+                messages = _first_generation(database, session, report)
+            else:
+                messages = None
             if messages is not None:
-                yield _session_draft(session, messages, agent)
+                yield ConversationDraft(
+                    messages=messages,
+                    source=agent,
+                    source_id=key_of(text_of(session["id"]), max_chars=290),
+                    title=_given_title(text_of(session["title"])),
+                    agent=agent,
+                    project=text_of(session["directory"]),
+                    created_at=time_of(session["time_created"]),
+                    parent_source_id=key_of(text_of(session["parent_id"]), max_chars=290),
+                    archived=session["time_archived"] is not None,
+                )
 
 
 def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
@@ -211,34 +222,9 @@ def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
                 yield session
 
 
-def _session_draft(session: Mapping[str, Any], messages: Iterator[MessageDraft], agent: str) -> ConversationDraft:
-    return ConversationDraft(
-        messages=messages,
-        source=agent,
-        source_id=key_of(text_of(session["id"]), max_chars=290),
-        title=_given_title(text_of(session["title"])),
-        agent=agent,
-        project=text_of(session["directory"]),
-        created_at=time_of(session["time_created"]),
-        parent_source_id=key_of(text_of(session["parent_id"]), max_chars=290),
-        archived=session["time_archived"] is not None,
-    )
-
-
 def _given_title(title: str) -> str:
     """Return the title, unless it is the one of every new session; then the first question is the title."""
     return "" if title.startswith(("New session - ", "Child session - ")) else title
-
-
-def _messages(
-    database: Database, session: Mapping[str, Any], report: FileReport
-) -> Iterator[MessageDraft] | None:  # fmt: skip
-    """Return the messages of the newest generation that has any; None if neither has."""
-    if database.has("session_message", "session_id", "type", "data") and _any(database, "session_message", session):
-        return _second_generation(database, session, report)
-    if database.has("message", "session_id", "data") and _any(database, "message", session):
-        return _first_generation(database, session, report)
-    return None
 
 
 def _any(database: Database, table: str, session: Mapping[str, Any]) -> bool:

@@ -129,8 +129,25 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
     if role is None:
         report.unknown(f"role {text_of(value.get('role'))}")
         return
-    parts = _output(value.get("output"), report) or _content(value.get("content"), report)
-    parts.extend(_files(value.get("files")))
+    # The parts of items of the Responses API: text, thinking, calls and results.
+    output = value.get("output")
+    parts: list[Part] = []
+    for item in map(mapping_of, output if isinstance(output, list) else []):
+        content = item.get("content") if item.get("type") == "message" else [item]
+        parts.extend(_readable(content, report))
+    parts = parts or _content(value.get("content"), report)
+    files = value.get("files")
+    for file in map(mapping_of, files if isinstance(files, list) else []):
+        inner = mapping_of(file.get("file"))
+        data = mapping_of(inner.get("data"))
+        parts.append(
+            AttachmentPart(
+                name=(text_of(file.get("name")) or text_of(inner.get("filename")) or text_of(file.get("type")))[:300]
+                or "file",
+                media_type=text_of(mapping_of(inner.get("meta")).get("content_type"))[:100],
+                text=without_payloads(text_of(data.get("content"))),
+            )
+        )
     if parts:
         yield MessageDraft(
             role=role,
@@ -140,15 +157,6 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
             source_key=key_of(text_of(value.get("id"))),
             raw=json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
         )
-
-
-def _output(output: object, report: FileReport) -> list[Part]:
-    """Return the parts of items of the Responses API: text, thinking, calls and results."""
-    parts: list[Part] = []
-    for item in map(mapping_of, output if isinstance(output, list) else []):
-        content = item.get("content") if item.get("type") == "message" else [item]
-        parts.extend(_readable(content, report))
-    return parts
 
 
 def _content(content: object, report: FileReport) -> list[Part]:
@@ -183,15 +191,3 @@ def _without_details(text: str) -> list[Part]:
     parts: list[Part] = [ThinkingPart(clean(without_payloads(item.strip()))) for item in thought if item.strip()]
     spoken = clean(without_payloads("".join(said).strip()))
     return [*parts, TextPart(spoken)] if spoken else parts
-
-
-def _files(files: object) -> Iterator[AttachmentPart]:
-    for file in map(mapping_of, files if isinstance(files, list) else []):
-        inner = mapping_of(file.get("file"))
-        data = mapping_of(inner.get("data"))
-        yield AttachmentPart(
-            name=(text_of(file.get("name")) or text_of(inner.get("filename")) or text_of(file.get("type")))[:300]
-            or "file",
-            media_type=text_of(mapping_of(inner.get("meta")).get("content_type"))[:100],
-            text=without_payloads(text_of(data.get("content"))),
-        )

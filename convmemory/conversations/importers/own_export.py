@@ -97,7 +97,8 @@ class _Archive:
     def rows(self, table: str) -> Iterator[Row]:
         """Yield the rows of a table in order; none if the archive has no such table."""
         name = table_file(table)
-        if not self._has(name):
+        # A dictionary, where `namelist()` would be searched from its beginning.
+        if not (name in self._zip.NameToInfo if self._zip else (self._path / name).is_file()):
             return
         with _readable(self._path), self._file(name) as file:
             number = 0
@@ -106,10 +107,6 @@ class _Archive:
                 if self._zip:
                     count_decoded(len(line))
                 yield _loaded(line, f"{name}:{number}")
-
-    def _has(self, name: str) -> bool:
-        # A dictionary, where `namelist()` would be searched from its beginning.
-        return name in self._zip.NameToInfo if self._zip else (self._path / name).is_file()
 
     def _file(self, name: str) -> IO[bytes]:
         return self._zip.open(name) if self._zip else (self._path / name).open("rb")
@@ -154,7 +151,8 @@ def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
     for row in archive.rows("conversations_message"):
         raw = b""
         if source is not None and source["message_id"] == row["id"]:
-            raw, source = unpack_lines(_bytes(source["data"])) or b"", next(sources, None)
+            # PostgreSQL writes bytes in JSON as `\x` and hexadecimal digits.
+            raw, source = unpack_lines(bytes.fromhex(source["data"].removeprefix("\\x"))) or b"", next(sources, None)
         if mark is not None and mark["message_id"] == row["id"]:
             yield {**row, "mark": mark}, raw
             mark = next(marks, None)
@@ -239,11 +237,6 @@ def _loaded(line: bytes, place: str) -> Row:
     if not isinstance(value, dict):
         raise InvalidInput(f"{place} is no JSON object. Export the archive again.")
     return value
-
-
-def _bytes(value: str) -> bytes:
-    """Bytes as PostgreSQL writes them in JSON: `\\x` and hexadecimal digits."""
-    return bytes.fromhex(value.removeprefix("\\x"))
 
 
 def _time(value: str | None) -> datetime | None:

@@ -58,55 +58,42 @@ class PiImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        scan = _scan(source, report)
-        header = scan.header
+        # A first pass: the header, and the positions of the entries.
+        header: Mapping[str, Any] = {}
+        nodes: list[Node[_Place]] = []
+        title = last = ""
+        for item in read_objects(source.path, on_issue=report.line_issue):
+            kind = text_of(item.value.get("type"))
+            if kind == "session":
+                header = header or item.value
+                continue
+            if kind == "session_info":
+                title = text_of(item.value.get("name")) or title
+            elif kind != "message" and kind not in _SYSTEM | _SILENT:
+                report.unknown(kind or "(no type)")
+            key = _key(item)
+            parent = text_of(item.value.get("parentId")) if "parentId" in item.value else last
+            nodes.append(Node(key, parent, (item.offset, item.number, item.index)))
+            last = key
         report.written_by(str(header.get("version", "")), self.checked)
-        if not scan.nodes:
+        if not nodes:
             report.note("a session without any message")
             return
         # A fork names the file of the session that it was forked from: `<time>_<id>.jsonl`.
         path = text_of(header.get("parentSession")) or text_of(header.get("branchedFrom"))
         own_id = key_of(text_of(header.get("id")), max_chars=290)
         draft = ConversationDraft(
-            messages=_messages(source, order_thread(scan.nodes, report=report), report),
+            messages=_messages(source, order_thread(nodes, report=report), report),
             source=self.name,
             source_id=own_id,
             has_weak_id=not is_global_id(own_id),
-            title=scan.title,
+            title=title,
             agent=self.name,
             project=text_of(header.get("cwd")),
             created_at=time_of(header.get("timestamp")),
             parent_source_id=key_of(PurePosixPath(path.replace("\\", "/")).stem.partition("_")[2], max_chars=290),
         )
         yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.stem, max_chars=290)])
-
-
-@dataclass(slots=True)
-class _Scan:
-    """The result of a first pass: the header, and the positions of the entries."""
-
-    header: Mapping[str, Any]
-    nodes: list[Node[_Place]]
-    title: str = ""
-
-
-def _scan(source: Source, report: FileReport) -> _Scan:
-    scan = _Scan({}, [])
-    last = ""
-    for item in read_objects(source.path, on_issue=report.line_issue):
-        kind = text_of(item.value.get("type"))
-        if kind == "session":
-            scan.header = scan.header or item.value
-            continue
-        if kind == "session_info":
-            scan.title = text_of(item.value.get("name")) or scan.title
-        elif kind != "message" and kind not in _SYSTEM | _SILENT:
-            report.unknown(kind or "(no type)")
-        key = _key(item)
-        parent = text_of(item.value.get("parentId")) if "parentId" in item.value else last
-        scan.nodes.append(Node(key, parent, (item.offset, item.number, item.index)))
-        last = key
-    return scan
 
 
 def _key(item: JsonObject) -> str:

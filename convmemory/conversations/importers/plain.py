@@ -127,14 +127,6 @@ def _usual(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**value, **changed, "content": content} if content is not value.get("content") else {**value, **changed}
 
 
-def _unread_texts(value: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a message in which there is text, unless it has a content of its own."""
-    if value.get("content"):
-        return []
-    others = ((key, item) for key, item in value.items() if key not in MESSAGE_KEYS and isinstance(item, (list, dict)))
-    return [key[:40] for key, item in others if _TEXT_FIELD.search(_dumped(item)[:MAX_SEARCHED_CHARS])][:5]
-
-
 def _is_conversation(value: Mapping[str, Any]) -> bool:
     if isinstance(value.get("conversations"), list):
         return any(map(_is_conversation, map(mapping_of, value["conversations"][:5])))
@@ -269,7 +261,14 @@ def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iter
     used: set[str] = set()
     for number, (place, entry, line) in enumerate(entries, 1):
         value = _usual(entry)
-        unread = _unread_texts(value)
+        # The fields of a message in which there is text, unless it has a content of its own.
+        if value.get("content"):
+            unread = []
+        else:
+            others = (
+                (key, item) for key, item in value.items() if key not in MESSAGE_KEYS and isinstance(item, (list, dict))
+            )
+            unread = [key[:40] for key, item in others if _TEXT_FIELD.search(_dumped(item)[:MAX_SEARCHED_CHARS])][:5]
         draft, skipped = MessageDraft("system", ()), report.skipped
         # Content in a form of another program is no text of the message.
         if not (unread and "role" in value and value.keys().isdisjoint(_CONTENT_KEYS)):

@@ -11,7 +11,6 @@ from typing import Literal
 
 from convmemory.conversations.importers.agent_formats import AGENT_FORMATS
 from convmemory.conversations.importers.chat_formats import PROGRAMS, SERVICES
-from convmemory.conversations.importers.declaration import Declaration
 from convmemory.conversations.importers.detect import IMPORTERS
 from convmemory.conversations.importers.library_formats import LIBRARIES
 
@@ -160,11 +159,10 @@ def notes() -> Iterator[FormatNote]:
     for kind, texts, rows in zip(KINDS, written, declared, strict=True):
         for name, (program, against, export, kept) in texts.items():
             yield FormatNote(name, kind, program, IMPORTERS[name].checked.version, against, export, kept)
-        yield from (_of(row, kind) for row in rows)
-
-
-def _of(row: Declaration, kind: str) -> FormatNote:
-    return FormatNote(row.name, kind, row.checked.program, row.checked.version, row.against, row.export, row.kept)
+        yield from (
+            FormatNote(row.name, kind, row.checked.program, row.checked.version, row.against, row.export, row.kept)
+            for row in rows
+        )
 
 
 NOTES = tuple(notes())

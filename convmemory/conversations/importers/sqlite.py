@@ -151,15 +151,16 @@ class Database:
                 )
             chunk = os.read(file, min(_CHUNK, size - len(found)))
             if not chunk:
-                raise InvalidInput(self._why_it_ended())
+                name = self._path.name
+                if self.process.wait() == EXIT_MEMORY:
+                    reason = (
+                        f"{name} cannot be read as an SQLite database: it needs more memory than {READER_MEMORY_MB} MB."
+                    )
+                else:
+                    reason = f"{name} is a damaged SQLite database: it ended the process that read it."
+                raise InvalidInput(reason)
             found += chunk
         return bytes(found)
-
-    def _why_it_ended(self) -> str:
-        name = self._path.name
-        if self.process.wait() == EXIT_MEMORY:
-            return f"{name} cannot be read as an SQLite database: it needs more memory than {READER_MEMORY_MB} MB."
-        return f"{name} is a damaged SQLite database: it ended the process that read it."
 
 
 @contextmanager
@@ -218,42 +219,24 @@ def _named_errors(path: Path) -> Iterator[None]:
 
 
 def _opened(path: Path, folder: Path) -> Database:
-    if _is_other_file(path):
+    # SQLite refuses such a file too, but a child takes 0.07 s to find that out. A log or journal that was left behind
+    # may hold the first page of a database, and an empty file is one.
+    with path.open("rb") as file:
+        start = file.read(len(_START))
+    if start not in (b"", _START) and not any(_size(_beside(path, ending)) for ending in _SIDE_FILES):
         raise sqlite3.DatabaseError("file is not a database")
-    if _left_alone(path):
+    # It has a log and no program has it open: reading it live would leave files next to it.
+    with path.open("rb") as file:
+        header = file.read(_WRITE_VERSION_AT + 1)
+    if header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_beside(path, "-wal")):
         return Database(path, "mode=ro&immutable=1", folder)
-    if not _log_was_left(path):
+    # Otherwise a log was left behind, although no program seems to have the database open.
+    if not _size(_beside(path, "-wal")) or _beside(path, "-shm").exists():
         try:
             return Database(path, "mode=ro", folder)
         except sqlite3.OperationalError:
             pass  # locked, or its folder cannot be written to
-    return Database(_copied(path, folder), "mode=rw", folder)
-
-
-def _is_other_file(path: Path) -> bool:
-    """Return whether SQLite would refuse the file, without the 0.07 s that a child takes to find that out.
-
-    A log or journal that was left behind may hold the first page of a database, and an empty file is one.
-    """
-    with path.open("rb") as file:
-        start = file.read(len(_START))
-    return start not in (b"", _START) and not any(_size(_beside(path, ending)) for ending in _SIDE_FILES)
-
-
-def _left_alone(path: Path) -> bool:
-    """Return whether it has a log and no program has it open: reading it live would leave files next to it."""
-    with path.open("rb") as file:
-        header = file.read(_WRITE_VERSION_AT + 1)
-    return header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_beside(path, "-wal"))
-
-
-def _log_was_left(path: Path) -> bool:
-    """Return whether there is a log although no program seems to have the database open."""
-    return bool(_size(_beside(path, "-wal"))) and not _beside(path, "-shm").exists()
-
-
-def _copied(path: Path, folder: Path) -> Path:
-    """Copy the database with its log to `folder`, in a consistent state. Raises: InvalidInput, TooLarge."""
+    # Copy the database with its log to `folder`, in a consistent state.
     target = folder / "copy.db"
     for _ in range(COPY_ATTEMPTS):
         before = _states(path)
@@ -270,7 +253,7 @@ def _copied(path: Path, folder: Path) -> Path:
             if _beside(path, ending).exists():
                 shutil.copyfile(_beside(path, ending), _beside(target, ending))
         if _states(path) == before:
-            return target
+            return Database(target, "mode=rw", folder)
     raise InvalidInput(f"{path.name} is being written to: import it again when that program is idle.")
 
 

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -95,35 +95,30 @@ def _answer(database: sqlite3.Connection) -> None:
         if "run" in request:
             cursors[request["cursor"]] = database.execute(request["run"], request["values"])
         cursor = cursors[request["cursor"]]
-        rows, contents, is_last = _batch(cursor)
+        # The next rows with sizes in place of texts and blobs, the texts and blobs, and whether these are the last
+        # rows. A slow query returns its rows so far after a second.
+        batch: list[list[object]] = []
+        contents: list[bytes | bytearray] = []
+        size = 0
+        started = time.monotonic()
+        for row in cursor:
+            described: list[object] = []
+            for value in row:
+                if isinstance(value, bytes | bytearray):
+                    contents.append(value)
+                    size += len(value)
+                    described.append(len(value) if isinstance(value, bytearray) else ~len(value))
+                else:
+                    described.append(None if value is None else [value])
+            batch.append(described)
+            if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES or time.monotonic() - started > BATCH_S:
+                rows, is_last = batch, False
+                break
+        else:
+            rows, is_last = batch, True
         if is_last:
             del cursors[request["cursor"]]
         _send({"columns": [column[0] for column in cursor.description], "rows": rows, "is_last": is_last}, contents)
-
-
-def _batch(rows: Iterator[tuple[object, ...]]) -> tuple[list[list[object]], list[bytes | bytearray], bool]:
-    """Return the next rows with sizes in place of texts and blobs, the texts and blobs, and whether these are the last
-    rows.
-
-    A slow query returns its rows so far after a second.
-    """
-    batch: list[list[object]] = []
-    contents: list[bytes | bytearray] = []
-    size = 0
-    started = time.monotonic()
-    for row in rows:
-        described: list[object] = []
-        for value in row:
-            if isinstance(value, bytes | bytearray):
-                contents.append(value)
-                size += len(value)
-                described.append(len(value) if isinstance(value, bytearray) else ~len(value))
-            else:
-                described.append(None if value is None else [value])
-        batch.append(described)
-        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES or time.monotonic() - started > BATCH_S:
-            return batch, contents, False
-    return batch, contents, True
 
 
 def _send(message: Mapping[str, object], contents: Iterable[bytes | bytearray] = ()) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.json_arrays import read_elements
@@ -109,12 +108,14 @@ def _from_json(path: Path, report: FileReport) -> Iterator[_Asked]:
             continue
         prompt = _prompt(text_of(value.get("title")))
         if prompt:
-            yield _Asked(prompt, _answer(value.get("safeHtmlItem")), time_of(value.get("time")), element.raw)
-
-
-def _answer(items: Any) -> str:
-    listed = [mapping_of(item) for item in items] if isinstance(items, list) else []
-    return "\n\n".join(filter(None, (_plain(text_of(item.get("html"))[:MAX_CELL_CHARS]) for item in listed)))
+            items = value.get("safeHtmlItem")
+            listed = [mapping_of(item) for item in items] if isinstance(items, list) else []
+            yield _Asked(
+                prompt,
+                "\n\n".join(filter(None, (_plain(text_of(item.get("html"))[:MAX_CELL_CHARS]) for item in listed))),
+                time_of(value.get("time")),
+                element.raw,
+            )
 
 
 def _from_html(path: Path, report: FileReport) -> Iterator[_Asked]:
@@ -127,7 +128,15 @@ def _from_html(path: Path, report: FileReport) -> Iterator[_Asked]:
         if not prompt:
             continue
         dated = next((at for at, line in enumerate(lines) if _ENGLISH_TIME.match(line)), None)
-        at = _time(lines[dated]) if dated is not None else None
+        if dated is not None:
+            # An English time; its zone is an ambiguous name, so it is read as UTC.
+            text = " ".join(lines[dated].replace("\u202f", " ").split()[:5])
+            try:
+                at = time_of(datetime.strptime(text, "%b %d, %Y, %I:%M:%S %p").replace(tzinfo=UTC))
+            except ValueError:
+                at = None
+        else:
+            at = None
         text = "\n".join([prompt, *lines[1:dated]]) if dated else prompt
         if at is None:
             report.repair(f"entry {number}", "its time is written in a way that is not known: kept without one")
@@ -160,12 +169,3 @@ def _plain(markup: str) -> str:
     """Return the text of some HTML, with a line per break."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", markup)))
     return clean(without_payloads("\n".join(line.strip() for line in text.split("\n")).strip()))
-
-
-def _time(line: str) -> datetime | None:
-    """Return an English time; its zone is an ambiguous name, so it is read as UTC."""
-    text = " ".join(line.replace("\u202f", " ").split()[:5])
-    try:
-        return time_of(datetime.strptime(text, "%b %d, %Y, %I:%M:%S %p").replace(tzinfo=UTC))
-    except ValueError:
-        return None

@@ -44,14 +44,23 @@ def order_thread(
     """
     listed = list(nodes)
     parents = _parents(listed, report, place)
-    _cut_cycles(parents, report, place)
-    branch = _branch(_leaf(listed, parents, current, report, place), parents)
-    beside = _beside(parents, set(branch))
+    leaf = _leaf(listed, parents, current, report, place)
+    branch: list[int] = []
+    while leaf is not None:
+        branch.append(leaf)
+        leaf = parents[leaf]
+    branch = branch[::-1]
+    # The children of each node (None: the first messages) that are not on the branch.
+    on_branch = set(branch)
+    beside: dict[int | None, list[int]] = {}
+    for at, parent in enumerate(parents):
+        if at not in on_branch:
+            beside.setdefault(parent, []).append(at)
     order: list[Placed[T]] = []
-    for at in (None, *branch):
-        if at is not None:
-            order.append(Placed(listed[at].value, superseded=False))
-        order.extend(Placed(listed[other].value, superseded=True) for other in _subtrees(beside.get(at, []), beside))
+    for fork in (None, *branch):
+        if fork is not None:
+            order.append(Placed(listed[fork].value, superseded=False))
+        order.extend(Placed(listed[other].value, superseded=True) for other in _subtrees(beside.get(fork, []), beside))
     return order
 
 
@@ -70,7 +79,7 @@ def read_thread(
 
 
 def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[int | None]:
-    """Return for each node the index of its parent in the list."""
+    """Return for each node the index of its parent in the list; one that is its own ancestor has none."""
     places: dict[str, int] = {}
     for at, node in enumerate(nodes):
         places.setdefault(node.id, at)
@@ -81,27 +90,23 @@ def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[i
             report.repair(place, f"{node.id[:80]!r} follows a message that is missing: put behind the one before it")
             parent = at - 1
         parents.append(parent)
-    return parents
-
-
-def _cut_cycles(parents: list[int | None], report: FileReport, place: str) -> None:
-    """Cut cycles of parents: a node that is its own ancestor becomes a first message."""
     settled = [False] * len(parents)
     for start in range(len(parents)):
         chain: list[int] = []
         on_chain: set[int] = set()
-        at: int | None = start
+        link: int | None = start
         # Settled nodes are not visited again, which keeps this linear.
-        while at is not None and not settled[at]:
-            chain.append(at)
-            on_chain.add(at)
-            above = parents[at]
+        while link is not None and not settled[link]:
+            chain.append(link)
+            on_chain.add(link)
+            above = parents[link]
             if above in on_chain:
                 report.repair(place, "its messages follow one another in a circle: cut open")
-                parents[at] = above = None
-            at = above
+                parents[link] = above = None
+            link = above
         for step in chain:
             settled[step] = True
+    return parents
 
 
 def _leaf(
@@ -115,23 +120,6 @@ def _leaf(
         report.repair(place, f"its current message {current[:80]!r} is missing: the last branch counts as current")
     answered = set(parents)
     return next((at for at in reversed(range(len(nodes))) if at not in answered), None)
-
-
-def _branch(leaf: int | None, parents: Sequence[int | None]) -> list[int]:
-    branch: list[int] = []
-    while leaf is not None:
-        branch.append(leaf)
-        leaf = parents[leaf]
-    return branch[::-1]
-
-
-def _beside(parents: Sequence[int | None], branch: set[int]) -> dict[int | None, list[int]]:
-    """Return the children of each node (None: the first messages) that are not on the branch."""
-    beside: dict[int | None, list[int]] = {}
-    for at, parent in enumerate(parents):
-        if at not in branch:
-            beside.setdefault(parent, []).append(at)
-    return beside
 
 
 def _subtrees(roots: Sequence[int], children: dict[int | None, list[int]]) -> Iterator[int]:

@@ -194,14 +194,10 @@ def _may_contain_runs(text: str) -> bool:
 
 
 def _replaced(run: str) -> str:
-    return marker("", base64_size(run)) if _is_base64(run) else run
-
-
-def _is_base64(run: str) -> bool:
-    """Return whether the run has the mixed alphabet of encoded bytes, unlike long words and hex dumps."""
+    # Encoded bytes have a mixed alphabet, unlike long words and hex dumps.
     sample = run[:_SAMPLE_CHARS]
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
-    return all(kinds) and len(set(sample)) >= _MIN_DISTINCT
+    return marker("", base64_size(run)) if all(kinds) and len(set(sample)) >= _MIN_DISTINCT else run
 
 
 def value_without_payloads(value: Any, depth: int = 0) -> Any:

@@ -69,6 +69,17 @@ class VSCodeCopilotImporter:
             report.note("a chat without any message")
             return
         own_id = key_of(text_of(session.get("sessionId")), max_chars=290)
+        # The folder that the window had open, from `workspace.json` above the chats.
+        manifest = path.resolve().parent.parent / "workspace.json"
+        if not manifest.is_file():
+            project = ""
+        else:
+            value = mapping_of(load_json(manifest, max_bytes=1024**2))
+            address = text_of(value.get("folder")) or text_of(value.get("workspace"))
+            try:
+                project = unquote(urlsplit(address).path)
+            except ValueError:
+                project = ""
         draft = ConversationDraft(
             messages=_messages(requests, report),
             source=self.name,
@@ -76,7 +87,7 @@ class VSCodeCopilotImporter:
             has_weak_id=not is_global_id(own_id),
             title=text_of(session.get("customTitle")) or text_of(session.get("computedTitle")),
             agent=self.name,
-            project=_folder(path),
+            project=project,
             created_at=time_of(session.get("creationDate")),
         )
         # "Chat: Export Chat…" writes no id, and proposes the same name for every file.
@@ -115,7 +126,17 @@ def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     items = request.get("response")
     for item in items if isinstance(items, list) else []:
         value = {"value": item} if isinstance(item, str) else mapping_of(item)
-        text = _text(value)
+        # The text that an item adds to the answer.
+        kind = text_of(value.get("kind"))
+        if kind == "inlineReference":
+            reference = mapping_of(value.get("inlineReference"))
+            place = mapping_of(reference.get("location")).get("uri") or reference
+            path = (
+                text_of(value.get("name")) or text_of(reference.get("name")) or text_of(mapping_of(place).get("path"))
+            )
+            text = f"`{path}`" if path else ""
+        else:
+            text = _words(value.get("content") or value.get("value")) if kind in _TEXTS else ""
         if text:
             said.append(text)
             continue
@@ -129,17 +150,6 @@ def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     yield text_block(error)
 
 
-def _text(item: Mapping[str, Any]) -> str:
-    """Return the text that an item adds to the answer."""
-    kind = text_of(item.get("kind"))
-    if kind == "inlineReference":
-        reference = mapping_of(item.get("inlineReference"))
-        place = mapping_of(reference.get("location")).get("uri") or reference
-        path = text_of(item.get("name")) or text_of(reference.get("name")) or text_of(mapping_of(place).get("path"))
-        return f"`{path}`" if path else ""
-    return _words(item.get("content") or item.get("value")) if kind in _TEXTS else ""
-
-
 def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     kind = text_of(item.get("kind"))
     if kind == "thinking":
@@ -147,48 +157,30 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         texts = value if isinstance(value, list) else [value]
         yield thinking_block("".join(map(text_of, texts)))
     elif kind in ("toolInvocationSerialized", "toolInvocation"):
-        yield from _tool(item)
+        # A call: its description, its command, and its result.
+        id, name = item.get("toolCallId"), item.get("toolId")
+        data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
+        line = mapping_of(data.get("commandLine"))
+        given = {
+            "command": text_of(line.get("toolEdited")) or text_of(line.get("original")) or text_of(data.get("command")),
+            "input": text_of(mapping_of(details).get("input")) or text_of(data.get("rawInput")),
+            "message": _words(item.get("invocationMessage")),
+        }
+        yield call_block(id=id, name=name, input={key: value for key, value in given.items() if value})
+        terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
+        outputs = mapping_of(details).get("output")
+        listed = map(mapping_of, outputs if isinstance(outputs, list) else [])
+        shown = [text_of(output.get("value")) for output in listed if output.get("isText")]
+        said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
+        if said:
+            yield result_block(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
     elif kind not in _SILENT | _TEXTS | {"inlineReference"}:
         report.unknown(kind)
-
-
-def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield a call: its description, its command, and its result."""
-    id, name = item.get("toolCallId"), item.get("toolId")
-    data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
-    line = mapping_of(data.get("commandLine"))
-    given = {
-        "command": text_of(line.get("toolEdited")) or text_of(line.get("original")) or text_of(data.get("command")),
-        "input": text_of(mapping_of(details).get("input")) or text_of(data.get("rawInput")),
-        "message": _words(item.get("invocationMessage")),
-    }
-    yield call_block(id=id, name=name, input={key: value for key, value in given.items() if value})
-    terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
-    outputs = mapping_of(details).get("output")
-    shown = [text_of(mapping_of(output).get("value")) for output in outputs if mapping_of(output).get("isText")] if (
-        isinstance(outputs, list)
-    ) else []  # fmt: skip
-    said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
-    if said:
-        yield result_block(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
 
 
 def _words(value: object) -> str:
     """Return a Markdown string, which is a text or an object with one."""
     return text_of(value) or text_of(mapping_of(value).get("value"))
-
-
-def _folder(path: Path) -> str:
-    """Return the folder that the window had open, from `workspace.json` above the chats."""
-    manifest = path.resolve().parent.parent / "workspace.json"
-    if not manifest.is_file():
-        return ""
-    value = mapping_of(load_json(manifest, max_bytes=1024**2))
-    address = text_of(value.get("folder")) or text_of(value.get("workspace"))
-    try:
-        return unquote(urlsplit(address).path)
-    except ValueError:
-        return ""
 
 
 # --- mutation log ---------------------------------------------------------------------------------
@@ -232,7 +224,15 @@ def _changed(root: dict[str, Any], item: JsonObject) -> bool:
         parent = parent[key]
     if kind == PUSH:
         return _push(parent, last, item.value)
-    return _put(parent, last, item.value) if kind == SET else _delete(parent, last)
+    if kind == SET:
+        return _put(parent, last, item.value)
+    if not _contains(parent, last):
+        return False
+    if isinstance(parent, list):
+        parent[last] = None  # as in VS Code: the other places keep their numbers
+    else:
+        del parent[last]
+    return True
 
 
 def _contains(parent: Any, key: object) -> bool:
@@ -261,14 +261,4 @@ def _push(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         del target[start:]
     target.extend(values)
-    return True
-
-
-def _delete(parent: Any, key: Any) -> bool:
-    if not _contains(parent, key):
-        return False
-    if isinstance(parent, list):
-        parent[key] = None  # as in VS Code: the other places keep their numbers
-    else:
-        del parent[key]
     return True

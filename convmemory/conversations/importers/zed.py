@@ -56,7 +56,18 @@ class ZedImporter:
             for row in database.rows("zed_threads", columns=database.columns("threads", _COLUMNS)):
                 id = text_of(row["id"])
                 try:
-                    thread = _thread(text_of(row["data_type"]), row["data"])
+                    # The document of a thread, decompressed within limits.
+                    kind = text_of(row["data_type"])
+                    data = row["data"]
+                    if isinstance(data, str):
+                        data = data.encode("utf-8", "replace")
+                    if not isinstance(data, bytes) or kind not in ("zstd", "json"):
+                        raise InvalidInput(f"its data is of type {kind[:40]!r}, which is not known")
+                    if kind == "zstd":
+                        data = _decompressed(data)
+                    thread = column_json(data.decode("utf-8", "replace"))
+                    if not isinstance(thread, dict):
+                        raise InvalidInput("its data is no JSON object, or holds too many values")
                 except InvalidInput as error:
                     report.skip(f"thread {id}", str(error))
                     continue
@@ -71,20 +82,6 @@ class ZedImporter:
                     created_at=time_of(row["created_at"]) or time_of(row["updated_at"]),
                     parent_source_id=key_of(text_of(row["parent_id"]), max_chars=290),
                 )
-
-
-def _thread(kind: str, data: object) -> Mapping[str, Any]:
-    """Return the document of a thread, decompressed within limits. Raises: InvalidInput."""
-    if isinstance(data, str):
-        data = data.encode("utf-8", "replace")
-    if not isinstance(data, bytes) or kind not in ("zstd", "json"):
-        raise InvalidInput(f"its data is of type {kind[:40]!r}, which is not known")
-    if kind == "zstd":
-        data = _decompressed(data)
-    value = column_json(data.decode("utf-8", "replace"))
-    if not isinstance(value, dict):
-        raise InvalidInput("its data is no JSON object, or holds too many values")
-    return value
 
 
 def _decompressed(data: bytes) -> bytes:
@@ -137,13 +134,26 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     for name in ("content", "segments"):
         items = message.get(name)
         for item in map(mapping_of, items if isinstance(items, list) else []):
-            yield from _segment(item) if "type" in item else _content(item, report)
+            if "type" not in item:
+                yield from _content(item, report)
+            elif item["type"] == "text":
+                yield text_block(item.get("text"))
+            elif item["type"] == "thinking":
+                yield thinking_block(item.get("text"))
     calls = message.get("tool_uses")
     for call in map(mapping_of, calls if isinstance(calls, list) else []):
         yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("input"))
     results = message.get("tool_results")
     for result in map(mapping_of, results.values() if isinstance(results, dict) else results or ()):
-        yield _result(result)
+        content = result.get("content")
+        inner = mapping_of(content)
+        said = inner.get("Text", content) if "Image" not in inner else "an image"
+        if isinstance(said, Mapping):
+            said = said.get("text")
+        yield result_block(
+            id=result.get("tool_use_id"), name=result.get("tool_name"), content=said or result.get("output") or "",
+            is_error=result.get("is_error") is True,
+        )  # fmt: skip
 
 
 def _content(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
@@ -156,36 +166,16 @@ def _content(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     elif kind == "ToolUse":
         yield call_block(id=inner.get("id"), name=inner.get("name"), input=inner.get("input") or inner.get("raw_input"))
     elif kind == "Mention":
-        yield attachment_block(_address(inner.get("uri")))
+        # The target of a mention: a file's path, or a thread's name.
+        uri = inner.get("uri")
+        if isinstance(uri, str):
+            address = uri
+        else:
+            mentioned = mapping_of(next(iter(mapping_of(uri).values()), None))
+            names = (text_of(mentioned.get(key)) for key in ("abs_path", "path", "name", "url"))
+            address = next(filter(None, names), "mention")
+        yield attachment_block(address)
     elif kind == "Image":
         yield attachment_block("image")
     elif kind != "RedactedThinking":
         report.unknown(kind)
-
-
-def _segment(item: Mapping[str, Any]) -> Iterator[Block]:
-    if item.get("type") == "text":
-        yield text_block(item.get("text"))
-    elif item.get("type") == "thinking":
-        yield thinking_block(item.get("text"))
-
-
-def _address(uri: object) -> str:
-    """Return the target of a mention: a file's path, or a thread's name."""
-    if isinstance(uri, str):
-        return uri
-    inner = mapping_of(next(iter(mapping_of(uri).values()), None))
-    names = (text_of(inner.get(key)) for key in ("abs_path", "path", "name", "url"))
-    return next(filter(None, names), "mention")
-
-
-def _result(result: Mapping[str, Any]) -> Block:
-    content = result.get("content")
-    inner = mapping_of(content)
-    said = inner.get("Text", content) if "Image" not in inner else "an image"
-    if isinstance(said, Mapping):
-        said = said.get("text")
-    return result_block(
-        id=result.get("tool_use_id"), name=result.get("tool_name"), content=said or result.get("output") or "",
-        is_error=result.get("is_error") is True,
-    )  # fmt: skip
