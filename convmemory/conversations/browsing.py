@@ -189,25 +189,21 @@ def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
     rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
     root = Folder("", "")
     for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
-        _put(root, project, count)
+        # Add the project to the tree; a prefix before its first folder becomes part of that folder's name.
+        at, path = root, ""
+        names = project.replace("\\", "/").rstrip("/").split("/")
+        for number, name in enumerate(names):
+            path = f"{path}/{name}" if number else name
+            if not name:
+                continue
+            found = next((folder for folder in at.folders if folder.path == path), None)
+            if found is None:
+                found = Folder(name, path)
+                at.folders.append(found)
+            found.count += count
+            at = found
     joined = [_joined(folder) for folder in root.folders]
     return sorted(joined, key=lambda folder: folder.name.lower())
-
-
-def _put(root: Folder, project: str, count: int) -> None:
-    """Add the project to the tree; a prefix before its first folder becomes part of that folder's name."""
-    at, path = root, ""
-    names = project.replace("\\", "/").rstrip("/").split("/")
-    for number, name in enumerate(names):
-        path = f"{path}/{name}" if number else name
-        if not name:
-            continue
-        found = next((folder for folder in at.folders if folder.path == path), None)
-        if found is None:
-            found = Folder(name, path)
-            at.folders.append(found)
-        found.count += count
-        at = found
 
 
 def _joined(folder: Folder) -> Folder:

@@ -106,7 +106,19 @@ def export_response(
     response = StreamingHttpResponse(
         _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=chosen.media_type
     )
-    response["Content-Disposition"] = f'attachment; filename="{_file_name(owner, selection)}.{chosen.suffix}"'
+    # The name of the download: the title of the only conversation, reduced to plain letters.
+    if len(selection.ids) != 1:
+        file_name = "conversations"
+    else:
+        row = (
+            Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()
+        )
+        # ASCII only: browsers disagree about other characters in this header.
+        plain = (row or "")[: NAME_CHARS * 2].encode("ascii", "ignore").decode()
+        file_name = (
+            _UNSAFE.sub("-", plain).strip("-")[:NAME_CHARS].strip("-").lower() or f"conversation-{selection.ids[0]}"
+        )
+    response["Content-Disposition"] = f'attachment; filename="{file_name}.{chosen.suffix}"'
     response["Cache-Control"] = "no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response
@@ -116,13 +128,3 @@ async def _in_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
     """Yield the pieces, each produced in a thread that returns its database connection."""
     while (piece := await in_thread(next, pieces, None)) is not None:
         yield piece
-
-
-def _file_name(owner: AbstractBaseUser, selection: Selection) -> str:
-    """Return the name of the download: the title of the only conversation, reduced to plain letters."""
-    if len(selection.ids) != 1:
-        return "conversations"
-    row = Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()
-    # ASCII only: browsers disagree about other characters in this header.
-    plain = (row or "")[: NAME_CHARS * 2].encode("ascii", "ignore").decode()
-    return _UNSAFE.sub("-", plain).strip("-")[:NAME_CHARS].strip("-").lower() or f"conversation-{selection.ids[0]}"

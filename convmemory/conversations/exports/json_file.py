@@ -28,11 +28,26 @@ class JsonWriter:
         return f'{{"format": "{JSON_FORMAT}", "version": {VERSION}, "conversations": ['
 
     def conversation(self, conversation: Conversation) -> str:
-        self._head = _dumped(_facts(conversation))[:-1]
+        plain = ("id", "source", "source_id", "title", "agent", "project", "parent_source_id")
+        times = ("created_at", "updated_at", "archived_at")
+        self._head = _dumped(
+            {
+                **{name: getattr(conversation, name) for name in plain},
+                **{name: _time(getattr(conversation, name)) for name in times},
+            }
+        )[:-1]
         return self._begun()
 
     def message(self, message: ExportedMessage) -> str:
-        text = _dumped(_message(message))
+        plain = ("position", "role", "is_real_user", "superseded", "name", "model", "turn_number", "source_key")
+        text = _dumped(
+            {
+                **{name: getattr(message.row, name) for name in plain},
+                "created_at": _time(message.row.created_at),
+                "parts": [part_to_json(part) for part in message.parts],
+                **({"mark": asdict(message.mark)} if message.mark else {}),
+            }
+        )
         between = "" if self._written == 0 else ","
         if self._written and self._written + len(text) > ENTRY_CHARS:
             between = f"\n]}}{self._begun()}"
@@ -48,25 +63,6 @@ class JsonWriter:
     def _begun(self) -> str:
         between, self._is_first, self._written = "\n" if self._is_first else ",\n", False, 0
         return f'{between}{self._head}, "messages": ['
-
-
-def _facts(conversation: Conversation) -> dict[str, Any]:
-    plain = ("id", "source", "source_id", "title", "agent", "project", "parent_source_id")
-    times = ("created_at", "updated_at", "archived_at")
-    return {
-        **{name: getattr(conversation, name) for name in plain},
-        **{name: _time(getattr(conversation, name)) for name in times},
-    }
-
-
-def _message(message: ExportedMessage) -> dict[str, Any]:
-    plain = ("position", "role", "is_real_user", "superseded", "name", "model", "turn_number", "source_key")
-    return {
-        **{name: getattr(message.row, name) for name in plain},
-        "created_at": _time(message.row.created_at),
-        "parts": [part_to_json(part) for part in message.parts],
-        **({"mark": asdict(message.mark)} if message.mark else {}),
-    }
 
 
 def _time(value: datetime | None) -> str | None:

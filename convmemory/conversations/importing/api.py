@@ -74,7 +74,12 @@ async def upload(
     await in_thread(imports.require_capacity, owner=owner, size=form.file.size or 0)
     stored = await in_upload_thread(lambda: imports.store_upload(form.file, owner_id=owner.pk))
     row = await in_thread(_queue, owner, stored, form.format)
-    row = await _ended(owner, row, form.wait_s)
+    # The import as soon as it has ended, or after the waiting time.
+    deadline, pause_s = time.monotonic() + form.wait_s, FIRST_PAUSE_S
+    while row.is_unfinished and (left_s := deadline - time.monotonic()) > 0:
+        await asyncio.sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
+        row = await in_thread(imports.get_import, owner=owner, import_id=row.pk)
     if row.state == Import.State.FAILED:
         raise imports.error_of(row)
     response["Location"] = reverse("api:show_import", args=[row.pk])
@@ -126,16 +131,6 @@ def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:
     row = imports.create_import(owner=owner, stored=stored, format=format)
     enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=owner, import_id=row.pk)
-
-
-async def _ended(owner: User, row: Import, wait_s: int) -> Import:
-    """Return the import as soon as it has ended, or after the waiting time."""
-    deadline, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
-    while row.is_unfinished and (left_s := deadline - time.monotonic()) > 0:
-        await asyncio.sleep(min(pause_s, left_s))
-        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
-        row = await in_thread(imports.get_import, owner=owner, import_id=row.pk)
-    return row
 
 
 def _shown(row: Import) -> Import:

@@ -84,7 +84,17 @@ def unpack_upload(
         if not writer.unpacked.files:
             raise InvalidInput(f"{safe_name[0]} is a damaged archive: {error}. Pack it again.") from error
         writer.unpacked.note(f"the archive is damaged after file {writer.unpacked.files}, the rest is missing: {error}")
-    _unpack_inner(writer)
+    # Unpack the archives among the files into folders next to them, level by level.
+    for depth in range(2, writer.limits.max_depth + 2):
+        inner, writer.inner = writer.inner, []
+        for path in inner:
+            label = path.relative_to(writer.unpacked.root).as_posix()
+            if depth > writer.limits.max_depth:
+                writer.unpacked.note(f"{label!r} was passed over: it lies {depth} archives deep. Unpack it first.")
+            elif not _unpack_one(path, label, writer):
+                continue
+            path.unlink()
+            writer.unpacked.files -= 1
     if not writer.unpacked.files:
         raise InvalidInput(
             "; ".join([f"{safe_name[0]} holds no file that can be imported", *writer.unpacked.notes[:3]])
@@ -97,7 +107,19 @@ def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
     if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
         _unzip(file, writer)
     elif is_tar(file):
-        _untar(file, writer)
+        with (
+            tar_bytes(file) as packed,
+            tarfile.open(fileobj=GuardedStream(packed, writer.limits.max_bytes), mode="r:") as archive,
+        ):
+            for entry in archive:
+                if entry.isdir():
+                    continue
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is None:
+                    writer.unpacked.note(f"{entry.name[:200]!r} was passed over: not a regular file")
+                    continue
+                with content:
+                    writer.write(entry.name, content, time_of(entry.mtime))
     elif file.read(2) == GZIP_START:
         file.seek(0)
         with gzip.open(file) as stream:
@@ -106,20 +128,6 @@ def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
         file.seek(0)
         return False
     return True
-
-
-def _unpack_inner(writer: "_Writer") -> None:
-    """Unpack the archives among the files into folders next to them, level by level. Raises: TooLarge."""
-    for depth in range(2, writer.limits.max_depth + 2):
-        inner, writer.inner = writer.inner, []
-        for path in inner:
-            label = path.relative_to(writer.unpacked.root).as_posix()
-            if depth > writer.limits.max_depth:
-                writer.unpacked.note(f"{label!r} was passed over: it lies {depth} archives deep. Unpack it first.")
-            elif not _unpack_one(path, label, writer):
-                continue
-            path.unlink()
-            writer.unpacked.files -= 1
 
 
 def _unpack_one(path: Path, label: str, writer: "_Writer") -> bool:
@@ -154,7 +162,13 @@ class _Writer:
             self.unpacked.note(f"{name[:200]!r} was passed over: its name leads out of the archive")
             return
         path = self.folder.joinpath(*parts)
-        self._count_entry(path)
+        self.entries += 1
+        above = path.parent.relative_to(self.unpacked.root).parts
+        while above and above not in self.folders:
+            self.folders.add(above)
+            above = above[:-1]
+        if max(self.entries, len(self.folders)) > self.limits.max_files:
+            raise TooLarge(f"The archive holds more than {self.limits.max_files} files or folders: upload it in parts.")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # x: a second entry of the same name is noted, and overwrites nothing.
@@ -172,15 +186,6 @@ class _Writer:
         self.unpacked.files += 1
         if _is_archive(path):
             self.inner.append(path)
-
-    def _count_entry(self, path: Path) -> None:
-        self.entries += 1
-        above = path.parent.relative_to(self.unpacked.root).parts
-        while above and above not in self.folders:
-            self.folders.add(above)
-            above = above[:-1]
-        if max(self.entries, len(self.folders)) > self.limits.max_files:
-            raise TooLarge(f"The archive holds more than {self.limits.max_files} files or folders: upload it in parts.")
 
     def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path, *, is_decoded: bool) -> None:
         decoder: codecs.IncrementalDecoder | None = None
@@ -235,13 +240,12 @@ def _name_in_zip(entry: zipfile.ZipInfo) -> str:
     for encoding in ("utf-8", "gb2312", "shift_jis"):
         with suppress(UnicodeDecodeError):
             decoded = packed.decode(encoding)
-            if encoding == "utf-8" or all(map(_is_east_asian, filter(lambda char: not char.isascii(), decoded))):
+            if encoding == "utf-8" or all(
+                any(first <= char <= last for first, last in _EAST_ASIAN)
+                for char in filter(lambda char: not char.isascii(), decoded)
+            ):
                 return decoded
     return name
-
-
-def _is_east_asian(char: str) -> bool:
-    return any(first <= char <= last for first, last in _EAST_ASIAN)
 
 
 def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
@@ -250,22 +254,6 @@ def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
         return time_of(datetime(*entry.date_time, tzinfo=UTC))
     except ValueError:
         return None
-
-
-def _untar(file: IO[bytes], writer: _Writer) -> None:
-    with (
-        tar_bytes(file) as stream,
-        tarfile.open(fileobj=GuardedStream(stream, writer.limits.max_bytes), mode="r:") as archive,
-    ):
-        for entry in archive:
-            if entry.isdir():
-                continue
-            content = archive.extractfile(entry) if entry.isreg() else None
-            if content is None:
-                writer.unpacked.note(f"{entry.name[:200]!r} was passed over: not a regular file")
-                continue
-            with content:
-                writer.write(entry.name, content, time_of(entry.mtime))
 
 
 def _is_archive(path: Path) -> bool:

@@ -48,7 +48,9 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
         defaults={"name": row.name, "format": row.format},
     )
     try:
-        stays = _is_stored(kept) or _is_written(kept, file)
+        path = Path(kept_storage().path(str(kept.file)))
+        is_whole = bool(kept.stored_size) and has_digest(path, path.name, size=kept.stored_size)
+        stays = is_whole or _is_written(kept, file)
     except OSError as error:
         logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
         stays = False
@@ -130,12 +132,6 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
             raise InvalidInput("The file is damaged: put it back from a backup.")
         target.seek(0)
         yield target
-
-
-def _is_stored(kept: KeptUpload) -> bool:
-    """Return whether the upload's file exists and has its digest."""
-    path = Path(kept_storage().path(str(kept.file)))
-    return bool(kept.stored_size) and has_digest(path, path.name, size=kept.stored_size)
 
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:

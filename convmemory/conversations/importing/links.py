@@ -120,23 +120,19 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
             drop_upload_of(row)
             Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
             return True
-        _take_back(owner, found)
+        # Revert one conversation. Idempotent, because a worker may die between its steps.
+        try:
+            if found.first_message is not None and found.last_message is not None:
+                ids = (found.first_message, found.last_message)
+                remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
+            left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
+            if found.created and not left:
+                delete_conversation(owner=owner, conversation_id=found.conversation_id)
+        except (NotFound, Conversation.DoesNotExist):
+            logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+        # Last: if a worker dies before, the next one repeats the step.
+        ImportedConversation.objects.filter(pk=found.pk).delete()
     return False
-
-
-def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
-    """Revert one conversation. Idempotent, because a worker may die between its steps."""
-    try:
-        if found.first_message is not None and found.last_message is not None:
-            ids = (found.first_message, found.last_message)
-            remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
-        left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
-        if found.created and not left:
-            delete_conversation(owner=owner, conversation_id=found.conversation_id)
-    except (NotFound, Conversation.DoesNotExist):
-        logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
-    # Last: if a worker dies before, the next one repeats the step.
-    ImportedConversation.objects.filter(pk=found.pk).delete()
 
 
 # --- imported rows --------------------------------------------------------------------------------
@@ -181,20 +177,18 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
         ids_gone = list(gone.values_list("pk", flat=True))
         freed = bytes_of_messages(owner_id=owner.pk, message_ids=ids_gone)
         gone.delete()
-        _close_gaps(conversation, lowest)
+        # Renumber the positions of the messages from position `lowest` on without gaps, in their order.
+        left = list(
+            conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True)
+        )
+        parameters: dict[str, Any] = {
+            "owner": conversation.owner_id,
+            "conversation": conversation.pk,
+            "messages": left,
+            "positions": list(range(lowest, lowest + len(left))),
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)
         finish_change(conversation, from_position=lowest, message_count=conversation.message_count - len(ids_gone))
         count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=-freed)
     return len(ids_gone)
-
-
-def _close_gaps(conversation: Conversation, lowest: int) -> None:
-    """Renumber the positions of the messages from position `lowest` on without gaps, in their order."""
-    left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
-    parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
-        "messages": left,
-        "positions": list(range(lowest, lowest + len(left))),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)

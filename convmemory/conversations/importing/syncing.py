@@ -112,7 +112,20 @@ def sync_places(
         report.imported.messages_read += done.messages_read
         # A failed file is not recorded, so that the next sync tries it again.
         if not any(file.errors for file in done.files):
-            _store_state(owner, change)
+            state = change.state
+            SyncedFile.objects.update_or_create(
+                owner_id=owner.pk,
+                path=storable(str(change.path)),
+                defaults={
+                    "agent": change.place.agent,
+                    "device": state.device,
+                    "inode": state.inode,
+                    "size": state.size,
+                    "modified_ns": state.modified_ns,
+                    "head": state.head,
+                    "head_bytes": state.head_bytes,
+                },
+            )
     return report
 
 
@@ -160,7 +173,9 @@ def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
     Raises: OSError.
     """
     status = path.stat()
-    size, modified_ns = _with_log(path)
+    files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
+    found = [file.stat() for file in files]
+    size, modified_ns = sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
     if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
         status.st_dev, status.st_ino, size, modified_ns,
     ):  # fmt: skip
@@ -174,13 +189,6 @@ def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
     return ("grown" if same_beginning and row.inode == status.st_ino else "rewritten"), state
 
 
-def _with_log(path: Path) -> tuple[int, int]:
-    """Return size and modification time of a file, combined with those of a database's log."""
-    files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
-    found = [file.stat() for file in files]
-    return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
-
-
 def _digest(head: bytes) -> bytes:
     return hashlib.sha256(head).digest()
 
@@ -190,23 +198,6 @@ def _source_of(change: Change) -> Path:
     if change.place.agent == "opencode" and change.path.suffix == ".json":
         return next(path for path in change.path.parents if path.name == "session").parent
     return change.path
-
-
-def _store_state(owner: AbstractBaseUser, change: Change) -> None:
-    state = change.state
-    SyncedFile.objects.update_or_create(
-        owner_id=owner.pk,
-        path=storable(str(change.path)),
-        defaults={
-            "agent": change.place.agent,
-            "device": state.device,
-            "inode": state.inode,
-            "size": state.size,
-            "modified_ns": state.modified_ns,
-            "head": state.head,
-            "head_bytes": state.head_bytes,
-        },
-    )
 
 
 # --- command imports ------------------------------------------------------------------------------

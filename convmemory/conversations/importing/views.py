@@ -128,7 +128,11 @@ def import_files(request: PageRequest) -> HttpResponse:
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
     refusals = [answer for answer in asked if isinstance(answer, Refusal)]
     if request.htmx and asked:
-        return _answer_script(request, asked)
+        # The outcome for the one file or folder that uploading.js sends at a time.
+        [answer] = asked[:1]
+        if isinstance(answer, Refusal):
+            return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
+        return render(request, "conversations/import_cards.html", {"cards": _cards([answer])})
     if asked and not refusals:
         return redirect("import")
     nothing_chosen = request.method == "POST" and not asked
@@ -142,14 +146,6 @@ def import_files(request: PageRequest) -> HttpResponse:
         "username": request.user.get_username(),
     }
     return render(request, "conversations/import.html", context, status=422 if nothing_chosen or refusals else 200)
-
-
-def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> HttpResponse:
-    """Return the outcome for the one file or folder that uploading.js sends at a time."""
-    [answer] = asked[:1]
-    if isinstance(answer, Refusal):
-        return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
-    return render(request, "conversations/import_cards.html", {"cards": _cards([answer])})
 
 
 def upload_values() -> dict[str, Any]:
@@ -172,7 +168,16 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 def map_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read by the mapping in the form, or to show what that finds."""
     given = {name: request.POST.get(name, "")[:MAX_PLACE_CHARS].strip() for name in MAPPING_LABELS}
-    mapping: dict[str, Any] = {name: _read_field(name, text) for name, text in given.items() if text or name == "at"}
+    mapping: dict[str, Any] = {}
+    for name, text in given.items():
+        listed = [item.strip() for item in text.split(",") if item.strip()]
+        if name == "name" and text:
+            mapping[name] = text.lower()
+        elif name == "roles" and text:
+            pairs = (item.partition("=") for item in listed)
+            mapping[name] = {key.strip(): role.strip() for key, _, role in pairs}
+        elif text or name == "at":
+            mapping[name] = listed or [""]
     if request.POST.get("entries") == "messages":
         mapping["entries"] = "messages"
     try:
@@ -197,16 +202,6 @@ def name_format(request: PageRequest, import_id: int) -> HttpResponse:
         return redirect("one-import", import_id)
     enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return redirect("one-import", row.pk)
-
-
-def _read_field(name: str, text: str) -> Any:
-    if name == "name":
-        return text.lower()
-    listed = [item.strip() for item in text.split(",") if item.strip()]
-    if name == "roles":
-        pairs = (item.partition("=") for item in listed)
-        return {key.strip(): role.strip() for key, _, role in pairs}
-    return listed or [""]
 
 
 def _shown_field(value: object) -> str:
@@ -239,7 +234,14 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
 def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Import | Refusal:
     """Queue the files of a folder as one import."""
     try:
-        paths = _paths(request.POST.get("paths", ""), files)
+        # Each file's path in the folder, as sent by the browser's script; without them, the bare names.
+        given = request.POST.get("paths", "")
+        try:
+            paths = json.loads(given) if given else []
+        except (ValueError, RecursionError):
+            paths = []
+        fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)
+        paths = paths if fits else [file.name or "file" for file in files]
         row = imports.queue_folder(owner=request.user, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal("The folder", str(error))
@@ -247,32 +249,28 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
     return imports.get_import(owner=request.user, import_id=row.pk)
 
 
-def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
-    """Return each file's path in the folder, as sent by the browser's script; without them, the bare names."""
-    try:
-        paths = json.loads(given) if given else []
-    except (ValueError, RecursionError):
-        paths = []
-    fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)
-    return paths if fits else [file.name or "file" for file in files]
-
-
 def _cards(rows: list[Import]) -> list[Card]:
     """Return the imports as cards; the latest report is open, unless the import failed: its error is shown instead."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
-    cards = [Card(row, reasons.get(row.pk, ""), row.pk == latest, _files(row, links)) for row in rows]
+    cards = []
+    for row in rows:
+        files = (row.report or {}).get("files", [])
+        cards.append(
+            Card(
+                row,
+                reasons.get(row.pk, ""),
+                row.pk == latest,
+                tuple(
+                    FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links()), _fields(row, file))
+                    for file in files
+                ),
+            )
+        )
     return [
         replace(card, is_open=card.is_unknown or (card.is_open and (card.asks or card.row.state == Import.State.DONE)))
         for card in cards
     ]
-
-
-def _files(row: Import, links: dict[tuple[int, str], Links]) -> tuple[FileRow, ...]:
-    files = (row.report or {}).get("files", [])
-    return tuple(
-        FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links()), _fields(row, file)) for file in files
-    )
 
 
 def _fields(row: Import, file: dict[str, Any]) -> tuple[MappingField, ...]:

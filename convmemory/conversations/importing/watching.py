@@ -44,7 +44,18 @@ class WatchedImports:
     def on_stored(self, file: FileReport, result: SyncResult) -> None:
         """Record the messages added to a conversation, if any. Runs in the transaction that stores them."""
         if result.created or result.added or result.updated:
-            record_conversation(self._open(), file, result)
+            # Today's import, locked, so that its undo cannot begin before this transaction has ended.
+            now = timezone.now()
+            rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
+            row = rows.filter(state=Import.State.DONE).first()
+            today = timezone.localdate(now)
+            if row is None or timezone.localdate(row.created_at) != today:
+                row = Import.objects.create(
+                    owner_id=self._owner_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
+                    started_at=now, ended_at=now,
+                )  # fmt: skip
+                self._number, self._files = row.pk, {}
+            record_conversation(row, file, result)
 
     def add(self, report: ImportReport) -> None:
         """Add the outcome of one sync, if it imported anything, to the report of the open import."""
@@ -59,20 +70,6 @@ class WatchedImports:
             ended_at=timezone.now(), files_read=len(whole.files), messages_read=whole.messages_read,
             report=json_storable(whole.to_stored_json()),
         )  # fmt: skip
-
-    def _open(self) -> Import:
-        """Return today's import, locked, so that its undo cannot begin before this transaction has ended."""
-        now = timezone.now()
-        rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
-        row = rows.filter(state=Import.State.DONE).first()
-        today = timezone.localdate(now)
-        if row is None or timezone.localdate(row.created_at) != today:
-            row = Import.objects.create(
-                owner_id=self._owner_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
-                started_at=now, ended_at=now,
-            )  # fmt: skip
-            self._number, self._files = row.pk, {}
-        return row
 
 
 def joined(earlier: FileReport, later: FileReport) -> FileReport:

@@ -54,12 +54,14 @@ def with_echoes_named(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
             if isinstance(part, ToolCallPart) and part.id and is_own_call(part):
                 names[part.id] = part.name if is_own_tool(part.name) else "convmemory.use_mcp_tool"
         if names and any(isinstance(part, ToolResultPart) and part.call_id in names for part in draft.parts):
-            yield replace(draft, parts=tuple(_named(part, names) for part in draft.parts))
+            yield replace(
+                draft,
+                parts=tuple(
+                    replace(part, name=names[part.call_id])
+                    if isinstance(part, ToolResultPart) and part.call_id in names and not is_own_tool(part.name)
+                    else part
+                    for part in draft.parts
+                ),
+            )
         else:
             yield draft
-
-
-def _named(part: Part, names: dict[str, str]) -> Part:
-    if isinstance(part, ToolResultPart) and part.call_id in names and not is_own_tool(part.name):
-        return replace(part, name=names[part.call_id])
-    return part

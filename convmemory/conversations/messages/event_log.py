@@ -39,9 +39,37 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
     while batch := list(islice(every, BATCH)):
         new = [event for event in batch if last is None or event.line_number > last]
         # Only new lines: a log grows at its end, and its stored lines never change.
-        rows = Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
+        rows = []
+        for event in new:
+            kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
+            payload = json_storable(event.payload)
+            words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
+            rows.append(
+                Event(
+                    owner_id=conversation.owner_id,
+                    conversation=conversation,
+                    line_number=event.line_number,
+                    type=one_line(kind, 100),
+                    level=one_line(level, 20),
+                    tool=one_line(tool, 100),
+                    turn_number=_turn_of(event, turns),
+                    created_at=event.created_at,
+                    payload=payload,
+                    words=words,
+                )
+            )
+        Event.objects.bulk_create(rows)
         size += sum(ROW_BYTES + len(to_canonical_json(row.payload).encode()) for row in rows)
-        _set_turns(conversation, batch[: len(batch) - len(new)], turns)
+        known = batch[: len(batch) - len(new)]
+        if known:
+            parameters: dict[str, Any] = {
+                "owner": conversation.owner_id,
+                "conversation": conversation.pk,
+                "lines": [event.line_number for event in known],
+                "turns": [_turn_of(event, turns) for event in known],
+            }
+            # Joins rows written by this transaction, of which the planner knows nothing yet.
+            execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)
         count += len(new)
     return count, size
 
@@ -50,35 +78,3 @@ def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:
     if event.prompt_number is None:
         return event.turn_number
     return turns[event.prompt_number] if event.prompt_number < len(turns) else None
-
-
-def _row(conversation: Conversation, event: EventDraft, turns: list[int | None]) -> Event:
-    kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
-    payload = json_storable(event.payload)
-    words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
-    return Event(
-        owner_id=conversation.owner_id,
-        conversation=conversation,
-        line_number=event.line_number,
-        type=one_line(kind, 100),
-        level=one_line(level, 20),
-        tool=one_line(tool, 100),
-        turn_number=_turn_of(event, turns),
-        created_at=event.created_at,
-        payload=payload,
-        words=words,
-    )
-
-
-def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list[int | None]) -> None:
-    """Update the turns of stored events."""
-    if not events:
-        return
-    parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
-        "lines": [event.line_number for event in events],
-        "turns": [_turn_of(event, turns) for event in events],
-    }
-    # Joins rows written by this transaction, of which the planner knows nothing yet.
-    execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)

@@ -146,7 +146,17 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
         merged = merge_rows(conversation, draft.messages)
-        first_turn = _count_turns(conversation, merged)
+        # The first turn that can have changed; None if no message has.
+        if merged.first_position is None:
+            first_turn = None
+        else:
+            first_turn = count_turns(
+                conversation,
+                from_position=merged.first_position,
+                message_count=merged.message_count,
+                turn_count=merged.turn_count,
+                newest=merged.newest,
+            )
         events, event_bytes = add_events(conversation, hidden_keys.events_without_keys(draft.events))
         has_new_headers = not created and _update_headers(conversation, draft)
         if draft.written_at and not draft.updated_at:
@@ -198,19 +208,6 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
         freed += conversation.stored_bytes or 0
         conversation.delete()
         count_stored(owner_id=owner.pk, change=-freed)
-
-
-def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
-    """Return the first turn that can have changed; None if no message has."""
-    if merged.first_position is None:
-        return None
-    return count_turns(
-        conversation,
-        from_position=merged.first_position,
-        message_count=merged.message_count,
-        turn_count=merged.turn_count,
-        newest=merged.newest,
-    )
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
@@ -296,7 +293,14 @@ def stored_conversation(
     beginning = next(in_batches(messages, count=MAX_COMPARED, size=MAX_COMPARED_BYTES), [])
     draft = replace(draft, messages=chain(beginning, messages))
     if not named and beginning:
-        named = _by_first_message(rows, beginning[0])
+        # Some conversations that begin with this message, by id, if its key is more than its place.
+        first = beginning[0]
+        if is_place(first.source_key):
+            named = {}
+        else:
+            begun = Message.objects.filter(position=0, source_key=source_key_of(first), conversation=OuterRef("pk"))
+            alike = rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE]
+            named = {row.source_id: row for row in alike}
     if not named:
         return None, draft
     found = next((stored for stored in named.values() if _agrees(stored, beginning)), None)
@@ -322,15 +326,6 @@ def _by_name(rows: "QuerySet[Conversation]", names: Sequence[str]) -> dict[str, 
     ids = {name: storable(name)[:300] for name in names}
     stored = {row.source_id: row for row in rows.filter(source_id__in=ids.values())}
     return {name: stored[id] for name, id in ids.items() if id in stored}
-
-
-def _by_first_message(rows: "QuerySet[Conversation]", first: MessageDraft) -> dict[str, Conversation]:
-    """Return some conversations that begin with this message, by id, if its key is more than its place."""
-    if is_place(first.source_key):
-        return {}
-    begun = Message.objects.filter(position=0, source_key=source_key_of(first), conversation=OuterRef("pk"))
-    alike = rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE]
-    return {row.source_id: row for row in alike}
 
 
 def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
@@ -453,7 +448,12 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     if first is None:
         return replace(draft, messages=())
     whole = chain([first], messages)
-    original = _original(owner, draft, source_key_of(first))
+    # The oldest conversation of the same source with this message, unless it is the draft's own.
+    key = source_key_of(first)
+    of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
+    candidates = of_source.exclude(source_id=storable(draft.source_id)[:300])
+    with_first = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
+    original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.
@@ -463,11 +463,3 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         messages=(message for message in whole if source_key_of(message) not in held),
         parent_source_id=draft.parent_source_id or original.source_id,
     )
-
-
-def _original(owner: AbstractBaseUser, draft: ConversationDraft, key: str) -> Conversation | None:
-    """Return the oldest conversation of the same source with this message, unless it is the draft's own."""
-    of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
-    others = of_source.exclude(source_id=storable(draft.source_id)[:300])
-    held = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
-    return others.filter(pk__in=held.values("conversation_id")).order_by("pk").first()

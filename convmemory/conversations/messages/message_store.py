@@ -123,7 +123,11 @@ def insert_messages(
         return []
     rows = [row_of(draft) for draft in drafts]
     if counter:
-        _number(rows, drafts, counter)
+        unnumbered = (
+            TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
+        )
+        for row, number in zip(rows, counter.number(unnumbered), strict=True):
+            row.turn_number = number
     for position, row in enumerate(rows, first_position):
         row.position = position
     home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
@@ -147,14 +151,6 @@ def insert_messages(
     hidden_keys.keep_keys(by_id, owner_id=owner_id)
     keep_marks(by_id, owner_id=owner_id)
     return rows
-
-
-def _number(rows: Sequence[MessageRow], drafts: Sequence[MessageDraft], counter: TurnCounter) -> None:
-    messages = (
-        TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
-    )
-    for row, number in zip(rows, counter.number(messages), strict=True):
-        row.turn_number = number
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:

@@ -112,16 +112,15 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
     """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
     found = list(late.order_by("processing_until").values_list("pk", "owner_id")[:limit])
-    return [pk for pk, owner_id in found if _was_released(pk, owner_id)]
-
-
-def _was_released(conversation_id: int, owner_id: int) -> bool:
-    try:
-        with in_group_of(owner_id):
-            return release_abandoned_response(conversation_id=conversation_id)
-    except Exception:  # the boundary of one release: the next round retries it
-        logger.exception("Conversation %s could not be taken back from its writer", conversation_id)
-        return False
+    released = []
+    for pk, owner_id in found:
+        try:
+            with in_group_of(owner_id):
+                if release_abandoned_response(conversation_id=pk):
+                    released.append(pk)
+        except Exception:  # the boundary of one release: the next round retries it
+            logger.exception("Conversation %s could not be taken back from its writer", pk)
+    return released
 
 
 def require_idle(conversation: Conversation) -> None:

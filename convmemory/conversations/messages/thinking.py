@@ -81,10 +81,11 @@ class ThinkingSplitter:
             if start == len(text):
                 return start, False, text[at:]
             line = text[start : start + len(_TAGS[-1]) + 1]
-            if self._may_be_tag(line):
-                self._held = text[start:]
+            if any(tag.startswith(line) and (tag != line or self._said_anything) for tag in _TAGS):
+                self._held = text[start:]  # more text decides if this line begins with a tag
                 return len(text), False, text[at:start]
-            if tag := self._tag(line):
+            tag = "" if self._is_code else next((tag for tag in _TAGS if line.startswith(tag)), "")
+            if tag and (not self._said_anything or line[len(tag) :].startswith(("\n", "\r"))):
                 self._end = f"</{tag[1:]}"
                 return start + len(tag), False, text[at:start]
             self._line = ""
@@ -95,15 +96,6 @@ class ThinkingSplitter:
             self._line += text[start : min(end, start + len(_FENCE) - len(self._line))]
             self._is_code ^= self._line == _FENCE
         return end, False, text[at:end]
-
-    def _tag(self, line: str) -> str:
-        """Return the tag that opens a block at the beginning of this line, "" without one."""
-        found = "" if self._is_code else next((tag for tag in _TAGS if line.startswith(tag)), "")
-        return found if found and (not self._said_anything or line[len(found) :].startswith(("\n", "\r"))) else ""
-
-    def _may_be_tag(self, line: str) -> bool:
-        """Return whether more text decides if this line begins with a tag."""
-        return any(tag.startswith(line) and (tag != line or self._said_anything) for tag in _TAGS)
 
 
 def thinking_apart(parts: Iterable[Part]) -> tuple[Part, ...]:

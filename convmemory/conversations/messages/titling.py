@@ -53,16 +53,12 @@ def renew_titles(*, limit: int) -> int:
         with transaction.atomic():
             conversation = old.select_for_update().filter(pk=number).first()
             if conversation is not None:
-                _renew(conversation)
+                questions = _first_questions(conversation)
+                before, conversation.title_version = conversation.title, TITLE_VERSION
+                is_question = before in {one_line(question, TITLE_CHARS) for question in questions}
+                if is_question or not says_something(before):
+                    conversation.title = title_of(*questions) or before
+                conversation.save(update_fields=["title", "title_version"])
+                if conversation.title != before:
+                    conversation_changed.send(Conversation, conversation=conversation, first_turn=None)
     return len(ids)
-
-
-def _renew(conversation: Conversation) -> None:
-    questions = _first_questions(conversation)
-    before, conversation.title_version = conversation.title, TITLE_VERSION
-    is_question = before in {one_line(question, TITLE_CHARS) for question in questions}
-    if is_question or not says_something(before):
-        conversation.title = title_of(*questions) or before
-    conversation.save(update_fields=["title", "title_version"])
-    if conversation.title != before:
-        conversation_changed.send(Conversation, conversation=conversation, first_turn=None)

@@ -5,7 +5,6 @@ Source: ECMA-48, "Select Graphic Rendition".
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
 
@@ -82,39 +81,34 @@ def _styled(style: _Style, parameters: str) -> _Style:
         elif code in _OFF:
             style = replace(style, weights=style.weights - _OFF[code])
         else:
-            style = _coloured(style, code, codes)
-    return style
-
-
-def _coloured(style: _Style, code: int, codes: Iterator[int]) -> _Style:
-    """Return the style with the colour given by `code` and, if it needs more, by the codes after it."""
-    if code in (38, 48):
-        colour = _extended(codes)
-        return style if colour is None else _with_colour(style, colour, is_background=code == 48)
-    if code in (39, 49):
-        return _with_colour(style, None, is_background=code == 49)
-    for first, start in ((30, 0), (90, 8)):
-        if first <= code < first + 8:
-            return _with_colour(style, code - first + start, is_background=False)
-        if first + 10 <= code < first + 18:
-            return _with_colour(style, code - first - 10 + start, is_background=True)
+            # The style with the colour given by `code` and, if it needs more, by the codes after it.
+            if code in (38, 48):
+                # The nearest colour of the palette to one of 256 (`5;n`) or of 16 million (`2;r;g;b`).
+                kind = next(codes, None)
+                if kind == 5:
+                    number = min(next(codes, 0), 255)
+                    colour = number if number < 16 else _nearest(_of_256(number))
+                elif kind == 2:
+                    red, green, blue = (min(next(codes, 0), 255) for _ in range(3))
+                    colour = _nearest((red, green, blue))
+                else:
+                    colour = None
+                style = style if colour is None else _with_colour(style, colour, is_background=code == 48)
+            elif code in (39, 49):
+                style = _with_colour(style, None, is_background=code == 49)
+            else:
+                for first, start in ((30, 0), (90, 8)):
+                    if first <= code < first + 8:
+                        style = _with_colour(style, code - first + start, is_background=False)
+                        break
+                    if first + 10 <= code < first + 18:
+                        style = _with_colour(style, code - first - 10 + start, is_background=True)
+                        break
     return style
 
 
 def _with_colour(style: _Style, colour: int | None, *, is_background: bool) -> _Style:
     return replace(style, background=colour) if is_background else replace(style, colour=colour)
-
-
-def _extended(codes: Iterator[int]) -> int | None:
-    """Return the nearest colour of the palette to one of 256 (`5;n`) or of 16 million (`2;r;g;b`)."""
-    kind = next(codes, None)
-    if kind == 5:
-        number = min(next(codes, 0), 255)
-        return number if number < 16 else _nearest(_of_256(number))
-    if kind == 2:
-        red, green, blue = (min(next(codes, 0), 255) for _ in range(3))
-        return _nearest((red, green, blue))
-    return None
 
 
 def _of_256(number: int) -> tuple[int, int, int]:

@@ -101,7 +101,10 @@ def _choice(given: QueryDict) -> Choice:
 @signed_in
 def change(request: PageRequest) -> HttpResponseBase:
     """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
-    chosen, action = _chosen(request), request.POST.get("action", "")
+    # Numbers, given separately or separated by commas.
+    words = {word for text in request.POST.getlist("chosen") for word in text.split(",") if word}
+    numbers = {number_or_refuse(word, "What was chosen are no numbers of conversations.") for word in words}
+    chosen, action = sorted(number for number in numbers if number is not None), request.POST.get("action", "")
     back = came_from(request) or reverse("library")
     if request.POST.get("matching") == "1":
         choice = _choice(QueryDict(request.POST.get("choice", "")))
@@ -113,14 +116,33 @@ def change(request: PageRequest) -> HttpResponseBase:
         messages.warning(request, _("Nothing was chosen: tick the conversations first."))
         return redirect(back)
     if action == "delete":
-        return _delete(request, chosen, back)
+        # Ask for confirmation, unless the page's script has already given time to undo.
+        if request.POST.get("confirmed") != "1":
+            rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
+            context = {"rows": rows, "back": back}
+            return render(request, "conversations/delete_many.html", context)
+        count = curating.delete_all(owner=request.user, conversation_ids=chosen)
+        said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
+        messages.success(request, said % {"count": count})
+        return redirect(back)
     if action == "export":
         own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
         selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
         return export_response(request, owner=request.user, selection=selection, format=format)
     name = request.POST.get("tag", "")
-    changed = _changed(request, action, chosen, name)
+    owner = request.user
+    if action in ("archive", "unarchive"):
+        changed = curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
+    elif action in ("star", "unstar"):
+        changed = curating.star_all(owner=owner, conversation_ids=chosen, starred=action == "star")
+    elif action == "tag":
+        changed = curating.add_tag(owner=owner, conversation_ids=chosen, name=name)
+    elif action == "untag":
+        curating.remove_tag(owner=owner, conversation_ids=chosen, name=name)
+        changed = chosen
+    else:
+        raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
     if request.POST.get("undoes"):
         messages.success(request, _("Undone."))
         return redirect(back)
@@ -145,40 +167,6 @@ def rename_project(request: PageRequest) -> HttpResponse:
         messages.error(request, str(error))
         return redirect(f"{reverse('library')}?{urlencode({'project': project})}")
     return redirect(f"{reverse('library')}?{urlencode({'project': renamed.new, 'renamed': renamed.pk})}")
-
-
-def _changed(request: PageRequest, action: str, chosen: list[int], name: str) -> list[int]:
-    """Apply the action and return the changed conversations. Raises: InvalidInput."""
-    owner = request.user
-    if action in ("archive", "unarchive"):
-        return curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
-    if action in ("star", "unstar"):
-        return curating.star_all(owner=owner, conversation_ids=chosen, starred=action == "star")
-    if action == "tag":
-        return curating.add_tag(owner=owner, conversation_ids=chosen, name=name)
-    if action == "untag":
-        curating.remove_tag(owner=owner, conversation_ids=chosen, name=name)
-        return chosen
-    raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
-
-
-def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
-    """Ask for confirmation, unless the page's script has already given time to undo."""
-    if request.POST.get("confirmed") != "1":
-        rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
-        context = {"rows": rows, "back": back}
-        return render(request, "conversations/delete_many.html", context)
-    count = curating.delete_all(owner=request.user, conversation_ids=chosen)
-    said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
-    messages.success(request, said % {"count": count})
-    return redirect(back)
-
-
-def _chosen(request: PageRequest) -> list[int]:
-    """Return the numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
-    words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
-    numbers = {number_or_refuse(word, "What was chosen are no numbers of conversations.") for word in words}
-    return sorted(number for number in numbers if number is not None)
 
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:

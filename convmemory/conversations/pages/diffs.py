@@ -98,7 +98,15 @@ def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
     path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
     lines = [line for edit in _edits(parameters) for line in edit]
     if not lines and (patch := _patch(parameters)):
-        lines = list(_patch_lines(patch))
+        for line in patch.splitlines():
+            if line.startswith(_HEADINGS):
+                lines.append(DiffLine("heading", line))
+            elif line.startswith("+"):
+                lines.append(DiffLine("added", line[1:]))
+            elif line.startswith("-"):
+                lines.append(DiffLine("removed", line[1:]))
+            elif line != _NO_NEW_LINE:
+                lines.append(DiffLine("same", line.removeprefix(" ")))
     lines = lines or list(_replacements(parameters))
     if not lines and path and tool.lower() in _WRITING_TOOLS:
         content = next((text for name in _WHOLE_FILES if (text := _text(parameters.get(name)))), "")
@@ -151,18 +159,6 @@ def _replacements(parameters: Mapping[str, Any]) -> Iterator[DiffLine]:
             is_inside = False
         elif is_inside:
             (old if new is None else new).append(line)
-
-
-def _patch_lines(patch: str) -> Iterator[DiffLine]:
-    for line in patch.splitlines():
-        if line.startswith(_HEADINGS):
-            yield DiffLine("heading", line)
-        elif line.startswith("+"):
-            yield DiffLine("added", line[1:])
-        elif line.startswith("-"):
-            yield DiffLine("removed", line[1:])
-        elif line != _NO_NEW_LINE:
-            yield DiffLine("same", line.removeprefix(" "))
 
 
 def compare(old: str, new: str) -> Iterator[DiffLine]:

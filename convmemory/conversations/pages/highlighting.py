@@ -149,16 +149,8 @@ def around_markers(text: str, render: Callable[[str], str]) -> str:
             places.append((len(plain), run))
         else:
             plain += run
-    return _put_in(render(plain), places)
-
-
-def unmarked(text: str) -> str:
-    """Return `text` without markers, for attributes."""
-    return _MARKER.sub("", text)
-
-
-def _put_in(html: str, places: list[tuple[int, str]]) -> str:
-    """Insert a start right before its character, an end right after the one before it."""
+    # Insert a start right before its character, an end right after the one before it.
+    html = render(plain)
     pieces, count, waiting = [], 0, list(places)
     for piece in _TAG.split(html):
         if piece.startswith("<"):
@@ -172,3 +164,8 @@ def _put_in(html: str, places: list[tuple[int, str]]) -> str:
             while waiting and waiting[0] == (count, _END):
                 pieces.append(waiting.pop(0)[1])
     return "".join(pieces)
+
+
+def unmarked(text: str) -> str:
+    """Return `text` without markers, for attributes."""
+    return _MARKER.sub("", text)

@@ -107,18 +107,8 @@ def highlight_code(code: str, language: str, work: Work | None = None) -> str:
     except (ClassNotFound, TooMuchWork):
         return escape(code)
     size = _SLOW_PIECE_CHARS.get(language, PIECE_CHARS)
-    return "".join(str(highlight(piece, lexer, _formatter)) for piece in _pieces(code, size))
-
-
-def _is_ordinary(code: str) -> bool:
-    return not _BLANKS.search(code) and all(len(line) <= LINE_CHARS for line in code.split("\n"))
-
-
-def _pieces(code: str, size: int) -> list[str]:
-    """Return the code in runs of whole lines of at most `size` characters, cut at blank lines if possible.
-
-    A longer line is a run of its own.
-    """
+    # The code in runs of whole lines of at most `size` characters, cut at blank lines if possible. A longer line is a
+    # run of its own.
     pieces = []
     start = 0
     while len(code) - start > size:
@@ -129,7 +119,11 @@ def _pieces(code: str, size: int) -> list[str]:
             break
         pieces.append(code[start:at])
         start = at
-    return [*pieces, code[start:]]
+    return "".join(str(highlight(piece, lexer, _formatter)) for piece in [*pieces, code[start:]])
+
+
+def _is_ordinary(code: str) -> bool:
+    return not _BLANKS.search(code) and all(len(line) <= LINE_CHARS for line in code.split("\n"))
 
 
 # --- markdown html --------------------------------------------------------------------------------
@@ -192,7 +186,18 @@ class _Renderer(RendererHTML):
         content = tokens[idx].content
         if "://" not in content or env.get("links"):
             return escape(content)
-        return _with_links(content)
+        # Bare addresses become links.
+        pieces, end = [], 0
+        for match in _BARE_ADDRESS.finditer(content):
+            address = match.group()
+            if address.endswith(")") and "(" not in address:
+                address = address.rstrip(")")
+            pieces += [
+                escape(content[end : match.start()]),
+                f'<a href="{escape(unmarked(address))}">{escape(address)}</a>',
+            ]
+            end = match.start() + len(address)
+        return "".join([*pieces, escape(content[end:])])
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -239,18 +244,6 @@ class _Renderer(RendererHTML):
         return f'<{token.tag} class="{escape(side)}">' if side else f"<{token.tag}>"
 
     td_open = th_open
-
-
-def _with_links(text: str) -> str:
-    """Return `text`, escaped, with bare addresses as links."""
-    pieces, end = [], 0
-    for match in _BARE_ADDRESS.finditer(text):
-        address = match.group()
-        if address.endswith(")") and "(" not in address:
-            address = address.rstrip(")")
-        pieces += [escape(text[end : match.start()]), f'<a href="{escape(unmarked(address))}">{escape(address)}</a>']
-        end = match.start() + len(address)
-    return "".join([*pieces, escape(text[end:])])
 
 
 def _is_own_place(address: str) -> bool:

@@ -48,7 +48,17 @@ def _inline(state: StateInline, silent: bool) -> bool:
     opening = next((sign for sign in _CLOSING if source.startswith(sign, start)), None)
     if opening is None:
         return False
-    end = _end_of(source, start, opening)
+    # Where the closing sign of the formula is that opens at `start`; -1 if this is no formula. Prices, patterns,
+    # variables of a shell and escaped brackets have words, and no command.
+    begin = start + len(opening)
+    end = source.find(_CLOSING[opening], begin, begin + MATH_CHARS)
+    formula = source[begin:end] if end >= 0 else ""
+    if not formula.strip() or "`" in formula or ("\\" not in formula and _WORD.search(formula)):
+        end = -1
+    elif opening == "$":
+        is_apart = not (source[start - 1 : start].isalnum() or source[end + 1 : end + 2].isalnum())
+        is_tight = not (formula[0].isspace() or formula[-1].isspace())
+        end = end if is_apart and is_tight and _SIGN.search(formula) else -1
     if end < 0:
         return False
     if not silent:
@@ -57,23 +67,6 @@ def _inline(state: StateInline, silent: bool) -> bool:
         token.content, token.markup = source[start + len(opening) : end], opening
     state.pos = end + len(opening)
     return True
-
-
-def _end_of(source: str, start: int, opening: str) -> int:
-    """Return where the closing sign of the formula is that opens at `start`; -1 if this is no formula.
-
-    Prices, patterns, variables of a shell and escaped brackets have words, and no command.
-    """
-    begin = start + len(opening)
-    end = source.find(_CLOSING[opening], begin, begin + MATH_CHARS)
-    formula = source[begin:end] if end >= 0 else ""
-    if not formula.strip() or "`" in formula or ("\\" not in formula and _WORD.search(formula)):
-        return -1
-    if opening != "$":
-        return end
-    is_apart = not (source[start - 1 : start].isalnum() or source[end + 1 : end + 2].isalnum())
-    is_tight = not (formula[0].isspace() or formula[-1].isspace())
-    return end if is_apart and is_tight and _SIGN.search(formula) else -1
 
 
 def _block(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -156,12 +156,24 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         # Values that are no text are part of it as JSON, in which an escape stands for the end of a line.
         diff = diff.marking(tool_call_text(part)[passage.start : passage.end].replace("\\n", "\n"))
     if diff:
-        view = _view_diff(part, index, diff, whole=whole)
+        gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
+        shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
+        view = PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
         is_marked = bool(view.diff and any(line.mark for line in view.diff.lines))
         return replace(view, passage=passage, is_marked=is_marked)
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
-    spans = _spans_of_parameters(part, passage) if passage else {}
+    if passage:
+        # The span of a passage of the call's text in each parameter; all of a value that is not text.
+        spans, at = {}, len(part.name)
+        for name, value in part.input.items():
+            start = at + len(f" {name}:")
+            at += len(tool_call_text(ToolCallPart("", "", {name: value})))
+            if passage.start < at and passage.end > start:
+                is_text = isinstance(value, str)
+                spans[name] = MarkedSpan(passage.start, min(passage.end, at)).shifted(-start) if is_text else EVERYTHING
+    else:
+        spans = {}
     is_marked = False
     for name, value in part.input.items():
         text, cut_off = _cut(_plain(value), max(room, 0), whole=whole)
@@ -172,35 +184,11 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         is_marked = is_marked or marked is not None
         if text or not cut_off:
             fields.append(Field(str(name), text, marked))
-    gist = _call_gist(part.input)
+    words = {name: _words(value) for name, value in part.input.items()}
+    text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
+    gist = one_line(text, GIST_CHARS)
     view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=gist, call_id=part.id)
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
-
-
-def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
-    """Return a call that edits a file as its removed and added lines."""
-    gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
-    shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
-    return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
-
-
-def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
-    """Return the span of a passage of the call's text in each parameter; all of a value that is not text."""
-    spans, at = {}, len(part.name)
-    for name, value in part.input.items():
-        start = at + len(f" {name}:")
-        at += len(tool_call_text(ToolCallPart("", "", {name: value})))
-        if passage.start < at and passage.end > start:
-            is_text = isinstance(value, str)
-            spans[name] = MarkedSpan(passage.start, min(passage.end, at)).shifted(-start) if is_text else EVERYTHING
-    return spans
-
-
-def _call_gist(parameters: Mapping[str, Any]) -> str:
-    """Return the most telling parameter of a call, in one line."""
-    words = {name: _words(value) for name, value in parameters.items()}
-    text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
-    return one_line(text, GIST_CHARS)
 
 
 def _words(value: Any) -> str:

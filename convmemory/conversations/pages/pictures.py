@@ -71,7 +71,16 @@ def _payloads(raw: bytes, part: AttachmentPart) -> Iterator[str]:
 
 def _blocks(raw: bytes) -> Iterator[Mapping[str, Any]]:
     """Yield the objects in the raw lines that represent attachments, in order."""
-    waiting = [_json(line) for line in reversed(_lines(raw))]
+    try:
+        lines = zlib.decompressobj().decompress(raw, MAX_RAW_BYTES).split(b"\n")
+    except zlib.error:
+        lines = []
+    waiting: list[Any] = []
+    for line in reversed(lines):
+        try:
+            waiting.append(json.loads(line))
+        except (ValueError, RecursionError):
+            waiting.append(None)
     for _ in range(MAX_BLOCKS):
         if not waiting:
             return
@@ -83,20 +92,6 @@ def _blocks(raw: bytes) -> Iterator[Mapping[str, Any]]:
                 waiting += reversed(list(value.values()))
         elif isinstance(value, list):
             waiting += reversed(value)
-
-
-def _lines(raw: bytes) -> list[bytes]:
-    try:
-        return zlib.decompressobj().decompress(raw, MAX_RAW_BYTES).split(b"\n")
-    except zlib.error:
-        return []
-
-
-def _json(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _decoded(payload: str, part: AttachmentPart) -> Picture | None:

@@ -104,6 +104,7 @@ def view_messages(
         speaker = speaker_name(message, kind)
         opens_turn = turn is not None and turn != turn_before
         passage_here = passage if passage and passage.message_id == message.pk else None
+        held = {passage_here.part_index: passage_here.span} if passage_here else {}
         views.append(
             MessageView(
                 message_id=message.pk,
@@ -117,7 +118,10 @@ def view_messages(
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
-                parts=_view_parts(parts, tools, passage_here, work),
+                parts=tuple(
+                    view_part(part, index, tools=tools, passage=held.get(index), work=work)
+                    for index, part in enumerate(parts)
+                ),
                 notes=notes.get(message.pk, ()),
                 versions=versions.get(message.pk),
                 mark=marks.get((message.conversation_id, turn)) if opens_turn and turn is not None else None,
@@ -126,15 +130,6 @@ def view_messages(
         if not message.superseded:
             turn_before = turn
     return views
-
-
-def _view_parts(
-    parts: Sequence[Part], tools: Mapping[str, str], passage: Passage | None, work: Work
-) -> tuple[PartView, ...]:
-    held = {passage.part_index: passage.span} if passage else {}
-    return tuple(
-        view_part(part, index, tools=tools, passage=held.get(index), work=work) for index, part in enumerate(parts)
-    )
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
@@ -271,7 +266,15 @@ class _Folding:
         is_first = True
         for has_steps, parts in self._stretches(view):
             if has_steps:
-                self._take_steps(view, parts, is_first=is_first)
+                for part in parts:
+                    if part.type == "tool_result" and part.call_id in self._waiting:
+                        draft, index = self._waiting.pop(part.call_id)
+                        draft.steps[index] = replace(draft.steps[index], result=part, result_position=view.position)
+                        continue
+                    draft = self.drafts[-1] if self._goes_on(view) else self._begin(view, (), is_first=is_first)
+                    if part.type == "tool_call" and part.call_id:
+                        self._waiting[part.call_id] = draft, len(draft.steps)
+                    draft.steps.append(Step(view.position, part))
             else:
                 self._begin(view, parts, is_first=is_first)
             is_first = False
@@ -306,14 +309,3 @@ class _Folding:
         draft = _Draft(replace(begun, parts=parts), view.position)
         self.drafts.append(draft)
         return draft
-
-    def _take_steps(self, view: MessageView, parts: tuple[PartView, ...], *, is_first: bool) -> None:
-        for part in parts:
-            if part.type == "tool_result" and part.call_id in self._waiting:
-                draft, index = self._waiting.pop(part.call_id)
-                draft.steps[index] = replace(draft.steps[index], result=part, result_position=view.position)
-                continue
-            draft = self.drafts[-1] if self._goes_on(view) else self._begin(view, (), is_first=is_first)
-            if part.type == "tool_call" and part.call_id:
-                self._waiting[part.call_id] = draft, len(draft.steps)
-            draft.steps.append(Step(view.position, part))

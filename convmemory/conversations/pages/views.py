@@ -31,7 +31,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.highlighting import MarkedSpan, Passage
 from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import picture_of
-from convmemory.conversations.pages.rendering import Block, Note, Versions, fold_steps, view_messages
+from convmemory.conversations.pages.rendering import Note, Versions, fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
 from convmemory.conversations.reading import project_name
@@ -58,7 +58,14 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
     passage = passage_of(request)
-    window, continues = _window_of(request, found, turn, passage)
+    # The window of the address, and the side on which it continues another one: "before", "after" or "".
+    before, after = (whole_number(request, name) for name in ("before", "after"))
+    if before is not None:
+        window, continues = window_before(found, before), "before"
+    elif after is not None:
+        window, continues = window_after(found, after), "after"
+    else:
+        window, continues = window_around(found, turn, passage.message_id if passage else None), ""
     added = _additions(request, found, window, is_whole=not (request.htmx and continues))
     views = view_messages(
         (message for message in window.messages if message.pk not in added.left_out),
@@ -70,11 +77,20 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         marks=marks_of(owner_id=request.user.pk, conversation_id=found.pk),
     )
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
+    # The blocks that the display switch shows.
+    blocks = fold_steps(views)
+    if display == "questions":
+        displayed = [block for block in blocks if block.view.kind == "user"]
+    elif display == "no-tools":
+        spoken = (replace(block, run=None) for block in blocks)
+        displayed = [block for block in spoken if block.view.parts and block.view.kind in ("user", "assistant")]
+    else:
+        displayed = blocks
     context = {
         **added.values,
         "conversation": found,
         "window": window,
-        "blocks": _displayed(fold_steps(views), display),
+        "blocks": displayed,
         "turn": turn,
         "passage": passage,
         "box": box,
@@ -95,16 +111,6 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     return render(request, "conversations/conversation.html", context | _recent(request, box))
 
 
-def _displayed(blocks: list[Block], display: str) -> list[Block]:
-    """Return the blocks that the display switch shows."""
-    if display == "questions":
-        return [block for block in blocks if block.view.kind == "user"]
-    if display == "no-tools":
-        spoken = (replace(block, run=None) for block in blocks)
-        return [block for block in spoken if block.view.parts and block.view.kind in ("user", "assistant")]
-    return blocks
-
-
 def _additions(request: PageRequest, found: Conversation, window: Window, *, is_whole: bool) -> PageAddition:
     """Return the additions of all other apps to the page as one."""
     values: dict[str, Any] = {}
@@ -122,18 +128,6 @@ def _additions(request: PageRequest, found: Conversation, window: Window, *, is_
         for message_id, more in addition.notes.items():
             notes[message_id] = (*notes.get(message_id, ()), *more)
     return PageAddition(values, notes, versions, left_out)
-
-
-def _window_of(
-    request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
-) -> tuple[Window, str]:
-    """Return the window of the address, and the side on which it continues another one: "before", "after" or ""."""
-    before, after = (whole_number(request, name) for name in ("before", "after"))
-    if before is not None:
-        return window_before(found, before), "before"
-    if after is not None:
-        return window_after(found, after), "after"
-    return window_around(found, turn, passage.message_id if passage else None), ""
 
 
 def passage_of(request: PageRequest) -> Passage | None:
@@ -351,7 +345,15 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
         rows = reading.search_events(
             owner=request.user,
             conversation_id=found.pk,
-            filters=_filters(request, given),
+            filters=reading.EventFilters(
+                words=given["q"],
+                type=given["type"],
+                tool=given["tool"],
+                level=given["level"],
+                turn=whole_number(request, "turn"),
+                after=_moment("after", given["after"]),
+                before=_moment("before", given["before"]),
+            ),
             after_id=whole_number(request, "after_id", MAX_BIGINT) or 0,
             limit=EVENTS_PER_PAGE + 1,
         )
@@ -363,18 +365,6 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["next"] = urlencode({**kept, "after_id": shown[-1].pk})
     context |= {"rows": shown, "is_filtered": any(given.values())}
     return render(request, "conversations/events.html", context)
-
-
-def _filters(request: PageRequest, given: dict[str, str]) -> reading.EventFilters:
-    return reading.EventFilters(
-        words=given["q"],
-        type=given["type"],
-        tool=given["tool"],
-        level=given["level"],
-        turn=whole_number(request, "turn"),
-        after=_moment("after", given["after"]),
-        before=_moment("before", given["before"]),
-    )
 
 
 def _moment(name: str, text: str) -> datetime | None:

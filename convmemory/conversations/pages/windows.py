@@ -34,20 +34,19 @@ def window_around(conversation: Conversation, turn: int | None, message_id: int 
 
     If message `message_id`, of the turn or near it, is too far down for this window, the messages around it instead.
     """
-    first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
+    if turn is not None:
+        # The positions of the turn's first message and of message `message_id`. One query.
+        places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
+            first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
+        )
+        first, wanted = places["first"], places["wanted"]
+    else:
+        first, wanted = (None, None)
     target = turn if first is not None else None
     window = _window_from(conversation, first or 0, target)
     if wanted is None or any(message.position == wanted for message in window.messages):
         return window
     return _window_from(conversation, wanted, target)
-
-
-def _places(conversation: Conversation, turn: int, message_id: int | None) -> tuple[int | None, int | None]:
-    """Return the positions of the turn's first message and of message `message_id`. One query."""
-    places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
-        first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
-    )
-    return places["first"], places["wanted"]
 
 
 def _window_from(conversation: Conversation, position: int, target: int | None) -> Window:
@@ -73,7 +72,21 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
     rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
     before = [row for row in rows if row.position < start]
     messages = rows[len(before) :]
-    first, last = _within_budget([_weight(message) for message in messages], keep - start)
+    # Around the message to keep, as many as weigh at most `WINDOW_CHARS`; later messages take precedence.
+    weights: list[int] = []
+    for message in messages:
+        limits = (
+            TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts
+        )
+        weights.append(sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True)))
+    first = last = min(max(keep - start, 0), max(len(weights) - 1, 0))
+    room = WINDOW_CHARS
+    while last < len(weights) and (room > 0 or last == first):
+        room -= weights[last]
+        last += 1
+    while first > 0 and room > 0:
+        first -= 1
+        room -= weights[first]
     before += messages[:first]
     messages = messages[first:last]
     following = messages[-1].position + 1 if messages else conversation.message_count
@@ -84,22 +97,3 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
         later=following if following < conversation.message_count else None,
         target=target,
     )
-
-
-def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
-    """Return the slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence."""
-    first = last = min(max(keep, 0), max(len(weights) - 1, 0))
-    room = WINDOW_CHARS
-    while last < len(weights) and (room > 0 or last == first):
-        room -= weights[last]
-        last += 1
-    while first > 0 and room > 0:
-        first -= 1
-        room -= weights[first]
-    return first, last
-
-
-def _weight(message: Message) -> int:
-    """Return the approximate number of characters that a page shows of the message."""
-    limits = (TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts)
-    return sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True))

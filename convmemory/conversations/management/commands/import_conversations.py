@@ -13,8 +13,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import CommandError
 
-from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.detect import AUTO, FORMATS
 from convmemory.conversations.importers.mapping import (
     as_json,
@@ -57,7 +55,20 @@ class Command(ArchiveCommand):
         try:
             importer = read_mapping(options["map_file"]) if options["map_file"] else None
             if options["preview"]:
-                self._preview(options["paths"], importer)
+                # Print what is in the files by the mapping, or a mapping for each.
+                for path in options["paths"]:
+                    if not path.is_file():
+                        raise InvalidInput(f"{path} is no file: a preview is made of single files.")
+                    mapping = None if importer else proposed_mapping(path)
+                    if importer is None and mapping is None:
+                        raise InvalidInput(
+                            f"No messages were found in {path.name}: no list of objects with speaker and text."
+                        )
+                    found = preview(importer or importer_of(mapping or {}), path)
+                    self.stdout.write(f"{path}: {found}")
+                    if mapping is not None:
+                        self.stdout.write(as_json(mapping))
+                        self.stdout.write("Keep this as FILE, change what is wrong, and import with --map FILE.")
                 return
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
@@ -87,20 +98,6 @@ class Command(ArchiveCommand):
         if failed := sum(file.is_refused or bool(file.errors) for file in report.files):
             raise CommandError(f"{failed} of {len(report.files)} files were refused, wholly or in part.", returncode=1)
 
-    def _preview(self, paths: list[Path], importer: DeclaredImporter | None) -> None:
-        """Print what is in the files by the mapping, or a mapping for each. Raises: ConvMemoryError."""
-        for path in paths:
-            if not path.is_file():
-                raise InvalidInput(f"{path} is no file: a preview is made of single files.")
-            mapping = None if importer else proposed_mapping(path)
-            if importer is None and mapping is None:
-                raise InvalidInput(f"No messages were found in {path.name}: no list of objects with speaker and text.")
-            found = preview(importer or importer_of(mapping or {}), path)
-            self.stdout.write(f"{path}: {found}")
-            if mapping is not None:
-                self.stdout.write(as_json(mapping))
-                self.stdout.write("Keep this as FILE, change what is wrong, and import with --map FILE.")
-
     def _show_progress(self, report: ImportReport) -> None:
         files = len(report.files)
         line = f"{files} files, {report.messages_read} messages"
@@ -117,7 +114,25 @@ class Command(ArchiveCommand):
             self.stdout.write(_row(file.path, file.format or "-", [getattr(file, name) for name in COLUMNS], width))
             if file.is_refused:
                 self.stdout.write("    refused")
-            for line in _details(file):
+            # The lines about a file besides its counts.
+            lines = [f"error: {error}" for error in file.errors]
+            lines += [f"WARNING: {warning}" for warning in file.warnings] + [f"note: {note}" for note in file.notes]
+            lines += [
+                f"{'repaired' if issue.kept else 'skipped'} {issue.place}: {issue.reason}" for issue in file.issues
+            ]
+            hidden = file.skipped + file.repaired - len(file.issues)
+            if hidden > 0:
+                lines.append(f"and {hidden} more")
+            if file.hidden_keys:
+                lines.append(
+                    f"{file.hidden_keys} keys, tokens or passwords were hidden: their pages can show them to you"
+                )
+            if file.unknown_types:
+                counted = ", ".join(
+                    f"{kind} ({count})" for kind, count in list(file.unknown_types.items())[:SHOWN_TYPES]
+                )
+                lines.append(f"unknown types passed over: {counted}")
+            for line in lines:
                 self.stdout.write(f"    {line}")
         totals = [report.total(name) for name in COLUMNS]
         self.stdout.write(_row("total", "", totals, width))
@@ -148,19 +163,3 @@ def owner_named(name: str) -> AbstractBaseUser:
 def _row(path: str, format: str, cells: Any, width: int) -> str:
     shown = path if len(path) <= width else f"…{path[1 - width :]}"
     return f"{shown:<{width}}  {format:<11}" + "".join(f"{cell:>10}" for cell in cells)
-
-
-def _details(file: FileReport) -> list[str]:
-    """Return the lines about a file besides its counts."""
-    lines = [f"error: {error}" for error in file.errors]
-    lines += [f"WARNING: {warning}" for warning in file.warnings] + [f"note: {note}" for note in file.notes]
-    lines += [f"{'repaired' if issue.kept else 'skipped'} {issue.place}: {issue.reason}" for issue in file.issues]
-    hidden = file.skipped + file.repaired - len(file.issues)
-    if hidden > 0:
-        lines.append(f"and {hidden} more")
-    if file.hidden_keys:
-        lines.append(f"{file.hidden_keys} keys, tokens or passwords were hidden: their pages can show them to you")
-    if file.unknown_types:
-        counted = ", ".join(f"{kind} ({count})" for kind, count in list(file.unknown_types.items())[:SHOWN_TYPES])
-        lines.append(f"unknown types passed over: {counted}")
-    return lines

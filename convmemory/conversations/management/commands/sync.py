@@ -51,7 +51,11 @@ class Command(ArchiveCommand):
         if options["list"] or not found:
             return
         if not has_synced(owner) and not options["yes"]:
-            self._ask(options["user"])
+            user = options["user"]
+            if not sys.stdin.isatty():
+                raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
+            if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise CommandError("Nothing was imported.")
         report = SyncReport()
         with acting_for(owner.pk):
             import_undoably(
@@ -61,17 +65,6 @@ class Command(ArchiveCommand):
                     sync_places(owner=owner, places=places, on_stored=on_stored, report=report).imported
                 ),
             )
-        self._print(report)
-        self._warn(Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
-
-    def _ask(self, user: str) -> None:
-        """Ask for confirmation. Raises: CommandError if the answer is no, or without a terminal."""
-        if not sys.stdin.isatty():
-            raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
-        if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):
-            raise CommandError("Nothing was imported.")
-
-    def _print(self, report: SyncReport) -> None:
         total = report.imported.total
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.counts.items()))
         self.stdout.write(f"Files: {kinds or 'none'}.")
@@ -84,9 +77,7 @@ class Command(ArchiveCommand):
                 self.stdout.write(f"{file.path}: {line}")
         for problem in report.problems:
             self.stdout.write(problem)
-
-    def _warn(self, claude: Path) -> None:
-        soon = soon_deleted(claude=claude)
+        soon = soon_deleted(claude=Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
         if soon:
             self.stdout.write(f"Claude Code deletes {len(soon)} sessions within a week; they are imported now:")
             for path in soon[:SHOWN]:
