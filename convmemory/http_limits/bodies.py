@@ -103,13 +103,9 @@ class BodyLimit:
             return
         pace = self._pace or Pace(config.request_idle_s, config.request_min_bytes_per_s)
         body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
-        if await body.may_be_as_large_as(_declared_size(scope)):
+        # A Content-Length that is missing or no number counts as 0: what arrives is counted in any case.
+        if await body.may_be_as_large_as(parse_number(header(scope, b"content-length")) or 0):
             await self._application(scope, body.receive, body.send)
-
-
-def _declared_size(scope: Scope) -> int:
-    """Content-Length, 0 where it is missing or no number: what arrives is counted in any case."""
-    return parse_number(header(scope, b"content-length")) or 0
 
 
 class _Body:
@@ -156,7 +152,14 @@ class _Body:
         try:
             message = await self._next_piece()
         except TimeoutError:
-            await self._refuse(self._too_slow())
+            await self._refuse(
+                Refusal(
+                    HTTPStatus.REQUEST_TIMEOUT,
+                    f"The request's body came too slowly: this server waits {self._pace.idle_s:g} s for the next piece "
+                    f"(REQUEST_IDLE_S) and takes no less than {self._pace.min_rate} bytes a second "
+                    "(REQUEST_MIN_BYTES_PER_S). Send it again over a better connection, or in smaller parts.",
+                )
+            )
             return DISCONNECT
         self._size += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
@@ -184,19 +187,24 @@ class _Body:
         if size <= config.max_anonymous_request_kb * KB:
             return True
         try:
-            self._limit = self._limit or await self._fetch_limit()
+            self._limit = self._limit or (
+                limit_of_users(self._scope["path"], self._scope["method"])
+                if await self._knows_sender(self._scope)
+                else limit_of_strangers()
+            )
         except (OperationalError, InterfaceError, DatabaseUnavailable):
-            await self._refuse(_database_silent())
+            await self._refuse(
+                Refusal(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    "The database does not answer: try again in a moment.",
+                    retry_after_s=5,
+                )
+            )
             return False
         if size <= self._limit.size:
             return True
         await self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._limit.detail))
         return False
-
-    async def _fetch_limit(self) -> Limit:
-        if await self._knows_sender(self._scope):
-            return limit_of_users(self._scope["path"], self._scope["method"])
-        return limit_of_strangers()
 
     async def _next_piece(self) -> Message:
         """Receive the next piece. Raises: TimeoutError if the client is silent for too long or too slow on average."""
@@ -205,14 +213,6 @@ class _Body:
         left = self._started + self._pace.idle_s + self._size / self._pace.min_rate - now
         async with asyncio.timeout(max(0.0, min(self._pace.idle_s, left))):
             return await self._receive()
-
-    def _too_slow(self) -> Refusal:
-        return Refusal(
-            HTTPStatus.REQUEST_TIMEOUT,
-            f"The request's body came too slowly: this server waits {self._pace.idle_s:g} s for the next piece "
-            f"(REQUEST_IDLE_S) and takes no less than {self._pace.min_rate} bytes a second (REQUEST_MIN_BYTES_PER_S). "
-            "Send it again over a better connection, or in smaller parts.",
-        )
 
     async def _refuse(self, refusal: Refusal) -> None:
         self._refused = True
@@ -235,9 +235,3 @@ class _Body:
                     await asyncio.sleep(LINGER_PAUSE_S)
         except TimeoutError:
             return
-
-
-def _database_silent() -> Refusal:
-    return Refusal(
-        HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.", retry_after_s=5
-    )

@@ -128,7 +128,10 @@ class ConcurrencyLimit:
         refusal = self._running.refusal(caller, bound)
         if refusal is None and scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
             network = network_of(scope["client"][0] if scope.get("client") else "")
-            refusal = self._passwords.refusal(network, _password_bound())
+            refusal = self._passwords.refusal(
+                network,
+                Bound(PASSWORDS_AT_ONCE, PASSWORDS_AT_ONCE_PER_ADDRESS, _TOO_MANY_PASSWORDS, _TOO_MANY_FROM_THERE),
+            )
             if refusal is None:
                 stack.enter_context(self._passwords.one_more(network))
         if refusal is None:
@@ -161,10 +164,6 @@ class ConcurrencyLimit:
 def _bound_of(caller: str, places: int) -> Bound:
     in_all = places if is_user(caller) else places - places // SHARE
     return Bound(in_all, max(places // SHARE, SMALLEST_SHARE), _TOO_MANY, _TOO_MANY_OF_CALLER)
-
-
-def _password_bound() -> Bound:
-    return Bound(PASSWORDS_AT_ONCE, PASSWORDS_AT_ONCE_PER_ADDRESS, _TOO_MANY_PASSWORDS, _TOO_MANY_FROM_THERE)
 
 
 class _Request:

@@ -32,7 +32,12 @@ class NulMiddleware:
             self.process_view = self._process_view_inline  # type: ignore[method-assign,assignment]
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        place = _place_in_address(request)
+        # The part of the address that contains a NUL, empty if none does.
+        if NUL in request.path:
+            place = "The address"
+        else:
+            query = request.META.get("QUERY_STRING", "")
+            place = "The query" if "%00" in query or NUL in query else ""
         if not place:
             return self.get_response(request)
         response = _refused(request, place)
@@ -45,14 +50,6 @@ class NulMiddleware:
         self, request: HttpRequest, view: Any, args: Any, kwargs: Any
     ) -> HttpResponse | None:
         return await sync_to_async(_check_form)(request) if _is_form(request, view) else None
-
-
-def _place_in_address(request: HttpRequest) -> str:
-    """Return the part of the address that contains a NUL, empty if none does."""
-    if NUL in request.path:
-        return "The address"
-    query = request.META.get("QUERY_STRING", "")
-    return "The query" if "%00" in query or NUL in query else ""
 
 
 def _is_form(request: HttpRequest, view: Any) -> bool:

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Any
 
 from django.http import HttpResponse
 from django.template.loader import render_to_string
@@ -26,7 +27,15 @@ class Refusal:
 
 def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
     """Return the response. Uses no database."""
-    response = _document(path, refusal) if is_for_programs(path) else _page(refusal)
+    response: HttpResponse
+    if is_for_programs(path):
+        extra = {}
+        if path.startswith("/v1/"):  # clients of OpenAI's API read this field
+            extra["error"] = {"message": refusal.detail, "type": "invalid_request_error", "param": None, "code": None}
+        response = problem(refusal.status, refusal.detail, **extra)
+    else:
+        headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
+        response = HttpResponse(_page_text(refusal), status=refusal.status, headers=headers)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Length"] = str(len(response.content))
@@ -55,18 +64,6 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
     """Send the refusal; the server closes the connection."""
     await start_refusal(scope, send, refusal)
     await end_refusal(send)
-
-
-def _document(path: str, refusal: Refusal) -> HttpResponse:
-    extra = {}
-    if path.startswith("/v1/"):  # clients of OpenAI's API read this field
-        extra["error"] = {"message": refusal.detail, "type": "invalid_request_error", "param": None, "code": None}
-    return problem(refusal.status, refusal.detail, **extra)
-
-
-def _page(refusal: Refusal) -> HttpResponse:
-    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
-    return HttpResponse(_page_text(refusal), status=refusal.status, headers=headers)
 
 
 @lru_cache(maxsize=64)
@@ -103,7 +100,10 @@ class PrivateResponses:
             if message["type"] == "http.response.start":
                 started = True
                 if is_private:
-                    message = {**message, "headers": _private(message.get("headers", ()))}
+                    headers: Any = message.get("headers", ())
+                    given = [(bytes(name), bytes(value)) for name, value in headers]
+                    kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
+                    message = {**message, "headers": [*kept, NO_STORE, NO_SNIFF]}
             await send(message)
 
         try:
@@ -112,24 +112,18 @@ class PrivateResponses:
             if started:
                 raise
             logger.exception("A request could not be answered")
-            await refuse(scope, send_private, _refusal_of(error))
-
-
-def _refusal_of(error: Exception) -> Refusal:
-    """Return the response to an error outside of every view, such as a full disk while Django stores a body."""
-    said = told(error)
-    if said is None:
-        return _FAILED
-    return Refusal(said.status, said.detail, None if said.retry_after_s is None else math.ceil(said.retry_after_s))
+            # The response to an error outside of every view, such as a full disk while Django stores a body.
+            said = told(error)
+            if said is None:
+                refusal = _FAILED
+            else:
+                refusal = Refusal(
+                    said.status, said.detail, None if said.retry_after_s is None else math.ceil(said.retry_after_s)
+                )
+            await refuse(scope, send_private, refusal)
 
 
 _FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")
-
-
-def _private(headers: object) -> list[tuple[bytes, bytes]]:
-    given: list[tuple[bytes, bytes]] = [(bytes(name), bytes(value)) for name, value in headers]  # type: ignore[attr-defined]
-    kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
-    return [*kept, NO_STORE, NO_SNIFF]
 
 
 # --- https ----------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ def retry_tasks(rows: Sequence[Failure]) -> None:
     """
     for row in rows:
         if function_of(row.func) is not None:
-            _enqueue_for_owner(row)
+            owners = owners_of_call(row.func, row.args or (), {})
+            if len(owners) == 1:
+                enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
         elif is_task(row.func):
             async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
         row.delete()
@@ -156,13 +158,6 @@ class IndexSampleAdmin(MetadataAdmin):
     list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
     fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
     search_help_text = "A number."
-
-
-def _enqueue_for_owner(row: Failure) -> None:
-    """Enqueue a user's task again, unchanged."""
-    owners = owners_of_call(row.func, row.args or (), {})
-    if len(owners) == 1:
-        enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
 
 
 if admin.site.is_registered(OrmQ):  # not registered if the queue is on Redis

@@ -98,7 +98,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, with METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
     if not config.metrics:
         raise Http404("Metrics are off: METRICS=1 turns them on.")
-    if not _may_read_metrics(request):
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    is_allowed = request.user.is_active and request.user.is_staff
+    if kind:
+        token = config.metrics_token
+        is_allowed = bool(token) and kind == "Bearer" and constant_time_compare(given, token)
+    if not is_allowed:
         return HttpResponse(
             "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
             status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
@@ -106,14 +111,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     with acting.maintenance():
         text = metrics_text()
     return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
-
-
-def _may_read_metrics(request: HttpRequest) -> bool:
-    kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    if kind:
-        token = config.metrics_token
-        return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
-    return request.user.is_active and request.user.is_staff
 
 
 # --- data views -----------------------------------------------------------------------------------

@@ -106,7 +106,12 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
     passages = _rows(load, load.passages_per_turn)
     texts = passages + _rows(load, CHUNKS_PER_TURN)
-    hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
+    # The index covers all owners' passages once an owner has outgrown scans of codes.
+    hnsw = (
+        passages * (HNSW_LINKS_BYTES + load.dimensions // 8)
+        if load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
+        else 0
+    )
     hot = {
         "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
         "search_tokenvectors",
@@ -115,11 +120,6 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
     )
     return Estimate(lines, hnsw, texts / load.texts_per_second / 3_600, working_set)
-
-
-def _needs_hnsw(load: Load) -> bool:
-    """Return whether an owner has outgrown scans of codes; the index then covers all owners' passages."""
-    return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ be a superuser, as on the embedded server, or to have the right CREATEDB.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 from django.db import connection, connections
@@ -19,7 +18,10 @@ from convmemory.core.postgres.base import close_pools
 @contextmanager
 def database_copy(*, name: str, source: str = "") -> Iterator[None]:
     """Create a copy, `name`, of `source` for the block, by default of the database in use; replace a leftover one."""
-    place = _administration()
+    with schema_owner():
+        connection.ensure_connection()
+        place = {**connection.get_connection_params(), "dbname": "postgres", "autocommit": True}
+    _disconnect()
     copying = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
         sql.Identifier(name), sql.Identifier(source or connection.settings_dict["NAME"])
     )
@@ -47,15 +49,6 @@ def database_in_use(name: str) -> Iterator[None]:
     finally:
         _disconnect()
         values["NAME"] = before
-
-
-def _administration() -> dict[str, Any]:
-    """Return how to reach the server's own database, with no connection left to another."""
-    with schema_owner():
-        connection.ensure_connection()
-        place = {**connection.get_connection_params(), "dbname": "postgres", "autocommit": True}
-    _disconnect()
-    return place
 
 
 def _disconnect() -> None:

@@ -66,26 +66,22 @@ def fill_documents(
             owner=owner, name=f"{first}.txt", title=maker.text(4), format="text", size=1, status="ready", version=1,
             digest=content_hash(f"{owner.pk}-{first}").hex(), section_count=count,
         )  # fmt: skip
-        rows = [_section(document, number, maker) for number in range(count)]
+        rows: list[Section] = []
+        for number in range(count):
+            text = " ".join(maker.text(SENTENCE_WORDS) for _ in range(PASSAGES_PER_ITEM))
+            rows.append(
+                Section(owner_id=document.owner_id, document=document, number=number, start=number * 2_000, text=text)
+            )
         Section.objects.bulk_create(rows)
-        _index(document, rows, space, vectors)
-
-
-def _section(document: Document, number: int, maker: TextMaker) -> Section:
-    text = " ".join(maker.text(SENTENCE_WORDS) for _ in range(PASSAGES_PER_ITEM))
-    return Section(owner_id=document.owner_id, document=document, number=number, start=number * 2_000, text=text)
-
-
-def _index(document: Document, rows: list[Section], space: EmbeddingSpace, vectors: VectorMaker) -> None:
-    put_source(facts_of(document), first_changed=None)
-    source = Source.objects.get(owner_id=document.owner_id, kind="document", object_id=document.pk)
-    texts = {row.number: item_texts(item_of(row)) for row in rows}
-    source.spoken_length = sum(text.length for text in texts.values())
-    source.save(update_fields=["spoken_length"])
-    store_documents(source, texts)
-    passages = [
-        SyntheticPassage(row.pk, row.number, start, "document")
-        for row in rows
-        for start in range(0, PASSAGES_PER_ITEM * 50, 50)
-    ]
-    store_vectors(source, space, passages, vectors)
+        put_source(facts_of(document), first_changed=None)
+        source = Source.objects.get(owner_id=document.owner_id, kind="document", object_id=document.pk)
+        texts = {row.number: item_texts(item_of(row)) for row in rows}
+        source.spoken_length = sum(text.length for text in texts.values())
+        source.save(update_fields=["spoken_length"])
+        store_documents(source, texts)
+        passages = [
+            SyntheticPassage(row.pk, row.number, start, "document")
+            for row in rows
+            for start in range(0, PASSAGES_PER_ITEM * 50, 50)
+        ]
+        store_vectors(source, space, passages, vectors)

@@ -27,7 +27,7 @@ from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops.benchmarks import capacity
 from convmemory.ops.benchmarks.synthetic import TextMaker
-from convmemory.ops.reembed.targets import Estimate, estimate, target_options
+from convmemory.ops.reembed.targets import estimate, target_options
 from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
 
 PASSAGES = 96
@@ -72,7 +72,17 @@ class Choice:
 def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
     """Yield the default model, the active one, and those at `paths`, each a model or a folder of models."""
     active = active_space()
-    for options in _all_options(active, paths):
+    settings = EmbeddingOptions.from_settings()
+    places = [settings.model_path] if settings.provider == LOCAL and settings.model_path else []
+    if active.provider == LOCAL and active.location:
+        places.append(Path(active.location))
+    for path in (given.expanduser().resolve() for given in paths):
+        inside = sorted(path.iterdir()) if path.is_dir() and not looks_like_a_model(path) else [path]
+        places += [each for each in inside if looks_like_a_model(each) or each == path]
+    found = [target_options(model=str(place)) for place in dict.fromkeys(places)]
+    endpoint = [settings] if settings.provider != LOCAL else []
+    default = replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=None, dimensions=0)
+    for options in [*endpoint, default, *found]:
         yield _choice(options, active)
 
 
@@ -88,20 +98,6 @@ def looks_like_a_model(path: Path) -> bool:
         return path.suffix == GRAPH_SUFFIX
     graphs = [*path.glob(f"*{GRAPH_SUFFIX}"), *path.glob(f"{GRAPH_FOLDER}/*{GRAPH_SUFFIX}")]
     return bool(graphs) or (path / BERT_WEIGHTS).is_file()
-
-
-def _all_options(active: EmbeddingSpace, paths: Iterable[Path]) -> list[EmbeddingOptions]:
-    settings = EmbeddingOptions.from_settings()
-    places = [settings.model_path] if settings.provider == LOCAL and settings.model_path else []
-    if active.provider == LOCAL and active.location:
-        places.append(Path(active.location))
-    for path in (given.expanduser().resolve() for given in paths):
-        inside = sorted(path.iterdir()) if path.is_dir() and not looks_like_a_model(path) else [path]
-        places += [each for each in inside if looks_like_a_model(each) or each == path]
-    found = [target_options(model=str(place)) for place in dict.fromkeys(places)]
-    endpoint = [settings] if settings.provider != LOCAL else []
-    default = replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=None, dimensions=0)
-    return [*endpoint, default, *found]
 
 
 def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
@@ -147,20 +143,18 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
     else:
         sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
     found = estimate(sources, target=target, active=active)
-    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, _database_bytes(found, key))
-
-
-def _database_bytes(found: Estimate, key: Mapping[str, Any]) -> int:
-    """Return the bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed."""
+    # The bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed.
     if not found.items:
-        return 0
-    passages = max(0, found.texts - found.items)
-    load = capacity.Load(
-        users=1,
-        turns_per_user=found.items,
-        passages_per_turn=passages / found.items,
-        dimensions=key["dimensions"],
-        token_dimensions=key["token_dimensions"],
-    )
-    whole = capacity.estimate(load)
-    return whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
+        database_bytes = 0
+    else:
+        passages = max(0, found.texts - found.items)
+        load = capacity.Load(
+            users=1,
+            turns_per_user=found.items,
+            passages_per_turn=passages / found.items,
+            dimensions=key["dimensions"],
+            token_dimensions=key["token_dimensions"],
+        )
+        whole = capacity.estimate(load)
+        database_bytes = whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
+    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, database_bytes)

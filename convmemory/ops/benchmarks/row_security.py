@@ -74,7 +74,17 @@ def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int 
     Fills the database and makes a copy of it, which is dropped afterwards.
     """
     space, maker = active_space(), TextMaker()
-    owners = _fill(space, up_to, groups, maker)
+    # Create the owners by the number of their passages, and other owners with few.
+    vectors = VectorMaker(space.dimensions)
+    fill = partial(fill_turns, space=space, maker=maker, vectors=vectors)
+    owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
+    for size, owner in owners.items():
+        fill(owner=owner, turns=size // PASSAGES_PER_TURN)
+    for number in range(groups):
+        neighbour = scratch_user(f"bench-row-security-neighbour-{number}")
+        fill(owner=neighbour, turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
+    vector_index.ensure_passage_index(space)
+    refresh_statistics()
     one, several = connection.settings_dict["NAME"], f"{connection.settings_dict['NAME']}_in_groups"
     with database_copy(name=several):
         with database_in_use(several):
@@ -96,21 +106,6 @@ def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int 
     return figures
 
 
-def _fill(space: EmbeddingSpace, up_to: int, groups: int, maker: TextMaker) -> dict[int, User]:
-    """Create the owners by the number of their passages, and other owners with few."""
-    vectors = VectorMaker(space.dimensions)
-    fill = partial(fill_turns, space=space, maker=maker, vectors=vectors)
-    owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
-    for size, owner in owners.items():
-        fill(owner=owner, turns=size // PASSAGES_PER_TURN)
-    for number in range(groups):
-        neighbour = scratch_user(f"bench-row-security-neighbour-{number}")
-        fill(owner=neighbour, turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
-    vector_index.ensure_passage_index(space)
-    refresh_statistics()
-    return owners
-
-
 def _connection_to(database: str) -> DatabaseWrapper:
     """Return a connection that stays open from one search to the next."""
     values = connection.settings_dict
@@ -128,7 +123,11 @@ def _compare(
     for share in (50, 95):
         label = f"search p{share}, {size:,} passages"
         one, other = np.percentile(times, share, axis=0).tolist()
-        low, high = _interval(times, share)
+        # The 95 % bootstrap interval of the ratio of both columns' percentiles; the same at each call.
+        drawn = times[np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))]
+        found = np.percentile(drawn, share, axis=1)
+        low, high = np.quantile(found[:, 0] / found[:, 1], [0.025, 0.975])
+        low, high = float(low), float(high)
         yield Figure(f"{label}, {first.name}", one, "ms")
         yield Figure(f"{label}, {second.name}", other, "ms")
         note = f"{low:.2f} to {high:.2f} (95 %, {rounds} questions)"
@@ -165,14 +164,6 @@ def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
     hits = search(caller=owner, query=SearchQuery(text=text)).hits
     milliseconds = (time.perf_counter() - started) * 1000
     return milliseconds, [(hit.conversation_id, hit.turn_number) for hit in hits]
-
-
-def _interval(times: Milliseconds, share: float) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the ratio of both columns' percentiles; the same at each call."""
-    drawn = times[np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))]
-    found = np.percentile(drawn, share, axis=1)
-    low, high = np.quantile(found[:, 0] / found[:, 1], [0.025, 0.975])
-    return float(low), float(high)
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -28,24 +28,6 @@ def bench_scale(passages: int) -> list[Figure]:
     """Return latencies, recall of the passage retriever through the index, and bytes per passage."""
     space = active_space()
     maker, vectors = TextMaker(), VectorMaker(space.dimensions)
-    owners = _fill(space, passages, maker, vectors)
-    vector_index.ensure_passage_index(space)
-    refresh_statistics()
-    figures = []
-    for name, count in (("small", SMALL), ("large", min(LARGE, passages))):
-        values = search_ms(owners[name], maker)
-        label = f"hybrid, owner with {count:,} of {passages:,} passages"
-        goal = "<= 40" if name == "small" else "<= 80"
-        figures += [Figure(f"{label}, p50", percentile(values, 50), "ms")]
-        figures += [Figure(f"{label}, p95", percentile(values, 95), "ms", goal)]
-    filtered = search_ms(owners["large"], maker, filters=Filters(agent="a"))
-    figures += [Figure("the same with a filter on half of it, p95", percentile(filtered, 95), "ms", "<= 80")]
-    vector_index.ensure_passage_index(space, even_if_small=True)
-    figures += _recall(space, owners["large"], vectors)
-    return figures + _bytes(space)
-
-
-def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: VectorMaker) -> dict[str, User]:
     owners: dict[str, User] = {}
     left = passages
     plan = [("small", SMALL), ("large", LARGE)]
@@ -58,21 +40,31 @@ def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: Vecto
         turns = count // PASSAGES_PER_TURN
         fill_turns(owner=owners[name], space=space, turns=turns, maker=maker, vectors=vectors)
         left -= count
-    return owners
-
-
-def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
-    """Return the share of the turns of the twenty nearest passages that the codes, and the index, find too."""
+    vector_index.ensure_passage_index(space)
+    refresh_statistics()
+    figures = []
+    for name, count in (("small", SMALL), ("large", min(LARGE, passages))):
+        values = search_ms(owners[name], maker)
+        label = f"hybrid, owner with {count:,} of {passages:,} passages"
+        goal = "<= 40" if name == "small" else "<= 80"
+        figures += [Figure(f"{label}, p50", percentile(values, 50), "ms")]
+        figures += [Figure(f"{label}, p95", percentile(values, 95), "ms", goal)]
+    filtered = search_ms(owners["large"], maker, filters=Filters(agent="a"))
+    figures += [Figure("the same with a filter on half of it, p95", percentile(filtered, 95), "ms", "<= 80")]
+    vector_index.ensure_passage_index(space, even_if_small=True)
+    # The share of the turns of the twenty nearest passages that the codes, and the index, find too.
+    owner = owners["large"]
     shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
         for name, found_of in shares.items():
             found = _nearest(name, space, owner, question)
             found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
-    return [
+    figures += [
         Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
         for name, values in shares.items()
     ]
+    return figures + _bytes(space)
 
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:

@@ -142,15 +142,43 @@ def fill_turns(
     """Give `owner` this many indexed turns, twenty to a conversation."""
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
-        conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
+        conversation = Conversation.objects.create(
+            owner=owner,
+            title=maker.text(4),
+            source="synthetic",
+            source_id=f"{owner.pk}-{first}",
+            agent=maker.random.choice("ab"),
+            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+            updated_at=timezone.now(),
+            turn_count=count,
+            turns_version=1,
+        )
         texts = [_texts(maker, shape) for _ in range(count)]
         stored = Message.objects.bulk_create(
-            _message(conversation, number, place, texts[number][place], shape)
+            Message(
+                owner_id=conversation.owner_id,
+                conversation=conversation,
+                position=number * shape.messages + place,
+                turn_number=number,
+                role="assistant" if place else "user",
+                is_real_user=not place,
+                parts=[{"type": "text", "text": texts[number][place]}],
+                content_hash=content_hash(f"{number}-{place}"),
+            )
             for number in range(count)
             for place in range(shape.messages)
         )
-        documents = {number: _turn(number, maker, of_turn, shape) for number, of_turn in enumerate(texts)}
-        source = _source(conversation, sum(text.length for text in documents.values()))
+        documents = {}
+        for number, of_turn in enumerate(texts):
+            question, *answers = of_turn
+            answer = " ".join(answers) or maker.text(shape.answer_words)
+            lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
+            documents[number] = ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
+        spoken_length = sum(text.length for text in documents.values())
+        put_source(facts_of(conversation), first_changed=None)
+        source = source_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+        assert source is not None
+        Source.objects.filter(pk=source.pk).update(spoken_length=spoken_length)
         store_documents(source, documents)
         per_message = shape.passages // shape.messages
         passages = [
@@ -170,36 +198,6 @@ def _texts(maker: TextMaker, shape: TurnShape) -> list[str]:
     return [maker.text(15), *(maker.text(shape.answer_words // answers) for _ in range(answers))]
 
 
-def _message(conversation: Conversation, number: int, place: int, text: str, shape: TurnShape) -> Message:
-    return Message(
-        owner_id=conversation.owner_id, conversation=conversation, position=number * shape.messages + place,
-        turn_number=number, role="assistant" if place else "user", is_real_user=not place,
-        parts=[{"type": "text", "text": text}], content_hash=content_hash(f"{number}-{place}"),
-    )  # fmt: skip
-
-
-def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
-    return Conversation.objects.create(
-        owner=owner, title=maker.text(4), source="synthetic", source_id=source_id, agent=maker.random.choice("ab"),
-        created_at=datetime(2026, 1, 1, tzinfo=UTC), updated_at=timezone.now(), turn_count=turns, turns_version=1,
-    )  # fmt: skip
-
-
-def _source(conversation: Conversation, spoken_length: int) -> Source:
-    put_source(facts_of(conversation), first_changed=None)
-    source = source_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
-    assert source is not None
-    Source.objects.filter(pk=source.pk).update(spoken_length=spoken_length)
-    return source
-
-
-def _turn(number: int, maker: TextMaker, texts: Sequence[str], shape: TurnShape) -> ItemTexts:
-    question, *answers = texts
-    answer = " ".join(answers) or maker.text(shape.answer_words)
-    lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
-    return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
-
-
 def store_vectors(
     source: Source,
     space: EmbeddingSpace,
@@ -209,27 +207,13 @@ def store_vectors(
     chunks: int = 1,
 ) -> None:
     """Store vectors for all items of the source, some chunks each, and for these passages, and mark it as indexed."""
-    _copy_item_vectors(source, space, chunks, vectors)
-    _copy_passages(source, space, passages, vectors)
-    SourceIndex.objects.create(
-        source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
-        last_item=source.item_count - 1, passages=len(passages),
-    )  # fmt: skip
-
-
-def _copy_item_vectors(source: Source, space: EmbeddingSpace, chunks: int, vectors: VectorMaker) -> None:
     parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk, "chunks": chunks}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_vectors"))
         _copy_vectors(cursor, vectors.vectors(source.item_count * chunks))
         cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_items"), parameters)
-
-
-def _copy_passages(
-    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
-) -> None:
     size = TOKENS_PER_PASSAGE * space.token_dimensions // 8
-    parameters: dict[str, Any] = {
+    of_passages: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,
         "space": space.pk,
@@ -243,8 +227,12 @@ def _copy_passages(
     }
     with connection.cursor() as cursor:
         _copy_vectors(cursor, vectors.vectors(len(passages)))
-        cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_passages"), parameters)
+        cursor.execute(load_sql("convmemory.ops.benchmarks", "synthetic_passages"), of_passages)
     pack_codes(source, space, range(source.item_count))
+    SourceIndex.objects.create(
+        source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
+        last_item=source.item_count - 1, passages=len(passages),
+    )  # fmt: skip
 
 
 def _copy_vectors(cursor: object, vectors: NDArray[np.float32]) -> None:

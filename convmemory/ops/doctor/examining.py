@@ -24,7 +24,7 @@ from convmemory.core.processes.confinement import missing_parts
 from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, replicas_area, rows_area
-from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity, plural
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
 from convmemory.ops.privacy.scheduled_backups import newest_backup
@@ -294,7 +294,22 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
     for area in areas:
         report.facts[area.name] = [(name, masked(value)) for name, value in _facts(area)]
         for check in area.checks:
-            report.findings += map(_shown, _checked(area, check))
+            try:
+                checked = list(check())
+            except DatabaseUnavailable as error:
+                remedy = "Start the database, or check DATABASE_URL."
+                checked = [Finding("database.unreachable", Severity.ERROR, str(error), remedy)]
+            except CANNOT_BE_EXAMINED as error:
+                logger.debug("%s failed", check.__name__, exc_info=True)
+                checked = [
+                    Finding(
+                        f"{area.name}.unknown",
+                        Severity.ERROR,
+                        f"{check.__name__.removeprefix('check_')} could not be examined: {str(error).strip()}",
+                        "Fix the other findings and run `manage.py doctor` again.",
+                    )
+                ]
+            report.findings += map(_shown, checked)
             if any(finding.id == "database.unreachable" for finding in report.findings):
                 return report
     report.findings.sort(key=lambda finding: -finding.severity)
@@ -323,21 +338,3 @@ def _facts(area: Area) -> Iterator[Fact]:
         yield from area.facts()
     except CANNOT_BE_EXAMINED as error:
         yield "unknown", str(error).strip()
-
-
-def _checked(area: Area, check: Check) -> list[Finding]:
-    try:
-        return list(check())
-    except DatabaseUnavailable as error:
-        remedy = "Start the database, or check DATABASE_URL."
-        return [Finding("database.unreachable", Severity.ERROR, str(error), remedy)]
-    except CANNOT_BE_EXAMINED as error:
-        logger.debug("%s failed", check.__name__, exc_info=True)
-        return [
-            Finding(
-                f"{area.name}.unknown",
-                Severity.ERROR,
-                f"{check.__name__.removeprefix('check_')} could not be examined: {str(error).strip()}",
-                "Fix the other findings and run `manage.py doctor` again.",
-            )
-        ]

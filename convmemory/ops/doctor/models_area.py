@@ -67,7 +67,15 @@ def check_reranker() -> Iterator[Finding]:
 def check_weights() -> Iterator[Finding]:
     for name, files in _weights():
         digest = _digest(files)
-        if expected := _expected(name, files, digest):
+        # "" if the files are those of the model that was embedded with, otherwise the name that it should have.
+        if name == DEFAULT_MODEL:
+            expected = "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
+        else:
+            recipe = read_recipe(files.folder)
+            named = {model_name(files, each, digest) for each in (recipe, recipe.without_prompts())}
+            suffix = name.rpartition("@")[2]
+            expected = "" if suffix in {one.rpartition("@")[2] for one in named} else suffix
+        if expected:
             yield Finding(
                 "models.weights-changed",
                 Severity.ERROR,
@@ -157,16 +165,6 @@ def _weights() -> Iterator[tuple[str, ModelFiles]]:
                 yield name, find_model(Path(location))
         except EmbedderUnavailable:
             continue
-
-
-def _expected(model: str, files: ModelFiles, digest: str) -> str:
-    """Return "" if the files are those of the model that was embedded with, otherwise the name that it should have."""
-    if model == DEFAULT_MODEL:
-        return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
-    recipe = read_recipe(files.folder)
-    named = {model_name(files, each, digest) for each in (recipe, recipe.without_prompts())}
-    suffix = model.rpartition("@")[2]
-    return "" if suffix in {name.rpartition("@")[2] for name in named} else suffix
 
 
 def _digest(files: ModelFiles) -> str:

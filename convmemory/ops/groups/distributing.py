@@ -58,9 +58,24 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
         refuse_older_tables(guard)
         _drop_drafts(guard)
         if found.groups:
-            done = _add_groups(guard, found, range(first, groups + 1))
+            # Create empty groups, which new owners join; existing owners stay in their groups until they are moved.
+            numbers = range(first, groups + 1)
+            with guard.transaction():
+                for number in numbers:
+                    make_group(
+                        guard, schema=_draft(number), tables=grouped_tables(), source=schema_of(1),
+                        home_path=found.home_path, fill=lambda: None,
+                    )  # fmt: skip
+                choose_path(guard, found.home_path)
+                run(guard, load_sql("convmemory.core", "drop_tables_over_all"))
+                _name_groups(guard, numbers)
+            done = Distribution(dict.fromkeys(numbers, 0))
         else:
-            done = _spread_or_undo(guard, found, groups, tell)
+            try:
+                done = _spread(guard, found, groups, tell)
+            except BaseException:
+                _drop_drafts(guard)
+                raise
         if has_nodes(guard):
             move_to_nodes(guard, tell)
     return done
@@ -74,14 +89,6 @@ def _drop_drafts(link: Link) -> None:
 # --- the first time -------------------------------------------------------------------------------
 
 
-def _spread_or_undo(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
-    try:
-        return _spread(guard, found, groups, tell)
-    except BaseException:
-        _drop_drafts(guard)
-        raise
-
-
 def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
     tables = grouped_tables()
     places = [sql.Identifier(found.home, table) for table in tables]
@@ -90,13 +97,41 @@ def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution
         guard.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.SQL(", ").join(places)))
         with maker.transaction():
             owners = _place_owners(maker, groups)
-            numbered = _copy_sequences(maker, found, tables)
+            # Sequences that go on where those of the tables stand: columns that draw from them, and their names.
+            numbered = maker.execute(
+                load_sql("convmemory.ops.groups", "numbered_columns").encode(), [list(tables)]
+            ).fetchall()
+            maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
+            for table, column, name in numbered:
+                old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
+                maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
+                going_on = sql.SQL(load_sql("convmemory.ops.groups", "go_on_counting"))
+                maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
+            numbered = [(table, column, f"{table}_{column}_seq") for table, column, _ in numbered]
         for number in range(1, groups + 1):
             with maker.transaction():
                 _copy_group(maker, found, number, tables, numbered)
             tell(f"Group {number} of {groups}: {owners[number]} owners.")
-        rows = _compare(maker, found, tables, groups)
-        _change_over(guard, found, tables, numbered, groups)
+        # The number of rows of all groups.
+        rows = 0
+        for table in tables:
+            before = _count(maker, found.home, table)
+            after = sum(_count(maker, _draft(number), table) for number in range(1, groups + 1))
+            if before != after:
+                raise DistributionFailed(
+                    f"{table} has {before} rows, but {after} were copied. The database is unchanged."
+                )
+            rows += after
+        home_tables = sql.SQL(", ").join(sql.Identifier(found.home, table) for table in tables)
+        guard.execute(sql.SQL("DROP TABLE {}").format(home_tables))
+        for _, _, name in numbered:
+            moving = sql.SQL("ALTER SEQUENCE {} SET SCHEMA {}")
+            guard.execute(moving.format(sql.Identifier(IDS, name), sql.Identifier(found.home)))
+        guard.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(IDS)))
+        choose_path(guard, found.home_path)
+        run(guard, load_sql("convmemory.core", "grant_rights"))  # to the sequences
+        guard.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(OVER_ALL)))
+        _name_groups(guard, range(1, groups + 1))
     return Distribution(owners, rows)
 
 
@@ -112,18 +147,6 @@ def _place_owners(maker: Link, groups: int) -> dict[int, int]:
     run(maker, load_sql("convmemory.ops.groups", "forget_places"))
     run(maker, load_sql("convmemory.ops.groups", "place_owners"), [list(places), list(places.values())])
     return {number: owners for _, owners, number in sorted(loads, key=lambda load: load[2])}
-
-
-def _copy_sequences(maker: Link, found: Layout, tables: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Sequences that go on where those of the tables stand: columns that draw from them, and their names."""
-    numbered = maker.execute(load_sql("convmemory.ops.groups", "numbered_columns").encode(), [list(tables)]).fetchall()
-    maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
-    for table, column, name in numbered:
-        old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
-        maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
-        going_on = sql.SQL(load_sql("convmemory.ops.groups", "go_on_counting"))
-        maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
-    return [(table, column, f"{table}_{column}_seq") for table, column, _ in numbered]
 
 
 def _copy_group(
@@ -147,40 +170,10 @@ def _copy_group(
         maker.execute(drawing.format(sql.Identifier(schema, table), sql.Identifier(column), sequence))
 
 
-def _compare(maker: Link, found: Layout, tables: Sequence[str], groups: int) -> int:
-    """Return the number of rows of all groups.
-
-    Raises: DistributionFailed if it differs from that of the original rows.
-    """
-    rows = 0
-    for table in tables:
-        before = _count(maker, found.home, table)
-        after = sum(_count(maker, _draft(number), table) for number in range(1, groups + 1))
-        if before != after:
-            raise DistributionFailed(f"{table} has {before} rows, but {after} were copied. The database is unchanged.")
-        rows += after
-    return rows
-
-
 def _count(link: Link, schema: str, table: str) -> int:
     counting = sql.SQL(load_sql("convmemory.ops", "count_all")).format(sql.Identifier(schema, table))
     row = link.execute(counting).fetchone()
     return int(row[0]) if row else 0
-
-
-def _change_over(
-    guard: Link, found: Layout, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]], groups: int
-) -> None:
-    old = sql.SQL(", ").join(sql.Identifier(found.home, table) for table in tables)
-    guard.execute(sql.SQL("DROP TABLE {}").format(old))
-    for _, _, name in numbered:
-        moving = sql.SQL("ALTER SEQUENCE {} SET SCHEMA {}")
-        guard.execute(moving.format(sql.Identifier(IDS, name), sql.Identifier(found.home)))
-    guard.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(IDS)))
-    choose_path(guard, found.home_path)
-    run(guard, load_sql("convmemory.core", "grant_rights"))  # to the sequences
-    guard.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(OVER_ALL)))
-    _name_groups(guard, range(1, groups + 1))
 
 
 def _name_groups(guard: Link, numbers: range) -> None:
@@ -193,20 +186,3 @@ def _name_groups(guard: Link, numbers: range) -> None:
 
 def _draft(number: int) -> str:
     return f"distributing_{number}"
-
-
-# --- more groups than there are -------------------------------------------------------------------
-
-
-def _add_groups(guard: Link, found: Layout, numbers: range) -> Distribution:
-    """Create empty groups, which new owners join; existing owners stay in their groups until they are moved."""
-    with guard.transaction():
-        for number in numbers:
-            make_group(
-                guard, schema=_draft(number), tables=grouped_tables(), source=schema_of(1),
-                home_path=found.home_path, fill=lambda: None,
-            )  # fmt: skip
-        choose_path(guard, found.home_path)
-        run(guard, load_sql("convmemory.core", "drop_tables_over_all"))
-        _name_groups(guard, numbers)
-    return Distribution(dict.fromkeys(numbers, 0))

@@ -1,7 +1,5 @@
 """Moves one owner with all rows into another group, while no other connection uses the database."""
 
-from collections.abc import Sequence
-
 import psycopg
 from django.contrib.auth.models import User
 from psycopg import sql
@@ -35,20 +33,20 @@ def move_owner(*, username: str, to: int) -> int:
             if row is None or row[0] == to:
                 return 0
             choose_path(link, found.path_to(to))
-            moved = _move_rows(link, owner_id, grouped_tables(), schema_of(row[0]), schema_of(to))
+            # Move the rows; foreign keys are checked when the transaction ends.
+            tables = grouped_tables()
+            source = schema_of(row[0])
+            target = schema_of(to)
+            run(link, "SET CONSTRAINTS ALL DEFERRED")
+            copying, deleting = (
+                sql.SQL(load_sql("convmemory.ops.groups", name)) for name in ("copy_owner", "delete_owner")
+            )
+            moved = 0
+            for table in tables:
+                places = {"source": sql.Identifier(source, table), "target": sql.Identifier(target, table)}
+                copied = link.execute(copying.format(**places, columns=columns_of(link, table)), [owner_id])
+                moved += copied.rowcount
+            for table in tables:
+                link.execute(deleting.format(source=sql.Identifier(source, table)), [owner_id])
             run(link, load_sql("convmemory.ops.groups", "move_place"), {"owner": owner_id, "number": to})
-    return moved
-
-
-def _move_rows(link: Link, owner_id: int, tables: Sequence[str], source: str, target: str) -> int:
-    """Move the rows; foreign keys are checked when the transaction ends."""
-    run(link, "SET CONSTRAINTS ALL DEFERRED")
-    copying, deleting = (sql.SQL(load_sql("convmemory.ops.groups", name)) for name in ("copy_owner", "delete_owner"))
-    moved = 0
-    for table in tables:
-        places = {"source": sql.Identifier(source, table), "target": sql.Identifier(target, table)}
-        copied = link.execute(copying.format(**places, columns=columns_of(link, table)), [owner_id])
-        moved += copied.rowcount
-    for table in tables:
-        link.execute(deleting.format(source=sql.Identifier(source, table)), [owner_id])
     return moved

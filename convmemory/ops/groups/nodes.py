@@ -60,10 +60,16 @@ def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
     """
     schemas = schemas_beside_nodes(link)
     if schemas:
-        _mark_functions(link)
+        marking = load_sql("convmemory.core", "mark_leakproof")
+        refused = link.execute(load_sql("convmemory.ops.groups", "run_on_nodes").encode(), [marking]).fetchall()
+        if refused:
+            raise NodeRefused("; ".join(f"{node}: {reason}" for node, reason in refused))
     for schema in schemas:
         with link.transaction():
-            _move(link, schema)
+            dropping = sql.SQL(load_sql("convmemory.ops.groups", "drop_keys_to_shared"))
+            link.execute(dropping.format(schema=sql.Literal(schema)))
+            for step in ("give_to_node", "let_go_of_copies"):
+                run(link, load_sql("convmemory.ops.groups", step), [schema])
         tell(f"{schema} is on a node.")
     with link.transaction():
         make_tables_over_all(link)
@@ -73,18 +79,10 @@ def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
     """Return the node of each of these groups."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.groups", "group_nodes"), [list(numbers)])
-        return [_on_node(*row) for row in cursor.fetchall()]
-
-
-def _on_node(number: int, node: str, answered: bool, answer: str) -> GroupOnNode:
-    return GroupOnNode(number, node, *json.loads(answer)) if answered else GroupOnNode(number, node, trouble=answer)
-
-
-def _move(link: Link, schema: str) -> None:
-    dropping = sql.SQL(load_sql("convmemory.ops.groups", "drop_keys_to_shared"))
-    link.execute(dropping.format(schema=sql.Literal(schema)))
-    for step in ("give_to_node", "let_go_of_copies"):
-        run(link, load_sql("convmemory.ops.groups", step), [schema])
+        return [
+            GroupOnNode(number, node, *json.loads(answer)) if answered else GroupOnNode(number, node, trouble=answer)
+            for number, node, answered, answer in cursor.fetchall()
+        ]
 
 
 def refuse_older_tables(link: Link) -> None:
@@ -94,10 +92,3 @@ def refuse_older_tables(link: Link) -> None:
             "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
             "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
         )
-
-
-def _mark_functions(link: Link) -> None:
-    marking = load_sql("convmemory.core", "mark_leakproof")
-    refused = link.execute(load_sql("convmemory.ops.groups", "run_on_nodes").encode(), [marking]).fetchall()
-    if refused:
-        raise NodeRefused("; ".join(f"{node}: {reason}" for node, reason in refused))

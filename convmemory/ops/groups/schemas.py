@@ -48,7 +48,10 @@ def make_group(
     for step, statement in steps:
         if step > LAST_BEFORE_ROWS:
             run(link, statement)
-    _copy_migrations(link, schema=schema, source=source)
+    target, origin = sql.Identifier(schema, MIGRATIONS), sql.Identifier(source, MIGRATIONS)
+    link.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(target, origin))
+    copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_migrations"))
+    link.execute(copying.format(target=target, source=origin))
     for step in ROW_SECURITY:
         run(link, load_sql("convmemory.core", step))
     run(link, "SET CONSTRAINTS ALL IMMEDIATE")
@@ -70,13 +73,6 @@ def make_tables_over_all(link: Link) -> None:
     """Create missing tables that represent those of all groups, and grant the rights to use them."""
     for step in ("make_tables_over_all", "grant_over_all"):
         run(link, load_sql("convmemory.core", step))
-
-
-def _copy_migrations(link: Link, *, schema: str, source: str) -> None:
-    target, origin = sql.Identifier(schema, MIGRATIONS), sql.Identifier(source, MIGRATIONS)
-    link.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(target, origin))
-    copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_migrations"))
-    link.execute(copying.format(target=target, source=origin))
 
 
 # --- migrating ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from convmemory.core.postgres import groups
 from convmemory.core.postgres.layout import schema_of
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
+from convmemory.ops.groups.nodes import groups_on_nodes
 from convmemory.ops.groups.schemas import groups_behind
 
 
@@ -39,21 +39,17 @@ def group_reports() -> list[GroupReport]:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.groups", "group_sizes"), [numbers])
         rows = cursor.fetchall()
-    reports = [
-        GroupReport(
-            number, owners, passages, size, tuple(_problems(number, number in behind, unprotected, invalid, missing))
-        )
-        for number, owners, passages, size, invalid, missing in rows
-    ]
-    return [_at(places[report.number], report) if report.number in places else report for report in reports]
-
-
-def _at(place: GroupOnNode, report: GroupReport) -> GroupReport:
-    """Complete the coordinator's report with the figures of the group's node."""
-    trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
-    return replace(
-        report, passages=place.passages, size=place.size, node=place.node, problems=(*report.problems, *trouble)
-    )
+    reports = []
+    for number, owners, passages, size, invalid, missing in rows:
+        problems = tuple(_problems(number, number in behind, unprotected, invalid, missing))
+        report = GroupReport(number, owners, passages, size, problems)
+        if place := places.get(number):  # the coordinator does not know the figures of the group's node
+            trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
+            report = replace(
+                report, passages=place.passages, size=place.size, node=place.node, problems=(*problems, *trouble)
+            )
+        reports.append(report)
+    return reports
 
 
 def _problems(

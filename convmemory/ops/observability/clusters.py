@@ -42,25 +42,33 @@ def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cl
     wanted = min(MAX_CLUSTERS, len(places) // POINTS_A_CLUSTER)
     if wanted < 2:
         return []
-    group_of = _groups(places, wanted)
-    words = [_words(heading) for heading in headings]
-    everywhere = Counter(word for found in words for word in found)
-    found = [_cluster(places, words, everywhere, np.flatnonzero(group_of == number)) for number in range(wanted)]
-    return sorted((each for each in found if each.words), key=lambda each: -each.count)
-
-
-def _groups(places: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """Return the group of each point by k-means, starting from points far apart."""
+    # The group of each point by k-means, starting from points far apart.
     centres = places[[int(np.square(places - places.mean(axis=0)).sum(axis=1).argmax())]]
-    while len(centres) < count:
+    while len(centres) < wanted:
         centres = np.vstack([centres, places[_distances(places, centres).min(axis=1).argmax()]])
     for _ in range(ROUNDS):
         group_of = _distances(places, centres).argmin(axis=1)
         centres = np.array(
             [places[group_of == number].mean(axis=0) if (group_of == number).any() else centres[number]
-             for number in range(count)]
+             for number in range(wanted)]
         )  # fmt: skip
-    return np.asarray(_distances(places, centres).argmin(axis=1))
+    group_of = np.asarray(_distances(places, centres).argmin(axis=1))
+    words = [_words(heading) for heading in headings]
+    everywhere = Counter(word for found in words for word in found)
+    found: list[Cluster] = []
+    for number in range(wanted):
+        members = np.flatnonzero(group_of == number)
+        here = Counter(word for member in members.tolist() for word in words[member])
+        scores = {}
+        for word, count in here.items():
+            share = count / len(members)
+            lift = share * len(words) / everywhere[word]
+            if count > 1 and lift >= MIN_LIFT:
+                scores[word] = share * log(lift)
+        best = sorted(scores, key=lambda word: (-scores[word], word))[:WORDS_SHOWN]
+        x, y = np.median(places[members], axis=0).tolist() if len(members) else (0.0, 0.0)
+        found.append(Cluster(x, y, len(members), tuple(best)))
+    return sorted((each for each in found if each.words), key=lambda each: -each.count)
 
 
 def _distances(places: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -71,18 +79,3 @@ def _distances(places: NDArray[np.float64], centres: NDArray[np.float64]) -> NDA
 def _words(heading: str) -> frozenset[str]:
     words = (word.strip(EDGES) for word in heading[:HEADING_CHARS].lower().split())
     return frozenset(word for word in words if word.isalpha() and MIN_LETTERS <= len(word) <= MAX_LETTERS)
-
-
-def _cluster(
-    places: NDArray[np.float64], words: Sequence[frozenset[str]], everywhere: Counter[str], members: NDArray[np.intp]
-) -> Cluster:
-    here = Counter(word for member in members.tolist() for word in words[member])
-    scores = {}
-    for word, count in here.items():
-        share = count / len(members)
-        lift = share * len(words) / everywhere[word]
-        if count > 1 and lift >= MIN_LIFT:
-            scores[word] = share * log(lift)
-    best = sorted(scores, key=lambda word: (-scores[word], word))[:WORDS_SHOWN]
-    x, y = np.median(places[members], axis=0).tolist() if len(members) else (0.0, 0.0)
-    return Cluster(x, y, len(members), tuple(best))

@@ -103,7 +103,14 @@ def flush() -> None:
     if not taken:
         return
     try:
-        _store(taken)
+        ever: dict[tuple[str, str], _Sums] = {}
+        for (name, label, _), item in taken.items():
+            ever.setdefault((name, label), _Sums()).add(item)
+        # Sorted, so that two processes take the rows' locks in the same order.
+        rows = [_row(name, label, None, item) for (name, label), item in sorted(ever.items(), key=_first)]
+        rows += [_row(*key, item) for key, item in sorted(taken.items(), key=_first)]
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.executemany(load_sql("convmemory.ops.observability", "add_measure"), rows)
     except (DatabaseError, InterfaceError) as error:
         _pending.put(taken)
         logger.warning("Measurements wait, the database does not take them: %s", type(error).__name__)
@@ -137,17 +144,6 @@ def prune() -> int:
     """Delete hourly counts too old for charts; return the number of rows."""
     deleted, _ = Measure.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
     return deleted
-
-
-def _store(sums: dict[Key, _Sums]) -> None:
-    ever: dict[tuple[str, str], _Sums] = {}
-    for (name, label, _), item in sums.items():
-        ever.setdefault((name, label), _Sums()).add(item)
-    # Sorted, so that two processes take the rows' locks in the same order.
-    rows = [_row(name, label, None, item) for (name, label), item in sorted(ever.items(), key=_first)]
-    rows += [_row(*key, item) for key, item in sorted(sums.items(), key=_first)]
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.executemany(load_sql("convmemory.ops.observability", "add_measure"), rows)
 
 
 def _first(pair: tuple[Any, _Sums]) -> Any:
@@ -192,22 +188,18 @@ def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
 def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
     """Log and count the end of a task. Arguments and results are not logged: they can contain private text."""
     seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
-    _name_what_was_done(task)
+    # Enter a ticket in the history as the task that it led to, once that has ended or failed.
+    done = fair_queue.last_work.get()
+    fair_queue.last_work.set(None)
+    if done is not None:
+        task.update(id=done.task_id, name=humanize(done.task_id), func=done.func, args=done.args, group=done.group)
+        task["save"] = done.finished
     failed = not task.get("success", False)
     name = task["func"] if isinstance(task["func"], str) else getattr(task["func"], "__qualname__", "callable")
     level = logging.ERROR if failed else logging.DEBUG
     logger.log(level, "The task %s %s after %.3f s", name, "failed" if failed else "ended", seconds)
     report(Measurement("task", name, seconds, failed=failed))
     logs.task_id.set("")
-
-
-def _name_what_was_done(task: dict[str, Any]) -> None:
-    """Enter a ticket in the history as the task that it led to, once that has ended or failed."""
-    done = fair_queue.last_work.get()
-    fair_queue.last_work.set(None)
-    if done is not None:
-        task.update(id=done.task_id, name=humanize(done.task_id), func=done.func, args=done.args, group=done.group)
-        task["save"] = done.finished
 
 
 # --- waiting --------------------------------------------------------------------------------------

@@ -67,7 +67,15 @@ def back_up(*, path: Path) -> BackupReport:
     target = embedded_target()
     with new_archive(path) as archive, _snapshot(target) as (snapshot, facts):
         with archive.open(DUMP, "w", force_zip64=True) as file:
-            facts["dump"] = _dump(target, snapshot, file)
+            command = [*program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
+            digest, size = hashlib.sha256(), 0
+            with running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                while chunk := process.stdout.read(CHUNK_BYTES):
+                    digest.update(chunk)
+                    size += len(chunk)
+                    file.write(chunk)
+            facts["dump"] = {"sha256": digest.hexdigest(), "size": size}
         facts["files"] = add_files(archive, facts.pop("places"))
         archive.writestr(MANIFEST, json.dumps(facts, indent=1))
     return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
@@ -183,18 +191,6 @@ def program(name: str, target: Mapping[str, Any]) -> list[str]:
     """Return the command line of a PostgreSQL program that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
     return [str(server.binary(name)), *address, "--no-password"]
-
-
-def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:
-    command = [*program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
-    digest, size = hashlib.sha256(), 0
-    with running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        while chunk := process.stdout.read(CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-            file.write(chunk)
-    return {"sha256": digest.hexdigest(), "size": size}
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import AbstractBaseUser, User
@@ -77,7 +76,14 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
     receipt = Receipt(user.get_username())
     Erasure.objects.get_or_create(user_id=user.pk)
     User.objects.filter(pk=user.pk).update(is_active=False)
-    receipt.add("django_session", _drop_sessions(user.pk))
+    # Delete the user's sessions; the user is inside their signed data, so each has to be decoded.
+    mine = [
+        session.pk
+        for session in Session.objects.iterator(chunk_size=1_000)
+        if session.get_decoded().get("_auth_user_id") == str(user.pk)
+    ]
+    count: int = Session.objects.filter(pk__in=mine).delete()[0]
+    receipt.add("django_session", count)
     return receipt
 
 
@@ -141,7 +147,20 @@ def _erase(user: User, receipt: Receipt, deadline: float) -> None:
     owner_id: int = user.pk
     receipt.add("queued tasks", drop_queued(owner_id))
     receipt.add("finished tasks", drop_finished(owner_id))
-    receipt.add("django_admin_log", _drop_log_entries(owner_id))
+    # Delete entries of the admin's log about rows of the user, whose text names the row.
+    dropped = 0
+    for table in owned_tables():
+        kind = ContentType.objects.filter(app_label=table.model._meta.app_label, model=table.model._meta.model_name)
+        entries = LogEntry.objects.filter(content_type__in=kind)
+        if not entries.exists():
+            continue
+        statement = load_sql("convmemory.ops.privacy", "drop_log_entries").format(
+            table=table.name, condition=table.condition, pk=table.model._meta.pk.column
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"owner": owner_id, "kind": kind.get().pk})
+            dropped += cursor.rowcount
+    receipt.add("django_admin_log", dropped)
     receipt.add("files", sum(_drop_stored_files(table, owner_id) for table in owned_tables()))
     receipt.add("files", drop_files_of(owner_id))
     # Older versions let the embedded server log texts, and an administrator can still turn that on.
@@ -155,7 +174,16 @@ def _erase(user: User, receipt: Receipt, deadline: float) -> None:
             receipt.add("queued tasks", drop_queued(owner_id))
             receipt.add("finished tasks", drop_finished(owner_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
-                receipt.add(person.name, _drop_person(person, owner_id))
+                Erasure.objects.filter(user_id=owner_id).delete()
+                OwnerGroup.objects.filter(owner_id=owner_id).delete()
+                with connection.cursor() as cursor:
+                    statement = load_sql("convmemory.ops.privacy", "drop_person").format(
+                        table=person.name, condition=person.condition
+                    )
+                    cursor.execute(statement, {"owner": owner_id})
+                    count: int = cursor.rowcount
+                    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                receipt.add(person.name, count)
                 # The ledger: a backup that is restored later must not bring the user back.
                 ErasedUser.objects.get_or_create(account=owner_id, joined_at=user.date_joined)
                 if groups.layout().has_nodes:
@@ -169,25 +197,19 @@ def _erase(user: User, receipt: Receipt, deadline: float) -> None:
 
 def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadline: float) -> None:
     for model, key, rows in loose_references([*tables, owned_tables()[-1]]):
-        _clear_references(model, key, rows, owner_id)
+        # Set a nullable reference to the user's rows to null, in the given rows of the model.
+        target = next(table for table in owned_tables() if table.model is key.related_model)
+        statement = load_sql("convmemory.ops.privacy", "clear_references").format(
+            table=model._meta.db_table, column=key.column, rows=rows,
+            pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
+        )  # fmt: skip
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"owner": owner_id})
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
             if count and time.monotonic() > deadline:  # each run deletes at least one batch
                 raise _OutOfTime
-
-
-def _drop_person(person: OwnedTable, owner_id: int) -> int:
-    Erasure.objects.filter(user_id=owner_id).delete()
-    OwnerGroup.objects.filter(owner_id=owner_id).delete()
-    with connection.cursor() as cursor:
-        statement = load_sql("convmemory.ops.privacy", "drop_person").format(
-            table=person.name, condition=person.condition
-        )
-        cursor.execute(statement, {"owner": owner_id})
-        count: int = cursor.rowcount
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    return count
 
 
 def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
@@ -214,45 +236,6 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
         yield count
         if count < BATCH:
             return
-
-
-def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
-    """Set a nullable reference to the user's rows to null, in the given rows of the model."""
-    target = next(table for table in owned_tables() if table.model is key.related_model)
-    statement = load_sql("convmemory.ops.privacy", "clear_references").format(
-        table=model._meta.db_table, column=key.column, rows=rows,
-        pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
-    )  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"owner": owner_id})
-
-
-def _drop_sessions(owner_id: int) -> int:
-    """Delete the user's sessions; the user is inside their signed data, so each has to be decoded."""
-    mine = [
-        session.pk
-        for session in Session.objects.iterator(chunk_size=1_000)
-        if session.get_decoded().get("_auth_user_id") == str(owner_id)
-    ]
-    count: int = Session.objects.filter(pk__in=mine).delete()[0]
-    return count
-
-
-def _drop_log_entries(owner_id: int) -> int:
-    """Delete entries of the admin's log about rows of the user, whose text names the row; return their number."""
-    dropped = 0
-    for table in owned_tables():
-        kind = ContentType.objects.filter(app_label=table.model._meta.app_label, model=table.model._meta.model_name)
-        entries = LogEntry.objects.filter(content_type__in=kind)
-        if not entries.exists():
-            continue
-        statement = load_sql("convmemory.ops.privacy", "drop_log_entries").format(
-            table=table.name, condition=table.condition, pk=table.model._meta.pk.column
-        )
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {"owner": owner_id, "kind": kind.get().pk})
-            dropped += cursor.rowcount
-    return dropped
 
 
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:

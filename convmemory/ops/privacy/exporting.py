@@ -8,13 +8,11 @@ the format.
 import json
 import re
 import secrets
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
@@ -64,12 +62,42 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     rows: dict[str, int] = {}
     with in_group_of(user.pk), _snapshot(), new_archive(path, level=6) as archive:
         for table in sorted(owned_tables(), key=lambda table: table.name):
-            rows[table.name] = _write_table(archive, table, user.pk)
+            columns = ", ".join(f't."{column}"' for column in exported_columns(table))
+            in_order = f"ORDER BY {order}" if (order := ORDERS.get(table.name)) else ""
+            statement = load_sql("convmemory.ops.privacy", "export_rows").format(
+                columns=columns, table=table.name, condition=table.condition, in_order=in_order
+            )
+            count = 0
+            with (
+                archive.open(table_file(table.name), "w", force_zip64=True) as file,
+                connection.chunked_cursor() as cursor,
+            ):
+                cursor.cursor.itersize = ROWS_PER_FETCH
+                cursor.execute(statement, {"owner": user.pk})
+                for (row,) in cursor:
+                    file.write(row.encode() + b"\n")
+                    count += 1
+            rows[table.name] = count
         # Documents' files get the names that their rows contain.
         for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
             if document_storage().exists(place):
                 archive.write(document_storage().path(place), f"files/{place}")
-        archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
+        archive.writestr(
+            MANIFEST,
+            json.dumps(
+                {
+                    "format": FORMAT,
+                    "version": VERSION,
+                    "username": user.get_username(),
+                    "exported_at": timezone.now().isoformat(),
+                    "tables": {
+                        table.name: {"rows": rows[table.name], "columns": exported_columns(table)}
+                        for table in owned_tables()
+                    },
+                },
+                indent=1,
+            ),
+        )
     return ExportReport(rows=rows, size=path.stat().st_size)
 
 
@@ -86,34 +114,6 @@ def _snapshot() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield
-
-
-def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> int:
-    columns = ", ".join(f't."{column}"' for column in exported_columns(table))
-    in_order = f"ORDER BY {order}" if (order := ORDERS.get(table.name)) else ""
-    statement = load_sql("convmemory.ops.privacy", "export_rows").format(
-        columns=columns, table=table.name, condition=table.condition, in_order=in_order
-    )
-    count = 0
-    with archive.open(table_file(table.name), "w", force_zip64=True) as file, connection.chunked_cursor() as cursor:
-        cursor.cursor.itersize = ROWS_PER_FETCH
-        cursor.execute(statement, {"owner": owner_id})
-        for (row,) in cursor:
-            file.write(row.encode() + b"\n")
-            count += 1
-    return count
-
-
-def _manifest(user: AbstractBaseUser, rows: dict[str, int]) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "username": user.get_username(),
-        "exported_at": timezone.now().isoformat(),
-        "tables": {
-            table.name: {"rows": rows[table.name], "columns": exported_columns(table)} for table in owned_tables()
-        },
-    }
 
 
 # --- own archives ---------------------------------------------------------------------------------

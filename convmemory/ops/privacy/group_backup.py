@@ -76,7 +76,21 @@ def restore_group(*, path: Path) -> BackupReport:
         refuse_while_in_use(link)
         with link.transaction():
             _work_in(link, note_layout(link), facts["group"])
-            _refuse_others(link, facts)
+            # Refuse rows that would not fit into the tables, or whose owners left the group.
+            tables = {table: columns_of(link, table).as_string(link) for table in grouped_tables()}
+            said = {table: values["columns"] for table, values in facts["tables"].items()}
+            if tables != said or _migrations(link) != facts["migrations"]:
+                raise InvalidInput(
+                    "The backup is of another version: a group is taken back only by the version that backed it up. "
+                    "Nothing was changed."
+                )
+            if gone := [
+                name for owner_id, name in facts["owners"] if [owner_id, name] not in _owners(link, facts["group"])
+            ]:
+                raise InvalidInput(
+                    f"{gone[0]} does not belong to group {facts['group']} any more: move them back first "
+                    "(`manage.py move_owner`); who was erased cannot be taken back. Nothing was changed."
+                )
             before = set(_files(link))
             new = _replace(link, path, facts)
             after = set(_files(link))
@@ -119,7 +133,11 @@ def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
             found = link.execute(_statement("count_of_owners", table), [owners]).fetchone()
             if found is None or not found[0] == copied == said["rows"]:  # no row of another owner
                 raise BackupFailed(f"{table} does not hold the rows of the backup. Nothing was changed.")
-        _check_keys(link)
+        try:
+            run(link, "SET CONSTRAINTS ALL IMMEDIATE")
+        except psycopg.IntegrityError as error:
+            reason = str(error).partition("\n")[0]
+            raise BackupFailed(f"The rows name what is gone by now: {reason}. Nothing was changed.") from error
         return set(backup.restore_files(archive))
 
 
@@ -130,14 +148,6 @@ def _statement(name: str, table: str, **parts: sql.Composable) -> sql.Composed:
 def _files(link: Link) -> list[str]:
     """Return the files of the group on the search path."""
     return paths_along(link, grouped_tables())
-
-
-def _check_keys(link: Link) -> None:
-    try:
-        run(link, "SET CONSTRAINTS ALL IMMEDIATE")
-    except psycopg.IntegrityError as error:
-        reason = str(error).partition("\n")[0]
-        raise BackupFailed(f"The rows name what is gone by now: {reason}. Nothing was changed.") from error
 
 
 # --- the manifest -----------------------------------------------------------------
@@ -165,22 +175,6 @@ def _manifest(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         facts: dict[str, Any] = json.loads(archive.read(MANIFEST))
         return facts
-
-
-def _refuse_others(link: Link, facts: dict[str, Any]) -> None:
-    """Refuse rows that would not fit into the tables, or whose owners left the group. Raises: InvalidInput."""
-    tables = {table: columns_of(link, table).as_string(link) for table in grouped_tables()}
-    said = {table: values["columns"] for table, values in facts["tables"].items()}
-    if tables != said or _migrations(link) != facts["migrations"]:
-        raise InvalidInput(
-            "The backup is of another version: a group is taken back only by the version that backed it up. "
-            "Nothing was changed."
-        )
-    if gone := [name for owner_id, name in facts["owners"] if [owner_id, name] not in _owners(link, facts["group"])]:
-        raise InvalidInput(
-            f"{gone[0]} does not belong to group {facts['group']} any more: move them back first "
-            "(`manage.py move_owner`); who was erased cannot be taken back. Nothing was changed."
-        )
 
 
 def _owners(link: Link, group: int) -> list[list[Any]]:

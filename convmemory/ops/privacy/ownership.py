@@ -69,10 +69,18 @@ def owned_tables() -> tuple[OwnedTable, ...]:
     owned = {user_model(), *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
-    return tuple(
-        OwnedTable(model, model._meta.db_table, _condition(model), tuple(f.column for f in _fields(model)))
-        for model in in_order
-    )
+    found = []
+    for model in in_order:
+        columns = [model._meta.pk.column] if model is user_model() else [field.column for field in _owner_keys(model)]
+        found.append(
+            OwnedTable(
+                model,
+                model._meta.db_table,
+                " OR ".join(f'"{column}" = %(owner)s' for column in columns),
+                tuple(f.column for f in _fields(model)),
+            )
+        )
+    return tuple(found)
 
 
 @cache
@@ -125,11 +133,6 @@ def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]])
         if other is not model
         and any(_target(f) is model and not (f.null and _outlives(f)) for f in foreign_keys(other))
     }
-
-
-def _condition(model: type[models.Model]) -> str:
-    columns = [model._meta.pk.column] if model is user_model() else [field.column for field in _owner_keys(model)]
-    return " OR ".join(f'"{column}" = %(owner)s' for column in columns)
 
 
 def _target(field: Foreign) -> type[models.Model]:

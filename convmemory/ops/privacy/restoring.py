@@ -67,7 +67,12 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool =
     name = str(target["dbname"])
     fresh, old = f"{name}_restored", f"{name}_replaced"
     with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
-        _refuse_while_in_use(admin, name)
+        deadline = time.monotonic() + LEAVING_S
+        statement = sql.SQL(load_sql("convmemory.ops.privacy", "other_connections"))
+        while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+            time.sleep(0.1)  # a connection closed a moment ago may still be ending
+        if row and row[0]:
+            raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
         for leftover in (fresh, old):
             _drop(admin, leftover)
         with restoring_role(admin) as role:
@@ -158,15 +163,6 @@ def _is_empty() -> bool:
             if cursor.fetchone()[0]:
                 return False
     return True
-
-
-def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
-    deadline = time.monotonic() + LEAVING_S
-    statement = sql.SQL(load_sql("convmemory.ops.privacy", "other_connections"))
-    while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
-        time.sleep(0.1)  # a connection closed a moment ago may still be ending
-    if row and row[0]:
-        raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
 
 
 def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:

@@ -118,18 +118,16 @@ def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
     for _, rows in calls:
         for row in rows:
             by_table.setdefault(row.table, set()).add(row.pk)
-    kept = {table: _others(table, pks, owner_id) for table, pks in by_table.items()}
+    kept = {}
+    for table, pks in by_table.items():
+        # Which of these rows exist and are not the person's.
+        statement = load_sql("convmemory.ops.privacy", "rows_of_others").format(
+            pk=table.model._meta.pk.column, table=table.name, condition=table.condition
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"pks": sorted(pks), "owner": owner_id})
+            kept[table] = {pk for (pk,) in cursor.fetchall()}
     return [key for key, rows in calls if any(row.pk not in kept[row.table] for row in rows)]
-
-
-def _others(table: OwnedTable, pks: set[int], owner_id: int) -> set[int]:
-    """Which of these rows exist and are not the person's."""
-    statement = load_sql("convmemory.ops.privacy", "rows_of_others").format(
-        pk=table.model._meta.pk.column, table=table.name, condition=table.condition
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"pks": sorted(pks), "owner": owner_id})
-        return {pk for (pk,) in cursor.fetchall()}
 
 
 def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -43,9 +43,22 @@ def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell
         return 0
     api = embedder.batch_api()
     try:
-        _find_lost(api, space)
+        # Find batches by their mark that were being submitted when a run died, or delete their rows.
+        for row in _waiting(space):
+            if row.remote_id:
+                continue
+            row.remote_id = api.find(str(row.pk))
+            if row.remote_id:
+                row.save(update_fields=["remote_id"])
+            else:
+                row.delete()
         taken = _take_all(api, space, tell)
-        _submit_all(api, space, source_ids, tell)
+        for owner_id, texts in _files(space, source_ids):
+            with in_group_of(owner_id):
+                row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
+            row.remote_id = api.submit(texts, mark=str(row.pk))
+            row.save(update_fields=["remote_id"])
+            tell(f"Batch {row.remote_id} of {len(texts):,} texts is handed in.")
         return taken + _take_all(api, space, tell)
     except BatchesNotOffered as error:
         EmbeddingBatch.objects.filter(space=space, remote_id="").delete()
@@ -55,27 +68,6 @@ def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell
 
 def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
     return list(EmbeddingBatch.objects.filter(space=space, ended_at=None).order_by("pk"))
-
-
-def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
-    """Find batches by their mark that were being submitted when a run died, or delete their rows."""
-    for row in _waiting(space):
-        if row.remote_id:
-            continue
-        row.remote_id = api.find(str(row.pk))
-        if row.remote_id:
-            row.save(update_fields=["remote_id"])
-        else:
-            row.delete()
-
-
-def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int], tell: Tell) -> None:
-    for owner_id, texts in _files(space, source_ids):
-        with in_group_of(owner_id):
-            row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
-        row.remote_id = api.submit(texts, mark=str(row.pk))
-        row.save(update_fields=["remote_id"])
-        tell(f"Batch {row.remote_id} of {len(texts):,} texts is handed in.")
 
 
 def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -114,7 +106,12 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
     taken = 0
     vectors = api.vectors(batch)
     while some := dict(islice(vectors, TAKEN_AT_ONCE)):
-        known = {bytes.fromhex(name): vector for name, vector in some.items() if _is_hash(name)}
+        # Only names in our format: results are another server's text.
+        known = {
+            bytes.fromhex(name): vector
+            for name, vector in some.items()
+            if len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")
+        }
         with in_group_of(row.owner_id):
             store_vectors(row.space, known, owner_id=row.owner_id)
         taken += len(known)
@@ -124,8 +121,3 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
     missing = max(row.requests - taken, 0)
     tell(f"Batch {row.remote_id}: {taken:,} vectors" + (f", {missing:,} texts are sent as usual." if missing else "."))
     return taken
-
-
-def _is_hash(name: str) -> bool:
-    """Return whether it is a name in our format: results are another server's text."""
-    return len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")

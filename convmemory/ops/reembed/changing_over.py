@@ -111,7 +111,8 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
     """
     if not any(space.pk == retired.pk for retired in retired_spaces()):
         raise InvalidInput(f"{space} is in use and cannot be pruned.")
-    if (left_s := _grace_left_s(space)) > 0:
+    left_s = GRACE_S - (timezone.now() - space.retired_at).total_seconds() if space.retired_at else 0.0
+    if left_s > 0:
         tell(f"Waiting {left_s:.0f} s for searches that began before the switch ...")
         wait(left_s)
     drop_passage_index(space)
@@ -134,17 +135,10 @@ def _delete_rows(model: type[models.Model], field: str, space: EmbeddingSpace) -
     deleted = 0
     for group in groups.groups_of(model):
         with in_group(group):
-            deleted += _delete_in_batches(model._default_manager.filter(**{field: space}))
+            rows = model._default_manager.filter(**{field: space})
+            count = last = 0
+            while ids := list(rows.order_by("pk").filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+                rows.model._default_manager.filter(pk__in=ids).delete()
+                count, last = count + len(ids), ids[-1]
+            deleted += count
     return deleted
-
-
-def _delete_in_batches(rows: models.QuerySet[models.Model]) -> int:
-    deleted = last = 0
-    while ids := list(rows.order_by("pk").filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
-        rows.model._default_manager.filter(pk__in=ids).delete()
-        deleted, last = deleted + len(ids), ids[-1]
-    return deleted
-
-
-def _grace_left_s(space: EmbeddingSpace) -> float:
-    return GRACE_S - (timezone.now() - space.retired_at).total_seconds() if space.retired_at else 0.0

@@ -37,7 +37,16 @@ def target_options(
     folder = Path(model).expanduser().resolve() if is_path else None
     provider = provider or _provider_of(model, folder, base_url, settings)
     if provider == LOCAL:
-        return _local(settings, folder, model, dimensions)
+        if not model and settings.provider == LOCAL:
+            return replace(settings, dimensions=dimensions or settings.dimensions)
+        if folder is None and model not in ("", DEFAULT_MODEL):
+            raise InvalidInput(
+                f"--model {model} is neither a folder nor {DEFAULT_MODEL}: give the path of a model's folder, "
+                f"or --provider {OPENAI} for a model behind an endpoint."
+            )
+        same_model = settings.provider == LOCAL and folder == settings.model_path
+        kept = settings.dimensions if same_model else 0
+        return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder, dimensions=dimensions or kept)
     if folder:
         raise InvalidInput(f"--model {model} is a folder: leave --provider out, or use --provider {LOCAL}.")
     same_model = settings.provider == OPENAI and model in ("", settings.model)
@@ -99,19 +108,6 @@ def _provider_of(model: str, folder: Path | None, base_url: str, settings: Embed
     if base_url or model in KNOWN_MODELS:
         return OPENAI
     return settings.provider
-
-
-def _local(settings: EmbeddingOptions, folder: Path | None, model: str, dimensions: int) -> EmbeddingOptions:
-    if not model and settings.provider == LOCAL:
-        return replace(settings, dimensions=dimensions or settings.dimensions)
-    if folder is None and model not in ("", DEFAULT_MODEL):
-        raise InvalidInput(
-            f"--model {model} is neither a folder nor {DEFAULT_MODEL}: give the path of a model's folder, "
-            f"or --provider {OPENAI} for a model behind an endpoint."
-        )
-    same_model = settings.provider == LOCAL and folder == settings.model_path
-    kept = settings.dimensions if same_model else 0
-    return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder, dimensions=dimensions or kept)
 
 
 # --- estimate -------------------------------------------------------------------------------------

@@ -114,7 +114,8 @@ class Supervisor:
             try:
                 while not self._stopping:
                     self._start_due()
-                    self._turn(self._seconds_to_next_event())
+                    due = [child.restart_at or 0.0 for child in self._children if child.process is None]
+                    self._turn(max(0.0, min([self._watch_at, *due]) - time.monotonic()))
             finally:
                 self._stop_all()
 
@@ -127,14 +128,23 @@ class Supervisor:
         now = time.monotonic()
         for child in self._children:
             if child.process is None and now >= (child.restart_at or 0.0):
-                self._start(child)
+                child.process = process = subprocess.Popen(  # noqa: S603
+                    [*LAUNCHER, str(os.getpid()), *child.spec.command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "PYTHONUNBUFFERED": "1", **child.spec.environment},
+                    start_new_session=True,
+                    bufsize=0,
+                )
+                child.started_at, child.restart_at = time.monotonic(), None
+                assert process.stdout is not None
+                os.set_blocking(process.stdout.fileno(), False)
+                self._selector.register(process.stdout, selectors.EVENT_READ, child)
+                self._on_start({running.spec.name: process.pid for running, process in self._running()})
         if now >= self._watch_at:
             self._watch()
             self._watch_at = time.monotonic() + self._watch_s
-
-    def _seconds_to_next_event(self) -> float:
-        due = [child.restart_at or 0.0 for child in self._children if child.process is None]
-        return max(0.0, min([self._watch_at, *due]) - time.monotonic())
 
     def _turn(self, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
@@ -146,22 +156,6 @@ class Supervisor:
         for child, process in self._running():
             if process.poll() is not None:
                 self._bury(child, process)
-
-    def _start(self, child: _Child) -> None:
-        child.process = process = subprocess.Popen(  # noqa: S603
-            [*LAUNCHER, str(os.getpid()), *child.spec.command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **child.spec.environment},
-            start_new_session=True,
-            bufsize=0,
-        )
-        child.started_at, child.restart_at = time.monotonic(), None
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        self._selector.register(process.stdout, selectors.EVENT_READ, child)
-        self._on_start({running.spec.name: process.pid for running, process in self._running()})
 
     def _read(self, child: _Child, process: subprocess.Popen[bytes]) -> bool:
         """Write the child's output; return False when there is no more for now."""
@@ -191,7 +185,9 @@ class Supervisor:
         if not self._stopping:
             delay_s = child.backoff.delay_after(time.monotonic() - child.started_at)
             child.restart_at = time.monotonic() + delay_s
-            self._write(f"{child.spec.name} ended ({_how(process.returncode)}); it starts again in {delay_s:g} s")
+            status = process.returncode
+            how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            self._write(f"{child.spec.name} ended ({how}); it starts again in {delay_s:g} s")
 
     # --- the end ---
 
@@ -236,10 +232,6 @@ class Supervisor:
                 signal.signal(number, handler)
             ours.close()
             kernels.close()
-
-
-def _how(status: int) -> str:
-    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
 def kill_tree(pid: int) -> None:

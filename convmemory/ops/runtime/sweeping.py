@@ -187,7 +187,13 @@ MAX_S = 20.0
 
 def reconcile_storage() -> int:
     """Count uncounted rows, for `MAX_S` at most, then each owner's sum; return how many sums were missing or wrong."""
-    counted: int = _count_uncounted(time.monotonic() + MAX_S)
+    counted: int = 0
+    deadline = time.monotonic() + MAX_S
+    while time.monotonic() < deadline and (ids := uncounted_conversations(limit=COUNTED_AT_ONCE)):
+        with transaction.atomic():
+            locked = Conversation.objects.select_for_update().filter(pk__in=ids, stored_bytes=None).order_by("pk")
+            recount(list(locked.values_list("pk", flat=True)))
+        counted += len(ids)
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
         counted += cursor.rowcount
@@ -195,16 +201,6 @@ def reconcile_storage() -> int:
         owners = [owner_id for (owner_id,) in cursor.fetchall()]
     counted += sum(_reconcile(owner_id) for owner_id in owners)
     return counted
-
-
-def _count_uncounted(deadline: float) -> int:
-    count = 0
-    while time.monotonic() < deadline and (ids := uncounted_conversations(limit=COUNTED_AT_ONCE)):
-        with transaction.atomic():
-            locked = Conversation.objects.select_for_update().filter(pk__in=ids, stored_bytes=None).order_by("pk")
-            recount(list(locked.values_list("pk", flat=True)))
-        count += len(ids)
-    return count
 
 
 def _reconcile(owner_id: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
-from convmemory.ops.benchmarks.capacity import MEASURED, Estimate, Load, estimate, with_measured
+from convmemory.ops.benchmarks.capacity import MEASURED, Load, estimate, with_measured
 
 GIB = 1024**3
 
@@ -29,16 +29,17 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", dest="as_json")
 
     def handle(self, *args: Any, measure: bool, as_json: bool, **options: Any) -> None:
-        load = _load(options)
+        names = ("users", "turns_per_user", "passages_per_turn", "messages_per_turn", "chars_per_turn", "dimensions")
+        values = {name: options[name] for name in (*names, "texts_per_second")}
+        for name, value in values.items():
+            if value <= 0:
+                raise CommandError(f"--{name.replace('_', '-')} {value} is not above 0.")
+        without_tokens = {"token_dimensions": 0} if options["no_late_interaction"] else {}
+        load = Load(**values, **without_tokens)
         result, own = with_measured(load) if measure else (estimate(load, MEASURED), [])
         if as_json:
             self.stdout.write(json.dumps({**asdict(result), "total_bytes": result.total_bytes, "measured": own}))
             return
-        self._print(load, result)
-        if measure:
-            self.stdout.write(f"Bytes per row measured here: {', '.join(own) or 'none, the tables are too small'}.")
-
-    def _print(self, load: Load, result: Estimate) -> None:
         self.stdout.write(f"{load.users:,} users x {load.turns_per_user:,} turns = {load.turns:,} turns\n")
         self.stdout.write(f"{'table':<32}{'rows':>18}{'table GiB':>14}{'indexes GiB':>14}")
         for line in result.lines:
@@ -50,13 +51,5 @@ class Command(ArchiveCommand):
         at_least = f"{result.hnsw_bytes / GIB:,.2f} GiB for the vector index at least, " if result.hnsw_bytes else ""
         self.stdout.write(f"memory: {at_least}{result.working_set_bytes / GIB:,.2f} GiB for all that a search can read")
         self.stdout.write(f"embedding: {result.embed_hours:,.1f} hours at {load.texts_per_second:g} texts a second")
-
-
-def _load(options: dict[str, Any]) -> Load:
-    names = ("users", "turns_per_user", "passages_per_turn", "messages_per_turn", "chars_per_turn", "dimensions")
-    values = {name: options[name] for name in (*names, "texts_per_second")}
-    for name, value in values.items():
-        if value <= 0:
-            raise CommandError(f"--{name.replace('_', '-')} {value} is not above 0.")
-    without_tokens = {"token_dimensions": 0} if options["no_late_interaction"] else {}
-    return Load(**values, **without_tokens)
+        if measure:
+            self.stdout.write(f"Bytes per row measured here: {', '.join(own) or 'none, the tables are too small'}.")

@@ -30,23 +30,20 @@ class Command(ArchiveCommand):
         if as_json:
             self.stdout.write(json.dumps(as_document(report, done), ensure_ascii=False, indent=1))
         else:
-            self._print(report, done, quiet=quiet)
+            for area, facts in report.facts.items():
+                if facts and not quiet:
+                    width = max(len(name) for name, _ in facts)
+                    self.stdout.write(self.style.MIGRATE_HEADING(area))
+                    self.stdout.write("\n".join(f"  {name:<{width}}  {value}" for name, value in facts))
+            for line in done:
+                self.stdout.write(self.style.SUCCESS(f"fixed    {line}"))
+            for finding in report.findings:
+                style = (self.style.NOTICE, self.style.WARNING, self.style.ERROR)[finding.severity]
+                self.stdout.write(style(f"{finding.severity.name.lower():<8} {finding.id}"))
+                self.stdout.write(f"         {finding.message}\n         → {finding.remedy}")
+            self.stdout.write("" if quiet else f"\n{plural(len(report.findings), 'finding')}.")
         if report.exit_code:
             sys.exit(report.exit_code)
-
-    def _print(self, report: Report, done: list[str], *, quiet: bool) -> None:
-        for area, facts in report.facts.items():
-            if facts and not quiet:
-                width = max(len(name) for name, _ in facts)
-                self.stdout.write(self.style.MIGRATE_HEADING(area))
-                self.stdout.write("\n".join(f"  {name:<{width}}  {value}" for name, value in facts))
-        for line in done:
-            self.stdout.write(self.style.SUCCESS(f"fixed    {line}"))
-        for finding in report.findings:
-            style = (self.style.NOTICE, self.style.WARNING, self.style.ERROR)[finding.severity]
-            self.stdout.write(style(f"{finding.severity.name.lower():<8} {finding.id}"))
-            self.stdout.write(f"         {finding.message}\n         → {finding.remedy}")
-        self.stdout.write("" if quiet else f"\n{plural(len(report.findings), 'finding')}.")
 
 
 def as_document(report: Report, done: list[str]) -> dict[str, Any]:

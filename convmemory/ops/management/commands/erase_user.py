@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user, user_to_erase
+from convmemory.ops.privacy.erasing import count_rows, erase_user, user_to_erase
 
 
 class Command(ArchiveCommand):
@@ -23,24 +23,20 @@ class Command(ArchiveCommand):
         try:
             person = user_to_erase(user)
             if not yes:
-                self._confirm(user, count_rows(person))
+                for table, count in count_rows(person).items():
+                    self.stdout.write(f"{table:<40} {count:>10} rows")
+                self.stdout.write(
+                    "This cannot be undone; `manage.py export_user` keeps a copy. Backups are not changed."
+                )
+                try:
+                    answer = input(f"Type {user} to delete all of it: ")
+                except EOFError:
+                    answer = ""
+                if answer.strip() != user:
+                    raise CommandError("Nothing was deleted.")
             receipt = erase_user(user=person)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        self._print(receipt, as_json=as_json)
-
-    def _confirm(self, name: str, counts: dict[str, int]) -> None:
-        for table, count in counts.items():
-            self.stdout.write(f"{table:<40} {count:>10} rows")
-        self.stdout.write("This cannot be undone; `manage.py export_user` keeps a copy. Backups are not changed.")
-        try:
-            answer = input(f"Type {name} to delete all of it: ")
-        except EOFError:
-            answer = ""
-        if answer.strip() != name:
-            raise CommandError("Nothing was deleted.")
-
-    def _print(self, receipt: Receipt, *, as_json: bool) -> None:
         if as_json:
             document = {"username": receipt.username, "deleted": receipt.deleted, "total": receipt.total}
             self.stdout.write(json.dumps(document, indent=1))

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.privacy.erasing import ErasedAccount, erase_again, read_ledger
+from convmemory.ops.privacy.erasing import erase_again, read_ledger
 
 
 class Command(ArchiveCommand):
@@ -28,17 +28,14 @@ class Command(ArchiveCommand):
                 self.stdout.write(json.dumps({"account": account, "joined_at": joined_at.isoformat()}))
             return
         try:
-            names = erase_again(_read(apply))
+            try:
+                rows = [json.loads(line) for line in apply.read_text("utf-8").splitlines()]
+                read = [(int(row["account"]), datetime.fromisoformat(row["joined_at"])) for row in rows]
+            except OSError as error:
+                raise CommandError(f"{apply} cannot be read: {error.strerror or error}.") from error
+            except (ValueError, KeyError, TypeError) as error:
+                raise CommandError(f"{apply} is not the output of `manage.py erasures`. No user was erased.") from error
+            names = erase_again(read)
         except ConvMemoryError as error:
             raise CommandError(f"{error} Run the command again to finish.") from error
         self.stdout.write(f"Erased again: {', '.join(names) or 'none of them is in the database'}.")
-
-
-def _read(path: Path) -> list[ErasedAccount]:
-    try:
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        return [(int(row["account"]), datetime.fromisoformat(row["joined_at"])) for row in rows]
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise CommandError(f"{path} is not the output of `manage.py erasures`. No user was erased.") from error

@@ -16,15 +16,14 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
-from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
+from convmemory.embeddings.options import PROVIDERS
 from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
 from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces
 from convmemory.ops.reembed.progress import ReembedProgress, duration
-from convmemory.ops.reembed.running import Totals
 from convmemory.ops.reembed.targets import checked_embedder, estimate, estimate_lines, settings_for, target_options
 from search.adapters.conversations import KIND
-from search.indexing.sweeping import DEFECTS, Defect, Selection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
 from search.models import Source
 
 # The pause between two lines of progress if the output is not a terminal.
@@ -69,9 +68,17 @@ class Command(ArchiveCommand):
         self._told_at = float("-inf")
         try:
             if options["cancel"]:
-                self._cancel()
+                space = building_space()
+                if space is None:
+                    raise InvalidInput("No space is being built: there is nothing to cancel.")
+                stop_building(space)
+                self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
             if options["prune"]:
-                self._prune()
+                spaces = retired_spaces()
+                for space in spaces:
+                    self.stdout.write(f"{prune(space, tell=self._say):,} rows of {space} are deleted.")
+                if not spaces:
+                    self.stdout.write("There is no space to prune.")
             if not options["cancel"] and not options["prune"]:
                 self._reembed(options)
         except ConvMemoryError as error:
@@ -83,14 +90,31 @@ class Command(ArchiveCommand):
 
     def _reembed(self, options: dict[str, Any]) -> None:
         owner = user_named(options["user"]).pk if options["user"] else None
-        selection = Selection(owner, _source_id(options["conversation"]), options["since"])
+        # The conversation's source; -1, which matches none, for an unknown conversation.
+        conversation_id = options["conversation"]
+        if conversation_id is None:
+            source_id = None
+        else:
+            found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
+            source_id = found.first() or -1
+        selection = Selection(owner, source_id, options["since"])
         defects = (options["only"],) if options["only"] else DEFECTS
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
         names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url", "token_model")}
         target = target_options(**names)
         if options["dry_run"]:
-            self._estimate(target, selection, defects)
+            active = active_space()
+            key = space_key(target)
+            space = EmbeddingSpace.objects.filter(**key).first()
+            copies = space != active and all(getattr(active, name) == key[name] for name in SENTENCE_FIELDS)
+            if space == active:
+                sources = select_active(active, selection, defects, mark=False)
+            else:
+                sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
+            expected = estimate(sources, target=space, active=active)
+            for line in estimate_lines(expected, target, copies_sentences=copies):
+                self.stdout.write(line)
             return
         checked_embedder(target, dimensions=options["dimensions"])
         active = active_space()
@@ -100,53 +124,14 @@ class Command(ArchiveCommand):
         if options["batch"]:
             select = select_active if space == active else select_building
             embed_in_batches(select(space, selection, defects), space, tell=self._say)
-        totals = self._run(space, active, selection, defects, options["workers"])
-        self._report(totals, time.monotonic() - started)
-        if space != active:
-            self._print_next_steps(space, active, partly=not selection.is_everything or defects != DEFECTS)
-
-    def _run(
-        self,
-        space: EmbeddingSpace,
-        active: EmbeddingSpace,
-        selection: Selection,
-        defects: tuple[Defect, ...],
-        workers: int,
-    ) -> Totals:
+        workers = options["workers"]
         if space == active:
-            return refresh(space, selection, defects, workers=workers, show=self._show)
-        if selection.is_everything and defects == DEFECTS:
-            return change_over(space, workers=workers, show=self._show, tell=self._say)
-        return build(space, selection, defects, workers=workers, show=self._show)
-
-    def _estimate(self, target: EmbeddingOptions, selection: Selection, defects: tuple[Defect, ...]) -> None:
-        active = active_space()
-        key = space_key(target)
-        space = EmbeddingSpace.objects.filter(**key).first()
-        copies = space != active and all(getattr(active, name) == key[name] for name in SENTENCE_FIELDS)
-        if space == active:
-            sources = select_active(active, selection, defects, mark=False)
+            totals = refresh(space, selection, defects, workers=workers, show=self._show)
+        elif selection.is_everything and defects == DEFECTS:
+            totals = change_over(space, workers=workers, show=self._show, tell=self._say)
         else:
-            sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
-        found = estimate(sources, target=space, active=active)
-        for line in estimate_lines(found, target, copies_sentences=copies):
-            self.stdout.write(line)
-
-    def _cancel(self) -> None:
-        space = building_space()
-        if space is None:
-            raise InvalidInput("No space is being built: there is nothing to cancel.")
-        stop_building(space)
-        self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
-
-    def _prune(self) -> None:
-        spaces = retired_spaces()
-        for space in spaces:
-            self.stdout.write(f"{prune(space, tell=self._say):,} rows of {space} are deleted.")
-        if not spaces:
-            self.stdout.write("There is no space to prune.")
-
-    def _report(self, totals: Totals, seconds: float) -> None:
+            totals = build(space, selection, defects, workers=workers, show=self._show)
+        seconds = time.monotonic() - started
         if sys.stderr.isatty():
             self.stderr.write("")
         self.stdout.write(
@@ -155,6 +140,8 @@ class Command(ArchiveCommand):
         )
         if totals.held:
             self.stdout.write(f"{totals.held:,} sources are being worked on by another process.")
+        if space != active:
+            self._print_next_steps(space, active, partly=not selection.is_everything or defects != DEFECTS)
 
     def _print_next_steps(self, space: EmbeddingSpace, old: EmbeddingSpace, *, partly: bool) -> None:
         if partly:
@@ -176,14 +163,6 @@ class Command(ArchiveCommand):
     def _say(self, line: str) -> None:
         self.stderr.write(line)
         self.stderr.flush()
-
-
-def _source_id(conversation_id: int | None) -> int | None:
-    """Return the conversation's source; -1, which matches none, for an unknown conversation."""
-    if conversation_id is None:
-        return None
-    found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
-    return found.first() or -1
 
 
 def _moment(text: str) -> datetime:

@@ -9,7 +9,6 @@ from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import restore
@@ -28,7 +27,9 @@ class Command(ArchiveCommand):
     def handle(self, *args: Any, path: Path, force: bool, **options: Any) -> None:
         try:
             if is_group_backup(path):
-                report = self._restore_group(path, force)
+                if not force:
+                    raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
+                report = restore_group(path=path)
             else:
                 erased = read_ledger()
                 report = restore(path=path, erased=erased, force=force)
@@ -44,8 +45,3 @@ class Command(ArchiveCommand):
                 "cannot be read with this one: set SECRET_KEY, or the file secret_key in the data folder, to that of "
                 "the backup, and start again."
             )
-
-    def _restore_group(self, path: Path, force: bool) -> BackupReport:
-        if not force:
-            raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
-        return restore_group(path=path)

@@ -34,7 +34,15 @@ class Command(ArchiveCommand):
         passwords = {login: secrets.token_urlsafe(24) for login in ROLES}
         statements = list(setup_script(passwords))
         if apply:
-            _run(statements)
+            try:
+                with transaction.atomic(), connection.cursor() as cursor:
+                    for statement in statements:
+                        cursor.execute(statement)
+            except DatabaseError as error:
+                raise CommandError(
+                    f"{str(error).strip()} Nothing was changed. Without --apply this prints what a superuser has to "
+                    "run."
+                ) from error
             self.stdout.write("The roles are made. Set for every web process and worker:")
         else:
             self.stdout.write("-- Run this in the database as a superuser:")
@@ -42,16 +50,6 @@ class Command(ArchiveCommand):
             self.stdout.write("-- Then set for every web process and worker:")
         for login, name in SETTINGS.items():
             self.stdout.write(f"{name}={_address(ROLES[login], passwords[login])}")
-
-
-def _run(statements: list[str]) -> None:
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-    except DatabaseError as error:
-        reason = f"{str(error).strip()} Nothing was changed. Without --apply this prints what a superuser has to run."
-        raise CommandError(reason) from error
 
 
 def _address(role: str, password: str) -> str:

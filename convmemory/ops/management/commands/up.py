@@ -68,8 +68,28 @@ class Command(ArchiveCommand):
                 self._say(f"Stopped {count} processes that an earlier run left behind.")
             require_free_port(host, port)
             instance.record(address, {})
-            self._prepare_database()
-            self._greet(address)
+            Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
+            self._say("Starting the database ...")
+            if problems := connection.validation.check():
+                raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
+            try:
+                with acting.schema_owner():
+                    call_command("migrate", interactive=False, verbosity=0)
+            except ProgrammingError as error:
+                if "permission denied to create extension" not in str(error):
+                    raise
+                raise CommandError(
+                    "The database user may not create the extension pgvector. "
+                    "As a superuser run in this database: CREATE EXTENSION vector"
+                ) from error
+            password = create_admin(Path(config.var_dir))
+            connections.close_all()
+            lines = [f"convmemory: {address}"]
+            if password:
+                lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
+                if config.sso_only:
+                    lines += ["            accepted only once SSO_ONLY is 0"]
+            self._say("\n".join(["", *lines, ""]))
             children = [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())]
             if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
                 children.append(ChildSpec("backup", backup_command()))
@@ -83,32 +103,6 @@ class Command(ArchiveCommand):
             supervisor.run()
         finally:
             instance.release()
-
-    def _prepare_database(self) -> None:
-        Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
-        self._say("Starting the database ...")
-        if problems := connection.validation.check():
-            raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
-        try:
-            with acting.schema_owner():
-                call_command("migrate", interactive=False, verbosity=0)
-        except ProgrammingError as error:
-            if "permission denied to create extension" not in str(error):
-                raise
-            raise CommandError(
-                "The database user may not create the extension pgvector. "
-                "As a superuser run in this database: CREATE EXTENSION vector"
-            ) from error
-
-    def _greet(self, address: str) -> None:
-        password = create_admin(Path(config.var_dir))
-        connections.close_all()
-        lines = [f"convmemory: {address}"]
-        if password:
-            lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
-            if config.sso_only:
-                lines += ["            accepted only once SSO_ONLY is 0"]
-        self._say("\n".join(["", *lines, ""]))
 
     def _watch_database(self) -> None:
         folder = connection.settings_dict["EMBEDDED_PATH"]

@@ -7,7 +7,6 @@ workers.
 import logging
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,13 @@ class Command(ArchiveCommand):
             raise CommandError(UNMIGRATED)
         step_back()
         for step in (schedules.ensure_schedules, prepare_model, load_samples, schedules.enqueue_sweep):
-            _attempt(step)
+            # Run a step; a failure is reported, and the worker starts anyway.
+            try:
+                step()
+            except ConvMemoryError as error:
+                logger.error("%s failed: %s", step.__name__, error)
+            except Exception:
+                logger.exception("%s failed", step.__name__)
         sys.stdout.flush()
         sys.stderr.flush()
         manage = str(Path(config.base_dir) / "manage.py")
@@ -51,13 +56,3 @@ def prepare_model() -> None:
 def load_samples() -> None:
     if count := instance.load_pending_samples(Path(config.var_dir)):
         logger.info("%d sample conversations are loaded: found by words now, by meaning once they are embedded", count)
-
-
-def _attempt(step: Callable[[], None]) -> None:
-    """Run a step; a failure is reported, and the worker starts anyway."""
-    try:
-        step()
-    except ConvMemoryError as error:
-        logger.error("%s failed: %s", step.__name__, error)
-    except Exception:
-        logger.exception("%s failed", step.__name__)
