@@ -45,27 +45,23 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
         await _guarded(with_bearer(scope), receive, send)
     elif scope["type"] == "lifespan":
-        await _lifespan(receive, send)
+        from convmemory.chat.live import chat_is_running
+        from convmemory.core.threads import in_thread
+        from convmemory.ops.runtime.warming import load_models
+
+        await receive()  # lifespan.startup
+        sys.setswitchinterval(THREAD_TURN_S)
+        async with chat_is_running():
+            gc.collect()
+            gc.freeze()  # loaded modules stay for good; a full collection of them takes 0.1 s
+            preparing = asyncio.create_task(in_thread(load_models, for_searches=True))
+            await send({"type": "lifespan.startup.complete"})
+            await receive()  # lifespan.shutdown
+            await preparing
+        await asyncio.to_thread(_leave_database)
+        await send({"type": "lifespan.shutdown.complete"})
     else:
         await send({"type": "websocket.close", "code": 1000})
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    from convmemory.chat.live import chat_is_running
-    from convmemory.core.threads import in_thread
-    from convmemory.ops.runtime.warming import load_models
-
-    await receive()  # lifespan.startup
-    sys.setswitchinterval(THREAD_TURN_S)
-    async with chat_is_running():
-        gc.collect()
-        gc.freeze()  # loaded modules stay for good; a full collection of them takes 0.1 s
-        preparing = asyncio.create_task(in_thread(load_models, for_searches=True))
-        await send({"type": "lifespan.startup.complete"})
-        await receive()  # lifespan.shutdown
-        await preparing
-    await asyncio.to_thread(_leave_database)
-    await send({"type": "lifespan.shutdown.complete"})
 
 
 def _leave_database() -> None:

@@ -232,19 +232,17 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
     is_error = response.status_code >= HTTPStatus.BAD_REQUEST
     if not is_error or not request.path.startswith(PREFIX) or "json" in response.headers.get("Content-Type", ""):
         return response
-    made = problem(HTTPStatus(response.status_code), _detail(request, response))
+    status = HTTPStatus(response.status_code)
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(sorted(response.headers.get("Allow", "another method").split(", ")))
+        detail = f"{request.method} is not possible here: use {allowed}."
+    else:
+        detail = DETAILS.get(status, status.description or status.phrase)
+    made = problem(HTTPStatus(response.status_code), detail)
     for name, value in response.items():
         if name not in OF_THE_BODY:
             made.headers.setdefault(name, value)
     return made
-
-
-def _detail(request: HttpRequest, response: HttpResponseBase) -> str:
-    status = HTTPStatus(response.status_code)
-    if status is HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = ", ".join(sorted(response.headers.get("Allow", "another method").split(", ")))
-        return f"{request.method} is not possible here: use {allowed}."
-    return DETAILS.get(status, status.description or status.phrase)
 
 
 # --- query parameters -----------------------------------------------------------------------------
@@ -330,18 +328,17 @@ def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
     if is_for_programs(request.path):
         return on_error(request, error)
     log(route_of(request), error)
-    response = _page(request, said)
+    if said.detail == DATABASE_SILENT:
+        response = render(
+            None, "503.html", status=said.status
+        )  # with a request, context processors would query the user
+    elif said.retry_after_s is not None:
+        context = {"title": "Not now", "reason": said.detail, "again": request.path}
+        response = render(None, "refused.html", context, status=said.status)
+    else:
+        template = TEMPLATES.get(said.status, "400.html")
+        response = render(None, template, {"reason": said.detail}, status=said.status)
     response.headers["Cache-Control"] = "no-store"
     if said.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
     return response
-
-
-def _page(request: HttpRequest, said: Told) -> HttpResponse:
-    if said.detail == DATABASE_SILENT:
-        return render(None, "503.html", status=said.status)  # with a request, context processors would query the user
-    if said.retry_after_s is not None:
-        context = {"title": "Not now", "reason": said.detail, "again": request.path}
-        return render(None, "refused.html", context, status=said.status)
-    template = TEMPLATES.get(said.status, "400.html")
-    return render(None, template, {"reason": said.detail}, status=said.status)

@@ -107,9 +107,11 @@ def _used_up() -> QuotaUsedUp:
     now = timezone.localtime()
     ends_at = _end_of_day(now)
     seconds = (ends_at - now).total_seconds()
+    hours, minutes = divmod(int(seconds // 60), 60)
+    left = f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
     return QuotaUsedUp(
         f"You have used your {_tokens_a_day():,} tokens of today for this server's model. It answers you "
-        f"again from {ends_at:%Y-%m-%d %H:%M %Z}, in {_span(seconds)}; agents with an endpoint of their own go on.",
+        f"again from {ends_at:%Y-%m-%d %H:%M %Z}, in {left}; agents with an endpoint of their own go on.",
         ends_at=ends_at,
         retry_after_s=seconds,
     )
@@ -117,11 +119,6 @@ def _used_up() -> QuotaUsedUp:
 
 def _end_of_day(now: datetime) -> datetime:
     return timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time.min))
-
-
-def _span(seconds: float) -> str:
-    hours, minutes = divmod(int(seconds // 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
 
 
 def _tokens_a_day() -> int:

@@ -28,7 +28,13 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
     user = User(username=username, is_staff=is_admin, is_superuser=is_admin)
     try:
         user.clean_fields(exclude=["password"])
-        _require_free(username)
+        # Names that differ in case only would confuse people, and Django's form for new accounts refuses them.
+        taken = User.objects.filter(username__iexact=username).values_list("username", flat=True).first()
+        if taken == username:
+            how = SIGN_IN_REMEDY.format(name=username)
+            raise InvalidInput(f"There is a user {username!r} already. If they have no password: {how}.")
+        if taken is not None:
+            raise InvalidInput(f"There is a user {taken!r} already, whose name differs in upper and lower case only.")
         if password is not None:
             validate_password(password, user)
     except ValidationError as error:
@@ -36,14 +42,3 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
     user.set_password(password)
     user.save()
     return user
-
-
-def _require_free(username: str) -> None:
-    """Raise InvalidInput if the name is taken."""
-    # Names that differ in case only would confuse people, and Django's form for new accounts refuses them.
-    taken = User.objects.filter(username__iexact=username).values_list("username", flat=True).first()
-    if taken == username:
-        how = SIGN_IN_REMEDY.format(name=username)
-        raise InvalidInput(f"There is a user {username!r} already. If they have no password: {how}.")
-    if taken is not None:
-        raise InvalidInput(f"There is a user {taken!r} already, whose name differs in upper and lower case only.")

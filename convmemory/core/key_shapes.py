@@ -275,7 +275,10 @@ def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:
         group = 1 if match.re.groups else 0
         value = match[group]
         if shape.kind == "password-in-url":
-            is_real = _is_password(value)
+            plain = value.lower().strip("_-")
+            is_real = not (
+                plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3
+            )
         elif shape.kind == ASSIGNED:
             value = value.partition("&")[0] if "?" in text[max(0, match.start() - 200) : match.start()] else value
             is_real = _is_assigned_secret(text[max(0, match.start() - 60) : match.start(1)], value)
@@ -296,12 +299,6 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
             at = text.find(end, at + len(end))
 
 
-def _is_password(value: str) -> bool:
-    """Return whether the value is a password, rather than the name of one, a port or a placeholder."""
-    plain = value.lower().strip("_-")
-    return not (plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3)
-
-
 def _is_assigned_secret(before: str, value: str) -> bool:
     """Return whether a value is random enough to be a secret, after a text that ends with its name."""
     name_end = _ASSIGNMENT_END.sub("", before)
@@ -310,7 +307,12 @@ def _is_assigned_secret(before: str, value: str) -> bool:
     if any(mark in value for mark in _EXAMPLES) or _OTHER_NAMES.search(name) or _UUID.fullmatch(value):
         return False
     if name.lower().endswith(("key", "token", "secret")):
-        return _is_random(max(_PIECES.findall(value), key=len, default=""), least_chars=16)
+        piece = max(_PIECES.findall(value), key=len, default="")
+        if len(piece) < 16 or variety(piece) < LEAST_VARIETY or "/" in piece[:1]:
+            return False
+        has_digits, has_letters = any(map(str.isdigit, piece)), any(map(str.isalpha, piece))
+        in_words = sum(map(len, _WORDS.findall(piece)))
+        return has_digits and has_letters and in_words <= len(piece) * MAX_IN_WORDS
     has_kinds = sum(any(map(test, value)) for test in (str.islower, str.isupper, str.isdigit, _is_sign))
     is_placeholder = value.startswith(("$", "%", "*")) or "***" in value
     return has_kinds >= 3 and variety(value) >= 2.75 and not is_placeholder
@@ -318,15 +320,6 @@ def _is_assigned_secret(before: str, value: str) -> bool:
 
 def _is_sign(char: str) -> bool:
     return not char.isalnum()
-
-
-def _is_random(piece: str, *, least_chars: int) -> bool:
-    """Return whether a run of letters and digits is drawn at random, and no name, path or number."""
-    if len(piece) < least_chars or variety(piece) < LEAST_VARIETY or "/" in piece[:1]:
-        return False
-    has_digits, has_letters = any(map(str.isdigit, piece)), any(map(str.isalpha, piece))
-    in_words = sum(map(len, _WORDS.findall(piece)))
-    return has_digits and has_letters and in_words <= len(piece) * MAX_IN_WORDS
 
 
 def variety(text: str) -> float:

@@ -173,7 +173,15 @@ CHAINED = 5
 def safe_message(error: BaseException) -> str:
     """Return the error's class and the parts of its message that quote no text of people."""
     name = type(error).__name__
-    if facts := _of_postgres(error):
+    # SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error.
+    found = error if isinstance(error, psycopg.Error) else error.__cause__
+    if not isinstance(found, psycopg.Error) or not found.sqlstate:
+        facts = ""
+    else:
+        diagnostic = found.diag
+        names = (diagnostic.constraint_name, diagnostic.table_name, diagnostic.column_name)
+        facts = " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])
+    if facts:
         return f"{name}: {facts}"
     if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
         return f"{name}: {without_quotes(str(error))}" if str(error) else name
@@ -208,13 +216,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(link))
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-
-
-def _of_postgres(error: BaseException) -> str:
-    """Return SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error."""
-    found = error if isinstance(error, psycopg.Error) else error.__cause__
-    if not isinstance(found, psycopg.Error) or not found.sqlstate:
-        return ""
-    diagnostic = found.diag
-    names = (diagnostic.constraint_name, diagnostic.table_name, diagnostic.column_name)
-    return " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])

@@ -87,21 +87,19 @@ class PendingQuery:
         kind = _PlannedOnceCursor if is_planned_once else _PlannedAnewCursor
         self._cursor.cursor = kind(connection.connection)  # type: ignore[call-arg]  # the usual one gets text
         self._cursor.cursor.format = Format.BINARY
-        self._cursor.execute(statement, {name: _as_sent(value) for name, value in parameters.items()})
+        self._cursor.execute(
+            statement,
+            {
+                name: f"{{{str(value)[1:-1]}}}"
+                if isinstance(value, list) and {type(item) for item in value} in ({int}, {bool})
+                else value
+                for name, value in parameters.items()
+            },
+        )
 
     def rows(self) -> list[tuple[Any, ...]]:
         with self._cursor as cursor:
             return list(cursor.fetchall())
-
-
-def _as_sent(value: Any) -> Any:
-    """Return a list of integers, or of booleans, as the text of an array.
-
-    psycopg would convert it item by item, at many times the cost.
-    """
-    if isinstance(value, list) and {type(item) for item in value} in ({int}, {bool}):
-        return f"{{{str(value)[1:-1]}}}"
-    return value
 
 
 def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) -> None:

@@ -201,16 +201,12 @@ def _without_user(rest: str) -> str:
     authority = _AUTHORITY.match(rest)
     assert authority is not None
     run = authority[0]
-    if "@" not in run and not _is_host_with_port(run):
+    # A host name or address, IPv6 in brackets included, has a numeric port or none.
+    port = run.rpartition("]")[2].partition(":")[2]
+    if "@" not in run and port and not port.isdecimal():
         whole = _RUN.match(rest)
         run = whole[0] if whole else run
     return rest[run.rfind("@") + 1 :]
-
-
-def _is_host_with_port(authority: str) -> bool:
-    """Return whether it is a host name or address, IPv6 in brackets included, with a numeric port or none."""
-    port = authority.rpartition("]")[2].partition(":")[2]
-    return not port or port.isdecimal()
 
 
 def _without_value(match: re.Match[str]) -> str:

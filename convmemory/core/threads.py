@@ -77,16 +77,13 @@ class DatabaseThreads:
         following: _Call | None = None
         while True:
             tell = (following or self._calls.get()).run()
-            following = self._waiting()
+            try:
+                following = self._calls.get_nowait()
+            except Empty:
+                following = None
             if following is None:
                 _close_connections()
             tell()
-
-    def _waiting(self) -> _Call | None:
-        try:
-            return self._calls.get_nowait()
-        except Empty:
-            return None
 
 
 def _close_connections() -> None:

@@ -47,7 +47,11 @@ def encoding_for(model: str, *, default: str = ESTIMATE) -> str:
 def count_tokens(text: str, *, encoding: str = DEFAULT_ENCODING) -> int:
     """Return the number of tokens of `text`; an estimate if the vocabulary is not available."""
     vocabulary = _vocabulary(encoding)
-    return len(vocabulary.encode_ordinary(text)) if vocabulary else _estimate(text)
+    return (
+        len(vocabulary.encode_ordinary(text))
+        if vocabulary
+        else sum(_tokens_of(match) for match in _PIECE.finditer(text))
+    )
 
 
 def token_spans(text: str, *, encoding: str = DEFAULT_ENCODING) -> list[Span]:
@@ -57,7 +61,14 @@ def token_spans(text: str, *, encoding: str = DEFAULT_ENCODING) -> list[Span]:
     """
     vocabulary = _vocabulary(encoding)
     if vocabulary is None:
-        return _estimated_spans(text)
+        spans: list[Span] = []
+        for match in _PIECE.finditer(text):
+            start, end = match.span()
+            count = _tokens_of(match)
+            if count:
+                edges = [start + (end - start) * part // count for part in range(count + 1)]
+                spans.extend(pairwise(edges))
+        return spans
     _, starts = vocabulary.decode_with_offsets(vocabulary.encode_ordinary(text))
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
@@ -77,27 +88,24 @@ def _vocabulary(encoding: str) -> "Encoding | None":
         return _vocabularies[encoding]
     with _lock:
         if encoding not in _vocabularies and not _download_failed.is_set():
-            _load(encoding)
+            # Load a vocabulary in a thread that may be abandoned, because a download cannot be interrupted.
+            outcome: list[Encoding | str] = []
+            thread = threading.Thread(target=_fetch, args=(encoding, outcome), name="tiktoken-vocabulary", daemon=True)
+            thread.start()
+            thread.join(DOWNLOAD_TIME_LIMIT_S)
+            result = outcome[0] if outcome else f"no answer within {DOWNLOAD_TIME_LIMIT_S:g} s"
+            if not isinstance(result, str):
+                _vocabularies[encoding] = result
+            else:
+                _download_failed.set()
+                logger.warning(
+                    "The vocabulary %s of tiktoken cannot be had (%s): tokens are estimated until the next start, "
+                    "rather too many than too few. Where there is no network, set TIKTOKEN_CACHE_DIR to a folder that "
+                    "holds it.",
+                    encoding,
+                    result,
+                )
     return _vocabularies.get(encoding)
-
-
-def _load(encoding: str) -> None:
-    """Load a vocabulary in a thread that may be abandoned, because a download cannot be interrupted."""
-    outcome: list[Encoding | str] = []
-    thread = threading.Thread(target=_fetch, args=(encoding, outcome), name="tiktoken-vocabulary", daemon=True)
-    thread.start()
-    thread.join(DOWNLOAD_TIME_LIMIT_S)
-    result = outcome[0] if outcome else f"no answer within {DOWNLOAD_TIME_LIMIT_S:g} s"
-    if not isinstance(result, str):
-        _vocabularies[encoding] = result
-        return
-    _download_failed.set()
-    logger.warning(
-        "The vocabulary %s of tiktoken cannot be had (%s): tokens are estimated until the next start, rather too "
-        "many than too few. Where there is no network, set TIKTOKEN_CACHE_DIR to a folder that holds it.",
-        encoding,
-        result,
-    )
 
 
 def _fetch(encoding: str, outcome: "list[Encoding | str]") -> None:
@@ -107,10 +115,6 @@ def _fetch(encoding: str, outcome: "list[Encoding | str]") -> None:
         outcome.append(tiktoken.get_encoding(encoding))
     except Exception as error:  # a thread's boundary: any failure means to estimate
         outcome.append(f"{type(error).__name__}")
-
-
-def _estimate(text: str) -> int:
-    return sum(_tokens_of(match) for match in _PIECE.finditer(text))
 
 
 def _tokens_of(match: re.Match[str]) -> int:
@@ -131,14 +135,3 @@ def _tokens_of(match: re.Match[str]) -> int:
     if blanks:
         return 0 if blanks == " " else -(-len(blanks) // _BLANKS_A_TOKEN)
     return len(other.encode("utf-8", "replace")) - 1 or 1 if other else 1
-
-
-def _estimated_spans(text: str) -> list[Span]:
-    spans: list[Span] = []
-    for match in _PIECE.finditer(text):
-        start, end = match.span()
-        count = _tokens_of(match)
-        if count:
-            edges = [start + (end - start) * part // count for part in range(count + 1)]
-            spans.extend(pairwise(edges))
-    return spans

@@ -25,7 +25,11 @@ def upgrade(initial: type[Migration], *, last: str, operations: Sequence[Operati
 
     The note lets Django regard `initial` as applied. Raises: CommandError, in a database of a commit in between.
     """
-    replaced = [(app, name) for app, name in initial.replaces if name > last and not _has_file(initial, name)]
+    replaced = [
+        (app, name)
+        for app, name in initial.replaces
+        if name > last and find_spec(f"{initial.__module__.rpartition('.')[0]}.{name}") is None
+    ]
 
     def refuse_commits_between(apps: Any, schema_editor: Any) -> None:
         applied = MigrationRecorder(schema_editor.connection).applied_migrations()
@@ -50,7 +54,3 @@ def create_tables(initial: type[Migration], *models: str) -> list[CreateModel]:
 def know_models(initial: type[Migration], *models: str) -> SeparateDatabaseAndState:
     """Return an operation that makes these models known to later ones: their tables are in the database."""
     return SeparateDatabaseAndState(state_operations=create_tables(initial, *models))
-
-
-def _has_file(initial: type[Migration], name: str) -> bool:
-    return find_spec(f"{initial.__module__.rpartition('.')[0]}.{name}") is not None

@@ -84,8 +84,18 @@ class Attempt(AbstractContextManager["Attempt"]):
 
     def __enter__(self) -> "Attempt":
         """Count the attempt. Raises: PasswordsPaused."""
+        parameters: dict[str, Any] = {
+            "username": self._username,
+            "address": self._address,
+            "keys": self._keys,
+            "free": [rule.free for rule in RULES],
+            "longest_s": [rule.longest_s for rule in RULES],
+            "holds_for_known": [rule.holds_for_known for rule in RULES],
+            "forget": FORGET_FAILURES,
+            "leak_s": LEAK_S,
+        }
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.sign_in", "begin_attempt"), self._parameters())
+            cursor.execute(load_sql("convmemory.sign_in", "begin_attempt"), parameters)
             may_be_judged, self._is_known, wait_s = cursor.fetchone()
         if not may_be_judged:
             raise PasswordsPaused(wait_s or 1)
@@ -111,18 +121,6 @@ class Attempt(AbstractContextManager["Attempt"]):
         with connection.cursor() as cursor:
             values = {"cleared": cleared, "counted": [key for key in counted if key not in cleared]}
             cursor.execute(load_sql("convmemory.sign_in", "end_attempt"), values)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "username": self._username,
-            "address": self._address,
-            "keys": self._keys,
-            "free": [rule.free for rule in RULES],
-            "longest_s": [rule.longest_s for rule in RULES],
-            "holds_for_known": [rule.holds_for_known for rule in RULES],
-            "forget": FORGET_FAILURES,
-            "leak_s": LEAK_S,
-        }
 
 
 def count_reset_request(*, email: str, address: str) -> None:

@@ -267,14 +267,7 @@ def complete(
         raise failure_of(error, endpoint) from error
     except (ValueError, RecursionError) as error:  # the content type says JSON, the body is none
         raise _not_a_completion(endpoint) from error
-    completion = _parse(response, endpoint)
-    if not completion.text.strip():
-        raise EndpointUnavailable(f"{endpoint.where} gave an empty reply (finish reason {completion.finish_reason!r}).")
-    return completion
-
-
-def _parse(response: Any, endpoint: Endpoint) -> Completion:
-    """Read a reply. The client checks no types, so a malformed one is only noticed here."""
+    # The client checks no types, so a malformed reply is only noticed here.
     try:
         choice = response.choices[0]
         text = choice.message.content or ""
@@ -283,13 +276,16 @@ def _parse(response: Any, endpoint: Endpoint) -> Completion:
     if not isinstance(text, str):
         raise _not_a_completion(endpoint)
     usage = response.usage
-    return Completion(
+    completion = Completion(
         text=storable(text[:MAX_REPLY_CHARS]),
         model=storable(str(response.model or endpoint.model)[:NAME_CHARS]),
         finish_reason=str(choice.finish_reason or "")[:NAME_CHARS],
         prompt_tokens=getattr(usage, "prompt_tokens", None),
         completion_tokens=getattr(usage, "completion_tokens", None),
     )
+    if not completion.text.strip():
+        raise EndpointUnavailable(f"{endpoint.where} gave an empty reply (finish reason {completion.finish_reason!r}).")
+    return completion
 
 
 def _not_a_completion(endpoint: Endpoint) -> EndpointUnavailable:

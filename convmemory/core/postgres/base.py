@@ -163,7 +163,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         params: dict[str, Any] = super().get_connection_params()
         params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
         if self.embedded_path:
-            params.update(host=str(self._join(self.embedded_path)), port=configuration.PORT)
+            try:
+                sockets = embedded.join(self.embedded_path, self.settings_dict.get("EMBEDDED_OPTIONS"))
+            except DatabaseUnavailable as error:
+                raise DatabaseUnreachable(str(error)) from error
+            params.update(host=str(sockets), port=configuration.PORT)
         params.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
         params["prepare_threshold"] = 0  # lets `PendingQuery` keep plans; other statements are sent as text
         if place.replica:
@@ -195,7 +199,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def ensure_connection(self) -> None:
         """Connect as the current identity. Runs before each cursor and each transaction."""
-        wanted = self._wanted_place()
+        if self.alias == NO_DB_ALIAS:
+            wanted = ConnectionTarget()
+        else:
+            who = acting.current()
+            wanted = self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
         if wanted != self._place:
             if self.connection is not None:
                 self._refuse_in_transaction()
@@ -204,12 +212,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().ensure_connection()
         if self.connection.autocommit:  # not at the end of a transaction: SET would begin another
             self._assume_role()
-
-    def _wanted_place(self) -> ConnectionTarget:
-        if self.alias == NO_DB_ALIAS:
-            return ConnectionTarget()
-        who = acting.current()
-        return self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
 
     def _place_of(self, login: Login, replica: str) -> ConnectionTarget:
         return ConnectionTarget(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
@@ -280,18 +282,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _close(self) -> None:
         if self.connection is not None and self.pool and self._session != FRESH_SESSION:
-            _forget_owner(self.connection)
+            # Clear the owner of a connection before it returns to its pool, which discards closed connections.
+            connection = self.connection
+            try:
+                connection.rollback()
+                connection.autocommit = True
+                setting_path = "; RESET search_path" if layout_of(connection).groups else ""
+                connection.execute(f"{_owner_statement(None)}{setting_path}")
+            except psycopg.Error:
+                connection.close()
         self._forget_transaction()
         self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
 
     # --- connecting -----------------------------------------------------------------------------------
-
-    def _join(self, folder: Path) -> Path:
-        try:
-            return embedded.join(folder, self.settings_dict.get("EMBEDDED_OPTIONS"))
-        except DatabaseUnavailable as error:
-            raise DatabaseUnreachable(str(error)) from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         self._session = FRESH_SESSION
@@ -312,29 +316,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """
         psycopg.connect(**conn_params).close()
 
-    def _revive(self) -> bool:
-        folder = None if self._place.replica else self.embedded_path
-        return bool(folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")))
-
     def _connect_again(self, conn_params: dict[str, Any], error: psycopg.OperationalError) -> Any:
         """Connect again if the embedded server was dead and was restarted; otherwise raise an error that says what to
         do.
         """
         try:
-            if self._revive():
+            folder = None if self._place.replica else self.embedded_path
+            if folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")):
                 return super().get_new_connection(conn_params)
             self._probe(conn_params)
         except psycopg.OperationalError as reason:
             raise DatabaseUnreachable(unreachable_message(conn_params, reason)) from reason
         raise error  # the server answers: all connections of the pool were in use
-
-
-def _forget_owner(connection: psycopg.Connection) -> None:
-    """Clear the owner of a connection before it returns to its pool, which discards closed connections."""
-    try:
-        connection.rollback()
-        connection.autocommit = True
-        setting_path = "; RESET search_path" if layout_of(connection).groups else ""
-        connection.execute(f"{_owner_statement(None)}{setting_path}")
-    except psycopg.Error:
-        connection.close()

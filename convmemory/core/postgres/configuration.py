@@ -30,11 +30,34 @@ report of a crashed process its statement with values. The client still gets the
 
 def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str]) -> None:
     directory = str(sockets).replace('"', '""')
+    memory_mb = memory_size() // 1024**2
+    buffers_mb = min(max(LEAST_BUFFERS_MB, int(memory_mb * BUFFER_SHARE)), MOST_BUFFERS_MB)
+    tuning = {
+        "shared_buffers": f"{buffers_mb}MB",
+        "work_mem": "32MB",
+        "maintenance_work_mem": "256MB",
+        "effective_cache_size": f"{max(512, memory_mb // 2)}MB",
+        "max_wal_size": "2GB",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": str(
+            max(1, (os.cpu_count() or 2) // 2)
+        ),  # two parallel searches would leave no core free
+        "max_connections": str(max(60, 40 + 2 * (os.cpu_count() or 1))),
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "log_checkpoints": "off",
+        "lc_messages": "C",
+    }
+    with contextlib.suppress(OSError):
+        room = os.statvfs("/dev/shm")  # noqa: S108
+        if room.f_frsize * room.f_blocks < MIN_SHARED_MEMORY_FOLDER:
+            tuning["dynamic_shared_memory_type"] = "sysv"  # 64 MB in a container cannot hold an index build
     values = {
         "listen_addresses": "",
         "port": str(PORT),
         "unix_socket_directories": f'"{directory}"',
-        **_tuning(),
+        **tuning,
         **DISCREET,
         **options,
     }
@@ -59,33 +82,6 @@ def write_access(folder: Path) -> None:
     access = [f"local all all peer map={ACCESS_MAP}\n", f"local replication {SUPERUSER} peer map={ACCESS_MAP}\n"]
     for name, text in (("pg_ident.conf", "".join(lines)), ("pg_hba.conf", "".join(access))):
         (folder / name).write_text(written + text, encoding="utf-8")
-
-
-def _tuning() -> dict[str, str]:
-    memory_mb = memory_size() // 1024**2
-    buffers_mb = min(max(LEAST_BUFFERS_MB, int(memory_mb * BUFFER_SHARE)), MOST_BUFFERS_MB)
-    tuning = {
-        "shared_buffers": f"{buffers_mb}MB",
-        "work_mem": "32MB",
-        "maintenance_work_mem": "256MB",
-        "effective_cache_size": f"{max(512, memory_mb // 2)}MB",
-        "max_wal_size": "2GB",
-        "random_page_cost": "1.1",
-        "jit": "off",
-        "max_parallel_workers_per_gather": str(
-            max(1, (os.cpu_count() or 2) // 2)
-        ),  # two parallel searches would leave no core free
-        "max_connections": str(max(60, 40 + 2 * (os.cpu_count() or 1))),
-        "fsync": "on",
-        "synchronous_commit": "on",
-        "log_checkpoints": "off",
-        "lc_messages": "C",
-    }
-    with contextlib.suppress(OSError):
-        room = os.statvfs("/dev/shm")  # noqa: S108
-        if room.f_frsize * room.f_blocks < MIN_SHARED_MEMORY_FOLDER:
-            tuning["dynamic_shared_memory_type"] = "sysv"  # 64 MB in a container cannot hold an index build
-    return tuning
 
 
 def was_discreet(folder: Path) -> bool:

@@ -73,17 +73,15 @@ def place_owner(owner_id: int) -> None:
     """Add a new owner to the smallest group; with a single group, nothing is written."""
     if layout().groups:
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.core", "place_owner"), {"owner": owner_id, "schemas": _group_schemas()})
+            cursor.execute(
+                load_sql("convmemory.core", "place_owner"), {"owner": owner_id, "schemas": layout().schemas[1:]}
+            )
 
 
 def owners_without_group() -> list[int]:
     """Return the accounts whose owner is in no group, which only a defect can cause."""
     placed = OwnerGroup.objects.values("owner_id")
     return list(User.objects.exclude(pk__in=placed).order_by("pk").values_list("pk", flat=True))
-
-
-def _group_schemas() -> list[str]:
-    return layout().schemas[1:]
 
 
 def after_user_saved(instance: User, created: bool, **kwargs: Any) -> None:

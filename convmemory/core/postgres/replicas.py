@@ -107,7 +107,8 @@ def may_use_replica(function: Callable[P, T]) -> Callable[P, T]:
             with _reading_from(name):
                 return function(*args, **kwargs)
         except (Error, psycopg.Error) as error:
-            if _sqlstate_of(error) not in NOT_ITS_FAULT:
+            cause = error if isinstance(error, psycopg.Error) else error.__cause__
+            if (cause.sqlstate if isinstance(cause, psycopg.Error) else None) not in NOT_ITS_FAULT:
                 replica_named(name).doubt()
                 logger.warning("The replica %s failed, the primary answers: %s", name, type(error).__name__)
         with _reading_from(""):
@@ -146,8 +147,3 @@ def _furthest(names: Mapping[str, Any], owner_id: int) -> str:
     usable = {name: position for name, position in found.items() if position is not None and position >= needed}
     first = max(usable.values(), default=0)
     return random.choice([name for name, place in usable.items() if place >= first - NEARLY_AS_FAR] or [""])  # noqa: S311
-
-
-def _sqlstate_of(error: BaseException) -> str | None:
-    cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    return cause.sqlstate if isinstance(cause, psycopg.Error) else None

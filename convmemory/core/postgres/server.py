@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
@@ -68,20 +68,16 @@ def account_of(folder: Path) -> Account | None:
     try:
         entry = pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
-        entry = _add_user()
+        command = ["useradd", "--system", "--no-create-home", "--user-group", "--shell", "/bin/false", ACCOUNT_NAME]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+            entry = pwd.getpwnam(ACCOUNT_NAME)
+        except (OSError, subprocess.CalledProcessError) as error:
+            reason = (getattr(error, "stderr", None) or str(error)).strip()
+            raise DatabaseUnavailable(
+                f"PostgreSQL cannot run as root, and the user {ACCOUNT_NAME} cannot be made: {reason} {ROOT_REMEDY}"
+            ) from error
     return Account(entry.pw_uid, entry.pw_gid)
-
-
-def _add_user() -> pwd.struct_passwd:
-    command = ["useradd", "--system", "--no-create-home", "--user-group", "--shell", "/bin/false", ACCOUNT_NAME]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
-        return pwd.getpwnam(ACCOUNT_NAME)
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = (getattr(error, "stderr", None) or str(error)).strip()
-        raise DatabaseUnavailable(
-            f"PostgreSQL cannot run as root, and the user {ACCOUNT_NAME} cannot be made: {reason} {ROOT_REMEDY}"
-        ) from error
 
 
 def open_path_to(path: Path) -> None:
@@ -122,7 +118,16 @@ def run_program(command: list[str], *, folder: Path, account: Account | None) ->
         # Signals are blocked because a stop between the start of the program and the next line would leave it running.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            process = _start(command, output, folder=folder, account=account, environment=environment)
+            process = subprocess.Popen(  # noqa: S603
+                [str(binary(command[0])), *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**environment, "LC_ALL": "C"},
+                start_new_session=True,
+                **(account.popen_options() if account else {}),
+            )
         except BaseException:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             raise
@@ -136,22 +141,6 @@ def run_program(command: list[str], *, folder: Path, account: Account | None) ->
             raise
         output.seek(0)
         return subprocess.CompletedProcess(process.args, process.returncode, output.read(), "")
-
-
-def _start(
-    command: list[str], output: IO[str], *, folder: Path, account: Account | None, environment: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
-    """Start it in a session of its own, so that it can be ended together with what it starts."""
-    return subprocess.Popen(  # noqa: S603
-        [str(binary(command[0])), *command[1:]],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        cwd=folder,
-        env={**environment, "LC_ALL": "C"},
-        start_new_session=True,
-        **(account.popen_options() if account else {}),
-    )
 
 
 # --- server ---------------------------------------------------------------------------------------
@@ -198,7 +187,16 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
     account = account_of(folder)
     if not (folder / "PG_VERSION").exists():
         _create(folder, account)
-    _refuse_foreign_folder(folder, account)
+    if account is None and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise DatabaseUnavailable(
+            f"The database folder {folder} belongs to another user (a run as root?). "
+            f"Run this command as that user, or: sudo chown -R {os.geteuid()} {folder}"
+        )
+    version = (folder / "PG_VERSION").read_text(encoding="ascii").strip()
+    if version != str(VERSION):
+        raise DatabaseUnavailable(
+            f"{folder} was made by PostgreSQL {version}, this is {VERSION}. Restore a dump into an empty folder."
+        )
     if account:
         open_path_to(folder)
         open_programs()
@@ -208,11 +206,9 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
         clear_log(folder)
     write_configuration(folder, sockets, options)
     write_access(folder)
-    return _launch(folder, account)
-
-
-def _launch(folder: Path, account: Account | None) -> Postmaster:
-    log = _rotated_log(folder)
+    log = folder / LOG
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(folder / OLDER_LOG)
     command = ["pg_ctl", "start", "-w", "-t", str(START_TIMEOUT_S), "-s", "-D", str(folder), "-l", str(log)]
     for attempt in range(ORPHAN_ATTEMPTS):
         seen = log.stat().st_size if log.exists() else 0
@@ -220,7 +216,14 @@ def _launch(folder: Path, account: Account | None) -> Postmaster:
         postmaster = find(folder)
         if result.returncode == 0 and postmaster:
             return postmaster
-        reason = _tail(log, seen) or result.stdout.strip()
+        # The last 20 lines that the server logged since this attempt.
+        if not log.exists():
+            tail = ""
+        else:
+            with log.open("rb") as file:
+                file.seek(seen)
+                tail = "\n".join(file.read().decode("utf-8", "replace").splitlines()[-20:])
+        reason = tail or result.stdout.strip()
         if "pre-existing shared memory block" not in reason:
             break
         time.sleep(0.2 * attempt)  # processes of a killed server end as soon as they notice
@@ -308,44 +311,20 @@ def _create(folder: Path, account: Account | None) -> None:
             os.chown(draft, account.uid, account.gid)
             open_path_to(draft)
             open_programs()
-        _initdb(draft, account)
+        locale = ["--locale=C.UTF-8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8"]
+        command = ["initdb", "--auth=peer", f"--username={SUPERUSER}", *locale, "-D", str(draft)]
+        result = run_program(command, folder=draft, account=account)
+        if result.returncode:
+            raise DatabaseUnavailable(f"The database folder could not be filled:\n{result.stdout.strip()}")
+        with (draft / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write("\n# Rewritten at each start. Put your own settings below this line, or use ALTER SYSTEM.\n")
+            file.write("include_if_exists = 'convmemory.conf'\n")
         os.rename(draft, folder)
     except OSError as error:
         raise DatabaseUnavailable(
             f"The database folder {folder} cannot be made: {error.strerror} ({error.filename}). "
             "It must be absent or empty, inside a folder that can be written; CONVMEMORY_VAR names another place."
         ) from error
-
-
-def _initdb(draft: Path, account: Account | None) -> None:
-    locale = ["--locale=C.UTF-8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8"]
-    command = ["initdb", "--auth=peer", f"--username={SUPERUSER}", *locale, "-D", str(draft)]
-    result = run_program(command, folder=draft, account=account)
-    if result.returncode:
-        raise DatabaseUnavailable(f"The database folder could not be filled:\n{result.stdout.strip()}")
-    with (draft / "postgresql.conf").open("a", encoding="utf-8") as file:
-        file.write("\n# Rewritten at each start. Put your own settings below this line, or use ALTER SYSTEM.\n")
-        file.write("include_if_exists = 'convmemory.conf'\n")
-
-
-def _refuse_foreign_folder(folder: Path, account: Account | None) -> None:
-    if account is None and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise DatabaseUnavailable(
-            f"The database folder {folder} belongs to another user (a run as root?). "
-            f"Run this command as that user, or: sudo chown -R {os.geteuid()} {folder}"
-        )
-    version = (folder / "PG_VERSION").read_text(encoding="ascii").strip()
-    if version != str(VERSION):
-        raise DatabaseUnavailable(
-            f"{folder} was made by PostgreSQL {version}, this is {VERSION}. Restore a dump into an empty folder."
-        )
-
-
-def _rotated_log(folder: Path) -> Path:
-    log = folder / LOG
-    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
-        log.replace(folder / OLDER_LOG)
-    return log
 
 
 def clear_log(folder: Path) -> int:
@@ -361,12 +340,3 @@ def clear_log(folder: Path) -> int:
         older.unlink()
         cleared += 1
     return cleared
-
-
-def _tail(log: Path, offset: int) -> str:
-    """Return the last 20 lines that the server logged after `offset`."""
-    if not log.exists():
-        return ""
-    with log.open("rb") as file:
-        file.seek(offset)
-        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-20:])

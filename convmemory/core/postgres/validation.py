@@ -46,13 +46,9 @@ def server_problems(server: int, installed: str | None, available: str | None) -
     if not (installed or available):
         hint = "Install pgvector on the database server (package postgresql-NN-pgvector, image pgvector/pgvector)."
         problems.append(Error("The extension pgvector is missing on the database server.", hint, id="convmemory.E003"))
-    elif _numbers(installed or available or "") < MIN_VECTOR:
+    elif tuple(int(number) for number in _NUMBER.findall(installed or available or "")) < MIN_VECTOR:
         hint = "Install a newer pgvector, then run: ALTER EXTENSION vector UPDATE"
         problems.append(
             Error(f"pgvector {installed or available} is too old: 0.8 is needed.", hint, id="convmemory.E004")
         )
     return problems
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in _NUMBER.findall(version))

@@ -30,7 +30,12 @@ class WriteRecorder:
         """Wrap each statement: after its transaction, record once who wrote."""
         result = execute(sql, params, many, context)
         owner_id = acting.current().owner_id
-        if owner_id is not None and owner_id not in self._writers and _may_write(sql):
+        if (
+            owner_id is not None
+            and owner_id not in self._writers
+            and sql != _record_statement()
+            and not (isinstance(sql, str) and not WRITES.search(sql))
+        ):
             self._writers.add(owner_id)
             self._wrapper.on_commit(partial(self._record_position, owner_id))
         return result
@@ -46,10 +51,6 @@ class WriteRecorder:
         self._writers.discard(owner_id)
         with acting.acting_for(owner_id), self._wrapper.cursor() as cursor:
             cursor.execute(_record_statement(), {"owner": owner_id})
-
-
-def _may_write(statement: Any) -> bool:
-    return statement != _record_statement() and not (isinstance(statement, str) and not WRITES.search(statement))
 
 
 def _record_statement() -> str:

@@ -125,9 +125,20 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
         while line := _next_line(incoming):
             child = os.fork()
             if not child:
-                _work_as_child(json.loads(line), work)
+                arguments = json.loads(line)
+                os.setsid()
+                with open(os.devnull, "rb") as nothing:
+                    os.dup2(nothing.fileno(), sys.stdin.fileno())
+                os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the server's own output is for its starter alone
+                *rest, memory_mb, timeout_s = arguments
+                run_limited(work, rest, memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=os.getppid())
+                sys.exit()
             _say(child)
-            _say(_wait_for(child))
+            # The child's exit status, once it and every process that it started have ended.
+            _, status = os.waitpid(child, 0)
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            _say(os.waitstatus_to_exitcode(status))
 
 
 def _next_line(incoming: io.FileIO) -> bytes:
@@ -136,26 +147,8 @@ def _next_line(incoming: io.FileIO) -> bytes:
     return incoming.readline() if ready else b""
 
 
-def _wait_for(child: int) -> int:
-    """Return the child's exit status, once it and every process that it started have ended."""
-    _, status = os.waitpid(child, 0)
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status)
-
-
 def _say(number: int) -> None:
     os.write(sys.stdout.fileno(), b"%d\n" % number)
-
-
-def _work_as_child(arguments: Sequence[str], work: Callable[[Sequence[str]], None]) -> None:
-    os.setsid()
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the server's own output is for its starter alone
-    *rest, memory_mb, timeout_s = arguments
-    run_limited(work, rest, memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=os.getppid())
-    sys.exit()
 
 
 # --- background -----------------------------------------------------------------------------------

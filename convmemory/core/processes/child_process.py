@@ -116,7 +116,14 @@ def run_forked_child(
 ) -> Ending:
     """Run `module`, which calls `child_limits.serve`, like `run_child`: only the first child loads it."""
     _let_connection_go()
-    server = _take_server(module, environment)
+    # An idle server that was started in the same way, else a new one; servers that are no longer usable are ended.
+    while _idle_servers:
+        server = _idle_servers.pop()
+        if server.is_of_use(module, environment):
+            break
+        server.close()
+    else:
+        server = ForkServer(module, environment)
     try:
         child = server.fork([*arguments, *limits.arguments()])
     except BrokenPipeError:
@@ -129,18 +136,6 @@ def run_forked_child(
         child.kill()
         child.wait()
         _idle_servers.append(server)
-
-
-def _take_server(module: str, environment: Mapping[str, str]) -> "ForkServer":
-    """Return an idle server that was started in the same way, else a new one; servers that are no longer usable are
-    ended.
-    """
-    while _idle_servers:
-        server = _idle_servers.pop()
-        if server.is_of_use(module, environment):
-            return server
-        server.close()
-    return ForkServer(module, environment)
 
 
 class ForkServer:
@@ -232,7 +227,15 @@ def _watch(
         fair_queue.keep_task()
         _let_connection_go()
         with suppress(subprocess.TimeoutExpired):
-            return _ending_of(process.wait(timeout=max(0.0, min(HEARTBEAT_S, deadline - time.monotonic()))), module)
+            status = process.wait(timeout=max(0.0, min(HEARTBEAT_S, deadline - time.monotonic())))
+            if status == 0:
+                return Ending.DONE
+            if status == EXIT_DISK:
+                return Ending.DISK_FULL
+            if status in (EXIT_MEMORY, -signal.SIGALRM):
+                return Ending.OUT_OF_MEMORY if status == EXIT_MEMORY else Ending.OUT_OF_TIME
+            logger.error("The child process %s ended with status %s", module, status)
+            return Ending.CRASHED
         if time.monotonic() >= deadline:
             return Ending.OUT_OF_TIME
         if not is_wanted():
@@ -254,17 +257,6 @@ def _cpu_s(process_id: int) -> float:
     except psutil.NoSuchProcess:
         return 0.0
     return float(times.user + times.system)
-
-
-def _ending_of(status: int, module: str) -> Ending:
-    if status == 0:
-        return Ending.DONE
-    if status == EXIT_DISK:
-        return Ending.DISK_FULL
-    if status in (EXIT_MEMORY, -signal.SIGALRM):
-        return Ending.OUT_OF_MEMORY if status == EXIT_MEMORY else Ending.OUT_OF_TIME
-    logger.error("The child process %s ended with status %s", module, status)
-    return Ending.CRASHED
 
 
 def _let_connection_go() -> None:

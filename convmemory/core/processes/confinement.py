@@ -91,11 +91,46 @@ def confine_this_process(access: Access) -> None:
     if sys.platform != "linux":
         return
     _called(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    _drop_capabilities()
+    # Drop root's capabilities except reading and writing files of other users, which Landlock restricts.
+    if os.geteuid() == 0 and has_seccomp():  # the call numbers below are known for these processors only
+        get, set_ = (125, 126) if platform.machine() == "x86_64" else (90, 91)
+        header = struct.pack("=Ii", _CAP_VERSION, 0)
+        data = ctypes.create_string_buffer(struct.calcsize("=6I"))
+        _called(_libc().syscall(get, header, data), "capget")
+        kept = struct.unpack_from("=6I", data)[1] & _KEPT_CAPABILITIES  # effective, permitted, inheritable, by 32 bits
+        _called(_libc().syscall(set_, header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)), "capset")
     if landlock_version():
-        _restrict_files(access)
+        version = landlock_version()
+        handled = (1 << _FILE_RIGHTS.get(version, 16)) - 1
+        network = 3 if version >= _NETWORK_SINCE else 0  # bind and connect, of TCP
+        scopes = 3 if version >= _SCOPES_SINCE else 0  # abstract Unix sockets and signals
+        attributes = struct.pack("=QQQ", handled, network, scopes)[: 24 if scopes else 16 if network else 8]
+        rules = _called(_libc().syscall(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0), "Landlock")
+        try:
+            for path, rights in _rights(access):
+                _allow(rules, path, rights & handled)
+            _called(_libc().syscall(_LANDLOCK_RESTRICT, rules, 0), "Landlock")
+        finally:
+            os.close(rules)
     if has_seccomp():
-        _refuse_calls(access)
+        column, processor = _PROCESSORS[platform.machine()]
+        refused = _REFUSED if access.programs else _REFUSED | _REFUSED_ALONE
+        numbers = [numbers[column] for numbers in refused.values()]
+        # Each step is (operation, jump if true, jump if false, value). Offset 4 of seccomp's data is the processor, 0
+        # the number of the call, 16 the low half of its first argument.
+        steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, processor), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, 0)]
+        if processor == _PROCESSORS["x86_64"][1]:
+            # x32 numbers the same calls from 2**30 on, which would bypass the list.
+            steps += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
+        for number in numbers:
+            if number is not None:
+                steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+        # prlimit is allowed on process 0 alone, which means the caller.
+        steps += [(_EQUAL, 0, 3, _PRLIMIT[column]), (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _REFUSE)]
+        steps.append((_RETURN, 0, 0, _ALLOW))
+        program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+        header = struct.pack("@HP", len(steps), ctypes.addressof(program))
+        _called(_libc().prctl(_PR_SET_SECCOMP, _SECCOMP_FILTER, header, 0, 0), "seccomp")
 
 
 def missing_parts() -> list[str]:
@@ -129,24 +164,17 @@ def has_seccomp() -> bool:
 # --- files, TCP, signals ---------------------------------------------------------------------------
 
 
-def _restrict_files(access: Access) -> None:
-    version = landlock_version()
-    handled = (1 << _FILE_RIGHTS.get(version, 16)) - 1
-    network = 3 if version >= _NETWORK_SINCE else 0  # bind and connect, of TCP
-    scopes = 3 if version >= _SCOPES_SINCE else 0  # abstract Unix sockets and signals
-    attributes = struct.pack("=QQQ", handled, network, scopes)[: 24 if scopes else 16 if network else 8]
-    rules = _called(_libc().syscall(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0), "Landlock")
-    try:
-        for path, rights in _rights(access):
-            _allow(rules, path, rights & handled)
-        _called(_libc().syscall(_LANDLOCK_RESTRICT, rules, 0), "Landlock")
-    finally:
-        os.close(rules)
-
-
 def _rights(access: Access) -> Iterator[tuple[Path, int]]:
     run = _EXECUTE if access.programs else 0
-    for path in (*_environment(), *map(Path, _SYSTEM)):
+    # The folders of Python and its packages, without the folder of the installation's own files.
+    prefixes = {Path(prefix) for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
+    own = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
+    searched = {Path(entry) for entry in sys.path if entry}
+    loaded = [module for name, module in sys.modules.items() if "." not in name]
+    packages = {Path(place).resolve() for module in loaded for place in getattr(module, "__path__", ())}
+    installed = {_PACKAGE} | {path for path in packages if path.parent == _PACKAGE.parent}
+    environment = own | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
+    for path in (*environment, *map(Path, _SYSTEM)):
         yield path, _READ | run
     for path in map(Path, os.get_exec_path() if access.programs else ()):
         yield path, _READ | _EXECUTE
@@ -155,17 +183,6 @@ def _rights(access: Access) -> Iterator[tuple[Path, int]]:
         yield path, _READ
     for path in access.writable:
         yield path, _READ | _CHANGE
-
-
-def _environment() -> set[Path]:
-    """Return the folders of Python and its packages, without the folder of the installation's own files."""
-    prefixes = {Path(prefix) for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
-    own = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
-    searched = {Path(entry) for entry in sys.path if entry}
-    loaded = [module for name, module in sys.modules.items() if "." not in name]
-    packages = {Path(place).resolve() for module in loaded for place in getattr(module, "__path__", ())}
-    installed = {_PACKAGE} | {path for path in packages if path.parent == _PACKAGE.parent}
-    return own | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:
@@ -183,38 +200,6 @@ def _allow(rules: int, path: Path, rights: int) -> None:
 
 
 # --- system calls ------------------------------------------------------------------------------------
-
-
-def _refuse_calls(access: Access) -> None:
-    column, processor = _PROCESSORS[platform.machine()]
-    refused = _REFUSED if access.programs else _REFUSED | _REFUSED_ALONE
-    numbers = [numbers[column] for numbers in refused.values()]
-    # Each step is (operation, jump if true, jump if false, value). Offset 4 of seccomp's data is the processor, 0 the
-    # number of the call, 16 the low half of its first argument.
-    steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, processor), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, 0)]
-    if processor == _PROCESSORS["x86_64"][1]:
-        # x32 numbers the same calls from 2**30 on, which would bypass the list.
-        steps += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
-    for number in numbers:
-        if number is not None:
-            steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    # prlimit is allowed on process 0 alone, which means the caller.
-    steps += [(_EQUAL, 0, 3, _PRLIMIT[column]), (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _REFUSE)]
-    steps.append((_RETURN, 0, 0, _ALLOW))
-    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    header = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    _called(_libc().prctl(_PR_SET_SECCOMP, _SECCOMP_FILTER, header, 0, 0), "seccomp")
-
-
-def _drop_capabilities() -> None:
-    """Drop root's capabilities except reading and writing files of other users, which Landlock restricts."""
-    if os.geteuid() == 0 and has_seccomp():  # the call numbers below are known for these processors only
-        get, set_ = (125, 126) if platform.machine() == "x86_64" else (90, 91)
-        header = struct.pack("=Ii", _CAP_VERSION, 0)
-        data = ctypes.create_string_buffer(struct.calcsize("=6I"))
-        _called(_libc().syscall(get, header, data), "capget")
-        kept = struct.unpack_from("=6I", data)[1] & _KEPT_CAPABILITIES  # effective, permitted, inheritable, by 32 bits
-        _called(_libc().syscall(set_, header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)), "capset")
 
 
 @functools.cache

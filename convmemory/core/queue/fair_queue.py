@@ -240,7 +240,12 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
     }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])
-        _give_up(now)
+        # Delete tasks that failed or killed their worker `MAX_ATTEMPTS` times; the sweeps find work that is left
+        # undone.
+        dead = OwnerTask.objects.filter(attempts__gte=MAX_ATTEMPTS).filter(_free(now))
+        for func, owner_id in dead.values_list("func", "owner_id"):
+            logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
+        dead.delete()
         cursor.execute(load_sql("convmemory.core", "next_task"), parameters)
         row = cursor.fetchone()
         if row is None:
@@ -251,16 +256,6 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
         task.save(update_fields=["leased_until", "cluster", "attempts"])
         OwnerService.objects.update_or_create(owner_id=task.owner_id, defaults={"served_at": now})
     return task
-
-
-def _give_up(now: datetime) -> None:
-    """Delete tasks that failed or killed their worker `MAX_ATTEMPTS` times; the sweeps find work that is
-    left undone.
-    """
-    dead = OwnerTask.objects.filter(attempts__gte=MAX_ATTEMPTS).filter(_free(now))
-    for func, owner_id in dead.values_list("func", "owner_id"):
-        logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
-    dead.delete()
 
 
 def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
@@ -308,20 +303,18 @@ def revive() -> int:
     Tickets are lost with a Redis or a killed worker. Raises: RedisError.
     """
     now = timezone.now()
-    _release_dead(now)
-    waiting = min(_count(_waiting(now - SILENCE)), tickets_wanted())
-    missing = max(0, waiting - sum(1 for _ in waiting_calls(TICKET)))
-    for _ in range(missing):
-        _add_ticket(at_most=waiting)
-    return missing
-
-
-def _release_dead(now: datetime) -> None:
-    """End the leases of this machine's tasks whose worker's parent process has ended."""
+    # End the leases of this machine's tasks whose worker's parent process has ended.
     leased = OwnerTask.objects.filter(leased_until__gt=now, cluster__startswith=f"{_host()}:")
     clusters = set(leased.values_list("cluster", flat=True))
     dead = [cluster for cluster in clusters if not psutil.pid_exists(int(cluster.rpartition(":")[2]))]
     leased.filter(cluster__in=dead).update(leased_until=None)
+    # Tasks that were due a while ago and that no worker has leased.
+    due = now - SILENCE
+    waiting = min(_count(OwnerTask.objects.filter(_free(due), due_at__lte=due)), tickets_wanted())
+    missing = max(0, waiting - sum(1 for _ in waiting_calls(TICKET)))
+    for _ in range(missing):
+        _add_ticket(at_most=waiting)
+    return missing
 
 
 def waiting_tasks() -> QuerySet[OwnerTask]:
@@ -332,11 +325,6 @@ def waiting_tasks() -> QuerySet[OwnerTask]:
 def tasks_in_work() -> QuerySet[OwnerTask]:
     """Return the tasks of people that a worker has leased."""
     return OwnerTask.objects.filter(leased_until__gt=timezone.now())
-
-
-def _waiting(since: datetime) -> QuerySet[OwnerTask]:
-    """Return the tasks that were due at `since` and that no worker has leased."""
-    return OwnerTask.objects.filter(_free(since), due_at__lte=since)
 
 
 def _free(now: datetime) -> Q:

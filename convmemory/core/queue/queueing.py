@@ -62,22 +62,20 @@ def waiting_calls(func: str, args: tuple[Any, ...] = ()) -> Iterator[Call]:
 
     Signatures are not checked, which takes most of the time: what is read here is counted and never run.
     """
-    for payload in _payloads():
+    broker = _broker()
+    if not isinstance(broker, ORM):  # but Redis
+        entries = broker.connection.lrange(broker.list_key, 0, MOST_READ - 1)
+        payloads = [payload.decode(errors="replace") for payload in entries]
+    else:
+        rows = OrmQ.objects.filter(key=broker.list_key, lock__lte=timezone.now()).order_by("pk")
+        payloads = list(rows.values_list("payload", flat=True)[:MOST_READ])
+    for payload in payloads:
         try:
             call = json.loads(b64_decode(payload.partition(":")[0].encode()))
             if call["func"] == func and tuple(call["args"]) == args:
                 yield call
         except (ValueError, TypeError, KeyError):
             continue  # of another program on the same Redis
-
-
-def _payloads() -> list[str]:
-    broker = _broker()
-    if not isinstance(broker, ORM):  # but Redis
-        entries = broker.connection.lrange(broker.list_key, 0, MOST_READ - 1)
-        return [payload.decode(errors="replace") for payload in entries]
-    rows = OrmQ.objects.filter(key=broker.list_key, lock__lte=timezone.now()).order_by("pk")
-    return list(rows.values_list("payload", flat=True)[:MOST_READ])
 
 
 def _broker() -> Broker:

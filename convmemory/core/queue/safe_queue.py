@@ -73,7 +73,9 @@ def install() -> None:
     field = type(Task._meta.get_field("args"))
     field.to_python = lambda self, value: value
     field.from_db_value = lambda self, value, expression, connection: _stored(value)
-    field.get_db_prep_value = lambda self, value, connection=None, prepared=False: _to_store(value)
+    field.get_db_prep_value = lambda self, value, connection=None, prepared=False: (
+        None if value is None else json.dumps(value, default=str)
+    )
     worker.pydoc = SimpleNamespace(locate=find_task)
     scheduler.async_task = scheduled_task
     post_save.disconnect(signals.call_hook, sender=Task)
@@ -125,13 +127,11 @@ def _from_json(value: dict[str, Any]) -> Any:
         return datetime.fromisoformat(content)
     if name == ID:
         return UUID(content)
-    return _state(content) if name == STATE else value
-
-
-def _state(fields: dict[str, Any]) -> Stat:
-    state = Stat.__new__(Stat)
-    vars(state).update({name: field for name, field in fields.items() if name in STATE_FIELDS})
-    return state
+    if name == STATE:
+        state = Stat.__new__(Stat)
+        vars(state).update({name: field for name, field in content.items() if name in STATE_FIELDS})
+        return state
+    return value
 
 
 def _stored(text: str | None) -> Any:
@@ -140,7 +140,3 @@ def _stored(text: str | None) -> Any:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _to_store(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, default=str)

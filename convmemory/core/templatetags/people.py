@@ -24,14 +24,13 @@ def for_people(message: object, reader: object = None) -> str:
     if getattr(reader, "is_staff", False):
         return text
     sentences = _SENTENCE_END.split(_SETTING_IN_BRACKETS.sub("", text))
-    kept = [_without_instructions(sentence) for sentence in sentences]
+    kept: list[str] = []
+    for sentence in sentences:
+        # The sentence, what it says before a colon if the rest is for the operator, or nothing.
+        if not _OF_THE_OPERATOR.search(sentence):
+            kept.append(sentence)
+        else:
+            head, colon, _rest = sentence.partition(": ")
+            kept.append(f"{head}." if colon and not _OF_THE_OPERATOR.search(head) else "")
     said = " ".join(filter(None, kept))
     return said if kept == sentences or "who runs this server" in said else f"{said} {_('Ask who runs this server.')}"
-
-
-def _without_instructions(sentence: str) -> str:
-    """Return the sentence, what it says before a colon if the rest is for the operator, or nothing."""
-    if not _OF_THE_OPERATOR.search(sentence):
-        return sentence
-    head, colon, _rest = sentence.partition(": ")
-    return f"{head}." if colon and not _OF_THE_OPERATOR.search(head) else ""

@@ -46,20 +46,18 @@ known = KnownCallers()
 
 def caller_of_request(headers: Headers, address: str, *, session_cookie: str, callers: KnownCallers = known) -> str:
     """Return `user:7`, or `address:192.0.2.1` for a request without a known credential."""
-    for credential in _credentials(headers, session_cookie):
-        if (user_id := callers.user_of(credential)) is not None:
-            return f"{USER}{user_id}"
-    return f"address:{network_of(address)}"
-
-
-def _credentials(headers: Headers, session_cookie: str) -> list[str]:
-    """Return the request's key, or its session cookie if it has no key."""
+    # The request's key, or its session cookie if it has no key.
     values = {name.lower(): value.decode("latin-1") for name, value in headers}
     if b"authorization" in values:
         scheme, _, key = values[b"authorization"].partition(" ")
-        return [key.strip()] if scheme.lower() == "bearer" else []
-    cookie = _cookie(values.get(b"cookie", ""), session_cookie)
-    return [cookie] if cookie else []
+        credentials = [key.strip()] if scheme.lower() == "bearer" else []
+    else:
+        cookie = _cookie(values.get(b"cookie", ""), session_cookie)
+        credentials = [cookie] if cookie else []
+    for credential in credentials:
+        if (user_id := callers.user_of(credential)) is not None:
+            return f"{USER}{user_id}"
+    return f"address:{network_of(address)}"
 
 
 def _cookie(header: str, name: str) -> str:
@@ -68,15 +66,11 @@ def _cookie(header: str, name: str) -> str:
     for part in header.split(";"):
         found, _, value = part.strip().partition("=")
         if found == name:
-            return _unquoted(value)
+            try:
+                return SimpleCookie(f"v={value}")["v"].value
+            except (CookieError, KeyError):
+                return value
     return ""
-
-
-def _unquoted(value: str) -> str:
-    try:
-        return SimpleCookie(f"v={value}")["v"].value
-    except (CookieError, KeyError):
-        return value
 
 
 def _digest(credential: str) -> bytes:

@@ -122,8 +122,17 @@ class FairRequests:
             return
         name = self._name_caller(scope)
         limits = self._limits
-        self._note(name)
-        caller = self._caller_named(name)
+        now = self._clock()
+        if self._is_user(name):
+            self._seen[name] = now
+            self._seen.move_to_end(name)
+        while self._seen and next(iter(self._seen.values())) < now - self._limits.others_s:
+            self._seen.popitem(last=False)
+        loop = asyncio.get_running_loop()
+        caller = self.callers.get(name)
+        if caller is None or caller.loop is not loop:  # requests of another event loop have ended with it
+            own = Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams)
+            caller = self.callers[name] = _Caller(*own, loop)
         is_stream = self._is_stream(scope)
         places = caller.streams if is_stream else caller.requests
         if places.entered >= (limits.streams if is_stream else limits.at_once) + limits.waiting:
@@ -134,20 +143,17 @@ class FairRequests:
         try:
             await self._application(scope, request.receive, request.send)
         finally:
-            pause_s = self._pause_after(name, request)
+            if request.started is None or request.is_stream:
+                pause_s = 0.0
+            else:
+                seconds = self._clock() - request.started
+                self._used.add(name, seconds, waited_s=request.waited_s)
+                others = self._others(name, since=request.started - self._limits.contended_s)
+                pause_s = self._used.pause_after(name, seconds, others=others) if others else 0.0
             if pause_s:
                 asyncio.get_running_loop().call_later(pause_s, self._leave, name, caller, request.places)
             request.end(keeps_place=pause_s > 0)
             self._forget_if_idle(name, caller)
-
-    def _pause_after(self, name: str, request: "_Request") -> float:
-        """Return how long the caller's next request waits after this one; streams cost little and are not counted."""
-        if request.started is None or request.is_stream:
-            return 0.0
-        seconds = self._clock() - request.started
-        self._used.add(name, seconds, waited_s=request.waited_s)
-        others = self._others(name, since=request.started - self._limits.contended_s)
-        return self._used.pause_after(name, seconds, others=others) if others else 0.0
 
     def _leave(self, name: str, caller: _Caller, places: Places) -> None:
         places.leave()
@@ -156,22 +162,6 @@ class FairRequests:
     def _forget_if_idle(self, name: str, caller: _Caller) -> None:
         if caller.is_idle and self.callers.get(name) is caller:
             del self.callers[name]
-
-    def _caller_named(self, name: str) -> _Caller:
-        loop = asyncio.get_running_loop()
-        caller = self.callers.get(name)
-        if caller is None or caller.loop is not loop:  # requests of another event loop have ended with it
-            places = Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams)
-            caller = self.callers[name] = _Caller(*places, loop)
-        return caller
-
-    def _note(self, name: str) -> None:
-        now = self._clock()
-        if self._is_user(name):
-            self._seen[name] = now
-            self._seen.move_to_end(name)
-        while self._seen and next(iter(self._seen.values())) < now - self._limits.others_s:
-            self._seen.popitem(last=False)
 
     def _at_once(self, name: str) -> int:
         has_line = name in self.callers and bool(self.callers[name].requests.line)
@@ -226,8 +216,13 @@ class _Request:
             return  # 429 has been sent, after too long a wait
         if message["type"] == "http.response.start":
             self._is_answered = True
-            if self._has_place and _is_streamed(message):
-                self._move_to_streams()
+            is_request = self.places is self._caller.requests
+            if self._has_place and _is_streamed(message) and is_request and self._caller.streams.take():
+                # A streamed answer counts as a stream from now on; with too many streams, it remains a request.
+                self.places.leave()
+                self.places.entered -= 1
+                self.places = self._caller.streams
+                self.places.entered += 1
         await self._send(message)
 
     @property
@@ -258,14 +253,6 @@ class _Request:
         if not self._ahead.done():
             await _refuse(self._scope, self._send)
         return False
-
-    def _move_to_streams(self) -> None:
-        """Count a streamed answer as a stream from now on; with too many streams, it remains a request."""
-        if self.places is self._caller.requests and self._caller.streams.take():
-            self.places.leave()
-            self.places.entered -= 1
-            self.places = self._caller.streams
-            self.places.entered += 1
 
 
 def _is_streamed(start: Message) -> bool:

@@ -24,7 +24,12 @@ class Command(ArchiveCommand):
         parser.add_argument("--admin", action="store_true", help="give access to the admin pages")
 
     def handle(self, *args: Any, user: str, admin: bool, **options: Any) -> None:
-        password = _ask_for_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+        if sys.stdin.isatty():
+            password = getpass.getpass("Password: ")
+            if getpass.getpass("Password, again: ") != password:
+                raise CommandError("The two passwords differ: nobody was made.")
+        else:
+            password = sys.stdin.readline().rstrip("\r\n")
         try:
             create_user(username=user, password=password, is_admin=admin)
         except ConvMemoryError as error:
@@ -32,11 +37,3 @@ class Command(ArchiveCommand):
         self.stdout.write(f"Made the user {user!r}: they sign in on the page /login with this password.")
         if config.sso_only:
             self.stdout.write("But SSO_ONLY is set: the password is accepted only once the web server runs without it.")
-
-
-def _ask_for_password() -> str:
-    """Prompt for the password twice. Raises: CommandError if the second entry differs."""
-    password = getpass.getpass("Password: ")
-    if getpass.getpass("Password, again: ") != password:
-        raise CommandError("The two passwords differ: nobody was made.")
-    return password
