@@ -43,7 +43,8 @@ async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
     """202: a worker reads it; ask `Location` for its status. 200: this very file is in your library already."""
     owner = caller_of(request)
     file = await in_upload_thread(lambda: uploaded_file(request))
-    replaces = _number(request.POST.get("replaces", ""))
+    text = request.POST.get("replaces", "")
+    replaces = number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")
     await in_thread(library.require_upload, owner=owner, size=file.size or 0, replaces=replaces)
     stored = await in_upload_thread(
         lambda: library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
@@ -101,10 +102,6 @@ def attach_documents(request: HttpRequest, conversation_id: int, body: AttachIn)
 def detach_document(request: HttpRequest, conversation_id: int, document_id: int) -> Status[None]:
     library.detach(owner=caller_of(request), conversation_id=conversation_id, document_id=document_id)
     return Status(204, None)
-
-
-def _number(text: str) -> int | None:
-    return number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")
 
 
 def _add(owner: User, stored: StoredFile, replaces: int | None) -> Added:

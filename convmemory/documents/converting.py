@@ -5,7 +5,7 @@ The first line of the output describes the document or the reason why it cannot 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,10 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     try:
         format = format_of(file)
         converted = CONVERTERS[format](file)
-        sections = cut_sections(_storable(collected(converted.blocks, file)))
+        sections = cut_sections(
+            Block(storable(block.text.replace("\x00", "\ufffd")), block.level, block.page, storable(block.title))
+            for block in collected(converted.blocks, file)
+        )
         hidden = KeysHidden.of(sections) if file.limits.hide_keys else KeysHidden(sections)
         if not any(_WORD.search(section.text) for section in sections):
             raise Unreadable("no_text", "The file holds no text: nothing in it could be found. Choose another one.")
@@ -83,12 +86,6 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     yield _as_json(heading)
     for section in file.watched(hidden.sections):
         yield {name: getattr(section, name) for name in SectionDraft.__dataclass_fields__}
-
-
-def _storable(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks in a form that PostgreSQL can store, with unchanged lengths."""
-    for block in blocks:
-        yield Block(storable(block.text.replace("\x00", "\ufffd")), block.level, block.page, storable(block.title))
 
 
 def _as_json(heading: Heading) -> dict[str, Any]:

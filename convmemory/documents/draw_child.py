@@ -54,26 +54,21 @@ def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> Non
     try:
         for number in range(first, min(first + count, len(pdf) + 1)):
             page = pdf[number - 1]
-            _draw(page, number, folder)
+            width, height = page.get_size()
+            if min(width, height) >= MIN_SIDE and max(width, height) <= min(MAX_SIDE, MAX_RATIO * min(width, height)):
+                bitmap = page.render(scale=min(MAX_WIDTH / width, MAX_HEIGHT / height))
+                picture = bitmap.to_pil()
+                picture.convert("RGB").save(folder / f"{number}.webp", "WEBP", quality=QUALITY)
+                textpage = page.get_textpage()
+                try:
+                    lines = list(_lines(textpage, bitmap.get_posconv(page)))
+                finally:
+                    textpage.close()
+                said = {"width": picture.width, "height": picture.height, "lines": lines}
+                (folder / f"{number}.json").write_text(json.dumps(said), encoding="utf-8")
             page.close()
     finally:
         pdf.close()
-
-
-def _draw(page: Any, number: int, folder: Path) -> None:
-    width, height = page.get_size()
-    if not (min(width, height) >= MIN_SIDE and max(width, height) <= min(MAX_SIDE, MAX_RATIO * min(width, height))):
-        return
-    bitmap = page.render(scale=min(MAX_WIDTH / width, MAX_HEIGHT / height))
-    picture = bitmap.to_pil()
-    picture.convert("RGB").save(folder / f"{number}.webp", "WEBP", quality=QUALITY)
-    textpage = page.get_textpage()
-    try:
-        lines = list(_lines(textpage, bitmap.get_posconv(page)))
-    finally:
-        textpage.close()
-    said = {"width": picture.width, "height": picture.height, "lines": lines}
-    (folder / f"{number}.json").write_text(json.dumps(said), encoding="utf-8")
 
 
 def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:

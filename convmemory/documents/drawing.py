@@ -10,7 +10,6 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,15 +136,6 @@ MB = 1024**2
 TOUCHED_EVERY_S = 3_600
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptPage:
-    """The files of one page, its words before its picture; their size in bytes, and when it was last opened."""
-
-    files: tuple[Path, ...]
-    size: int
-    looked_at: float
-
-
 def record_view(words: Path) -> None:
     """Record that the page with this file of words was opened. Writes at most once an hour."""
     with suppress(OSError):  # deleted meanwhile, or on a read-only disk
@@ -166,24 +156,22 @@ def prune_pictures(*, owner_id: int) -> int:
 
     The words of a page are deleted first: without them it counts as not drawn.
     """
-    pages = sorted(_kept_pages(pictures_of_owner(owner_id)), key=lambda page: page.looked_at)
-    too_much = sum(page.size for page in pages) - config.max_page_pictures_mb * MB
-    gone = 0
-    for page in pages:
-        if too_much <= 0:
-            break
-        for file in page.files:
-            file.unlink(missing_ok=True)
-        too_much -= page.size
-        gone += 1
-    return gone
-
-
-def _kept_pages(folder: Path) -> Iterator[_KeptPage]:
     files_of: dict[Path, list[Path]] = defaultdict(list)
-    for file in sorted(folder.glob("*/*/*")):
+    for file in sorted(pictures_of_owner(owner_id).glob("*/*/*")):
         files_of[file.with_suffix("")].append(file)
+    pages: list[tuple[float, int, list[Path]]] = []  # when it was last opened, its bytes, its words before its picture
     for files in files_of.values():
         with suppress(FileNotFoundError):  # deleted meanwhile
             found = [file.stat() for file in files]
-            yield _KeptPage(tuple(files), sum(each.st_size for each in found), max(each.st_mtime for each in found))
+            looked_at = max(each.st_mtime for each in found)
+            pages.append((looked_at, sum(each.st_size for each in found), files))
+    too_much = sum(size for _, size, _ in pages) - config.max_page_pictures_mb * MB
+    gone = 0
+    for _, size, files in sorted(pages, key=lambda page: page[0]):
+        if too_much <= 0:
+            break
+        for file in files:
+            file.unlink(missing_ok=True)
+        too_much -= size
+        gone += 1
+    return gone

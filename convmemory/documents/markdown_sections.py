@@ -90,7 +90,12 @@ def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, wor
     def render(shown: str) -> str:
         return sanitised_html(shown, work, has_breaks=False)
 
-    span = _span_in(section, passage, len(opening)) if passage else None
+    if passage:
+        before = len(opening)
+        start, end = max(passage.start, section.start), min(passage.end, section.end)
+        span = MarkedSpan(start, end).shifted(before - section.start) if start < end else None
+    else:
+        span = None
     text = without_markers(opening + text)
     marked = highlight_markdown(text, span, render, is_first=is_target) if span else None
     return LaidOut(marked or mark_safe(render(text)), marked is not None)  # noqa: S308 - the sanitiser's output
@@ -99,12 +104,6 @@ def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, wor
 def _goes_on(opening: str, text: str) -> bool:
     """Return whether the text continues `opening`: code continues until it is closed, a table with a row."""
     return bool(_FENCE.match(opening)) or "|" in text.partition("\n")[0]
-
-
-def _span_in(section: Section, passage: MarkedSpan, before: int) -> MarkedSpan | None:
-    """Return the part of the passage in the section, in characters of its text after `before` others."""
-    start, end = max(passage.start, section.start), min(passage.end, section.end)
-    return MarkedSpan(start, end).shifted(before - section.start) if start < end else None
 
 
 def _with_fenced_fields(text: str) -> str:

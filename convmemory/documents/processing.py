@@ -7,7 +7,7 @@ cannot be read, the document says so and keeps the old one. Each step can safely
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,28 @@ def process_document(*, owner_id: int, document_id: int) -> str:
         if ending is Ending.DONE:
             _finish(document, target)
         else:
-            _conclude(document, ending)
+            what_to_do = "Split it and upload the parts, or ask who runs the server for more."
+            if ending is Ending.OUT_OF_TIME:
+                limit = f"{config.document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
+                _fail(document, Failure.TIME, f"Reading it took longer than {limit}. {what_to_do}")
+            elif ending is Ending.STALLED:
+                limit = f"{config.document_stall_s} s (DOCUMENT_STALL_S)"
+                _fail(document, Failure.TIME, f"Reading it made no progress for {limit}. {what_to_do}")
+            elif ending is Ending.OUT_OF_MEMORY:
+                limit = f"{config.document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
+                _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")
+            elif ending is Ending.DISK_FULL:
+                _fail(
+                    document,
+                    Failure.INTERNAL,
+                    "The server's disk is full. Ask who runs the server for room, then try again.",
+                )
+            elif ending is Ending.CRASHED:
+                _fail(
+                    document,
+                    Failure.BROKEN,
+                    f"The file ended the program that reads it: it may be damaged. {what_to_do}",
+                )
     document.refresh_from_db()
     return document.status
 
@@ -69,25 +90,18 @@ def run_child(document: Document, target: Path) -> Ending:
         hide_keys=config.hide_keys,
     )
     name = document.next_name or document.name
+    # The time is less than a task may take, so that the worker survives to report the outcome.
     return child_process.run_child(
         "convmemory.documents.converting",
         [file.path, name, str(target), json.dumps(asdict(limits))],
         limits=ChildLimits(
-            memory_mb=config.document_memory_mb, timeout_s=_timeout_s(), stall_s=config.document_stall_s
+            memory_mb=config.document_memory_mb,
+            timeout_s=int(min(config.document_timeout_s, config.task_timeout_s - TASK_MARGIN_S)),
+            stall_s=config.document_stall_s,
         ),
         environment=plain_environment() | {"TMPDIR": str(target.parent)},
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
         progress=lambda: child_process.touched_at(target),
-    )
-
-
-def _timeout_s() -> int:
-    """Return the time limit: less than a task may take, so that the worker survives to report the outcome."""
-    return int(
-        min(
-            config.document_timeout_s,
-            config.task_timeout_s - TASK_MARGIN_S,
-        )
     )
 
 
@@ -135,25 +149,6 @@ def _finish(document: Document, target: Path) -> None:
         _fail(document, Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}. Try again.")
 
 
-def _conclude(document: Document, ending: Ending) -> None:
-    what_to_do = "Split it and upload the parts, or ask who runs the server for more."
-    if ending is Ending.OUT_OF_TIME:
-        limit = f"{config.document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
-        _fail(document, Failure.TIME, f"Reading it took longer than {limit}. {what_to_do}")
-    elif ending is Ending.STALLED:
-        limit = f"{config.document_stall_s} s (DOCUMENT_STALL_S)"
-        _fail(document, Failure.TIME, f"Reading it made no progress for {limit}. {what_to_do}")
-    elif ending is Ending.OUT_OF_MEMORY:
-        limit = f"{config.document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
-        _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")
-    elif ending is Ending.DISK_FULL:
-        _fail(
-            document, Failure.INTERNAL, "The server's disk is full. Ask who runs the server for room, then try again."
-        )
-    elif ending is Ending.CRASHED:
-        _fail(document, Failure.BROKEN, f"The file ended the program that reads it: it may be damaged. {what_to_do}")
-
-
 def _fail(document: Document, failure: Document.Failure, error: str) -> None:
     """Store the reason; a document that was readable before keeps its old version."""
     gone = str(document.next_file)
@@ -175,8 +170,41 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
         if held is None or str(held.next_file) != str(document.next_file):
             return  # deleted or replaced again meanwhile
-        _replace_sections(held, sections)
-        gone = _take_over(held, heading)
+        # The stored sections that are unchanged, by new number, each used once, in order among equal texts.
+        stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
+        for row in held.sections.order_by("number"):
+            stored[tuple(row.path), row.page, row.text].append(row)
+        kept: dict[int, Section] = {}
+        for number, draft in enumerate(sections):
+            if same := stored.get((draft.path, draft.page, draft.text)):
+                kept[number] = same.popleft()
+        moved = {row.number: number for number, row in kept.items()}
+        sections_moved.send(Document, document=held, moved=moved)
+        held.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
+        for number, row in kept.items():
+            row.number, row.start, row.headings = number, sections[number].start, sections[number].headings
+        Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
+        new = (
+            Section(
+                owner_id=held.owner_id, document=held, number=number, path=list(draft.path), page=draft.page,
+                start=draft.start, text=draft.text, headings=draft.headings,
+            )
+            for number, draft in enumerate(sections)
+            if number not in kept
+        )  # fmt: skip
+        for batch in batches(new, BATCH):
+            Section.objects.bulk_create(batch)
+        # Write the heading into the row, which may name another file now.
+        gone = ""
+        if held.next_file:
+            gone, held.file.name = str(held.file), str(held.next_file)
+            held.digest = str(held.next_file).rpartition("/")[2]
+            held.name, held.size = held.next_name, held.file.size
+            held.next_file.name = held.next_name = ""
+        held.format, held.title, held.notes = heading.format, heading.title, heading.notes
+        held.page_count, held.char_count, held.section_count = heading.pages, heading.chars, heading.sections
+        held.status, held.failure, held.error = Status.READY, "", ""
+        held.attempts, held.version = 0, held.version + 1
         before = held.stored_bytes
         held.stored_bytes = held.size + sum(len(section.text.encode()) for section in sections)
         held.save()
@@ -184,53 +212,6 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         count_stored(owner_id=held.owner_id, change=held.stored_bytes - (before or 0))
         if gone:
             transaction.on_commit(lambda: drop_file(owner_id=held.owner_id, place=gone))
-
-
-def _take_over(document: Document, heading: Heading) -> str:
-    """Write the heading into the row; return the file that the row no longer names, or ""."""
-    gone = ""
-    if document.next_file:
-        gone, document.file.name = str(document.file), str(document.next_file)
-        document.digest = str(document.next_file).rpartition("/")[2]
-        document.name, document.size = document.next_name, document.file.size
-        document.next_file.name = document.next_name = ""
-    document.format, document.title, document.notes = heading.format, heading.title, heading.notes
-    document.page_count, document.char_count, document.section_count = heading.pages, heading.chars, heading.sections
-    document.status, document.failure, document.error = Status.READY, "", ""
-    document.attempts, document.version = 0, document.version + 1
-    return gone
-
-
-def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:
-    kept = _kept_sections(document, drafts)
-    moved = {row.number: number for number, row in kept.items()}
-    sections_moved.send(Document, document=document, moved=moved)
-    document.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
-    for number, row in kept.items():
-        row.number, row.start, row.headings = number, drafts[number].start, drafts[number].headings
-    Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
-    new = (
-        Section(
-            owner_id=document.owner_id, document=document, number=number, path=list(draft.path), page=draft.page,
-            start=draft.start, text=draft.text, headings=draft.headings,
-        )
-        for number, draft in enumerate(drafts)
-        if number not in kept
-    )  # fmt: skip
-    for batch in batches(new, BATCH):
-        Section.objects.bulk_create(batch)
-
-
-def _kept_sections(document: Document, drafts: list[SectionDraft]) -> Mapping[int, Section]:
-    """Return the stored sections that are unchanged, by new number, each used once, in order among equal texts."""
-    stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
-    for row in document.sections.order_by("number"):
-        stored[tuple(row.path), row.page, row.text].append(row)
-    kept: dict[int, Section] = {}
-    for number, draft in enumerate(drafts):
-        if same := stored.get((draft.path, draft.page, draft.text)):
-            kept[number] = same.popleft()
-    return kept
 
 
 def batches(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -66,10 +66,6 @@ def marks_of(lines: Sequence[Sequence[Word]], *, passage: str, before: str) -> l
         for index, (end, said) in enumerate(zip(ends, squeezed_words, strict=True))
         if said and end > start and end - len(said) < start + len(wanted)
     }
-    return _marks(lines, chosen)
-
-
-def _marks(lines: Sequence[Sequence[Word]], chosen: set[int]) -> list[Mark]:
     marks, number = [], 0
     for line in lines:
         marked = [word for index, word in enumerate(line, number) if index in chosen]

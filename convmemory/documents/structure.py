@@ -75,7 +75,17 @@ def cut_sections(blocks: Iterable[Block], *, max_chars: int = SECTION_CHARS) -> 
     """
     cut: list[SectionDraft] = []
     for section in _merge_tiny(_by_structure(blocks)):
-        cut += _cut_long(section, max_chars)
+        # The section whole, or in parts of about equal length, cut at the end of a block, line, sentence or word.
+        text = "".join(section.blocks)
+        count = -(-len(text) // max_chars)
+        start = 0
+        while start < len(text):
+            rest = len(text) - start
+            end = len(text) if rest <= max_chars else _place_to_cut(text, start, -(-rest // max(2, count)), max_chars)
+            path = path_at(section.path, section.headings, start)
+            headings = tuple((at - start, below) for at, below in section.headings if start < at < end)
+            cut.append(SectionDraft(path, section.page, section.start + start, text[start:end], headings))
+            start, count = end, count - 1
     return cut
 
 
@@ -124,20 +134,6 @@ def _joins(held: _Open, following: _Open) -> bool:
     if is_blank or (held.page == following.page and not any(text.strip() for text in following.blocks)):
         return True
     return held.page == following.page and held.length < TINY_CHARS and len(following.path) >= len(held.path)
-
-
-def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
-    """Yield the section whole, or in parts of about equal length, cut at the end of a block, line, sentence or word."""
-    text = "".join(section.blocks)
-    count = -(-len(text) // max_chars)
-    start = 0
-    while start < len(text):
-        rest = len(text) - start
-        end = len(text) if rest <= max_chars else _place_to_cut(text, start, -(-rest // max(2, count)), max_chars)
-        path = path_at(section.path, section.headings, start)
-        headings = tuple((at - start, below) for at, below in section.headings if start < at < end)
-        yield SectionDraft(path, section.page, section.start + start, text[start:end], headings)
-        start, count = end, count - 1
 
 
 def path_at(path: tuple[str, ...], headings: Iterable[tuple[int, Sequence[str]]], offset: int) -> tuple[str, ...]:

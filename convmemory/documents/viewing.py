@@ -127,7 +127,19 @@ def section_views(rows: Sequence[Section], target: int | None, place: Target) ->
 
 def _laid_out(document: Document, rows: Sequence[Section], place: Target, target: int | None) -> list[SectionView]:
     """Return the sections of a Markdown document, which have their headings in their text; the first shows its path."""
-    opening = _opening_before(document, rows[0]) if rows else ""
+    if rows:
+        # The opening of the code block or table in which a page's first section begins. One query, or none for the
+        # first section.
+        first = rows[0]
+        if not first.number:
+            opening = ""
+        else:
+            before = document.sections.filter(
+                number__lt=first.number, number__gte=first.number - LOOKED_BACK, path=first.path
+            )
+            opening = opening_of(before.order_by("number").values_list("text", flat=True))
+    else:
+        opening = ""
     has_passage = place.start is not None and place.end is not None
     passage = MarkedSpan(place.start or 0, place.end or 0) if has_passage else None
     found = lay_out(rows, opening=opening, passage=passage, target=target)
@@ -141,17 +153,6 @@ def _laid_out(document: Document, rows: Sequence[Section], place: Target, target
         above = rows[0].path[:-1] if rows[0].text.lstrip().startswith("#") else rows[0].path
         views[0] = replace(views[0], heading=" > ".join(above))
     return views
-
-
-def _opening_before(document: Document, first: Section) -> str:
-    """Return the opening of the code block or table in which a page's first section begins.
-
-    One query, or none for the first section.
-    """
-    if not first.number:
-        return ""
-    before = document.sections.filter(number__lt=first.number, number__gte=first.number - LOOKED_BACK, path=first.path)
-    return opening_of(before.order_by("number").values_list("text", flat=True))
 
 
 def _pieces(section: Section, place: Target) -> tuple[Piece, ...]:
@@ -291,14 +292,10 @@ def _sheet(document: Document, page: int, rows: Sequence[Section], place: Target
         ask(page)
     if picture is None or not picture.is_drawn:
         return Sheet(page, views, picture)
-    before, passage = _passage(views)
-    marks = marks_of(picture.lines, passage=passage, before=before)
-    return Sheet(page, views, picture, tuple(text_lines(picture.lines)), tuple(marks), passage)
-
-
-def _passage(views: Sequence[SectionView]) -> tuple[str, str]:
-    """Return the page's text before the mark, and the marked text."""
+    # The page's text before the mark, and the marked text.
     pieces = [piece for view in views for piece in view.pieces]
     first = next((number for number, piece in enumerate(pieces) if piece.is_marked), len(pieces))
     before = "".join(piece.text for piece in pieces[:first])
-    return before, "".join(piece.text for piece in pieces if piece.is_marked)
+    passage = "".join(piece.text for piece in pieces if piece.is_marked)
+    marks = marks_of(picture.lines, passage=passage, before=before)
+    return Sheet(page, views, picture, tuple(text_lines(picture.lines)), tuple(marks), passage)

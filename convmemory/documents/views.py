@@ -45,7 +45,16 @@ def library_page(request: PageRequest) -> HttpResponse:
     """Show the caller's documents, newest first; a POST adds uploads, or with `replaces` one new version."""
     files = request.FILES.getlist("file")
     replaces = _number(request.POST.get("replaces", ""))
-    refusals = [refusal for file in files if (refusal := _take(request, file, replaces))]
+    refusals: list[tuple[str, str]] = []  # name and reason
+    for file in files:
+        try:
+            added = take_upload(owner=request.user, file=file, replaces=replaces)
+        except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+            refusals.append((library.clean_name(file.name or "document"), str(error)))
+            continue
+        if not added.is_new:
+            title = added.document.title or added.document.name
+            messages.info(request, _("“%(title)s” is in your library already.") % {"title": title})
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
     wanted = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
@@ -65,20 +74,6 @@ def library_page(request: PageRequest) -> HttpResponse:
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }
     return render(request, "documents/library.html", context, status=422 if nothing_chosen or refusals else 200)
-
-
-def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
-    """Store one upload; return its name and the reason if it was refused."""
-    try:
-        added = take_upload(owner=request.user, file=file, replaces=replaces)
-    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
-        return library.clean_name(file.name or "document"), str(error)
-    if not added.is_new:
-        messages.info(
-            request,
-            _("“%(title)s” is in your library already.") % {"title": added.document.title or added.document.name},
-        )
-    return None
 
 
 def take_upload(*, owner: User, file: "UploadedFile[Any]", replaces: int | None = None) -> library.Added:

@@ -42,21 +42,19 @@ def format_of(file: SourceFile) -> str:
             return kind
         raise Unreadable("unknown", "This archive is no document: unpack it, and upload the documents that it holds.")
     if head.startswith(OLE):
-        return _old_office(file)
+        if ENCRYPTED_OFFICE in file.path.read_bytes():
+            raise Unreadable("encrypted", "The file is encrypted: save it without a password, and upload that.")
+        if file.suffix in (".xls", ".xlt"):
+            return "xlsx"
+        raise Unreadable(
+            "unknown", "This is a file of an old Office version: save it as .docx or .pptx, and upload that."
+        )
     if head.startswith(PICTURES):
         raise Unreadable("unknown", "This is a picture: put it into a PDF, run OCR over that, and upload the result.")
     # A NUL byte means a binary file, except in UTF-16, which begins with a byte order mark.
     if b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("unknown", "This is no document: upload PDF, Office, EPUB, HTML, e-mail or text files.")
     return _kind_of_text(head, file)
-
-
-def _old_office(file: SourceFile) -> str:
-    if ENCRYPTED_OFFICE in file.path.read_bytes():
-        raise Unreadable("encrypted", "The file is encrypted: save it without a password, and upload that.")
-    if file.suffix in (".xls", ".xlt"):
-        return "xlsx"
-    raise Unreadable("unknown", "This is a file of an old Office version: save it as .docx or .pptx, and upload that.")
 
 
 def _kind_of_text(head: bytes, file: SourceFile) -> str:

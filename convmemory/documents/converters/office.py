@@ -66,19 +66,15 @@ def _title_of(file: Any) -> str:
         return ""
 
 
-def _docx_levels(document: Any) -> dict[str, int]:
-    """Return the level of each heading style by its id; none if the styles are not declared as such."""
-    try:
-        return {style.style_id: level for style in document.styles if (level := _heading_level(style.name or ""))}
-    except (AttributeError, KeyError):
-        return {}
-
-
 def _docx_blocks(document: Any) -> Iterator[Block]:
-    levels = _docx_levels(document)
+    # The level of each heading style by its id; none if the styles are not declared as such.
+    try:
+        levels = {style.style_id: level for style in document.styles if (level := _heading_level(style.name or ""))}
+    except (AttributeError, KeyError):
+        levels = {}
     for item in document.iter_inner_content():
         if hasattr(item, "rows"):
-            yield Block("".join(f"{line}\n" for line in _docx_rows(item)) + "\n")
+            yield Block("".join(f"{line}\n" for line in _table_rows(item._tbl)) + "\n")
             continue
         text = item.text
         if not text.strip():
@@ -87,9 +83,9 @@ def _docx_blocks(document: Any) -> Iterator[Block]:
         yield Block(f"{text}\n\n", level=level, title=text if level else "")
 
 
-def _docx_rows(table: Any) -> Iterator[str]:
-    """Yield the rows, without asking python-docx for each cell: its grid takes quadratic time in a table's size."""
-    for row in table._tbl.tr_lst:
+def _table_rows(table: Any) -> Iterator[str]:
+    """Yield the rows of an XML table; the libraries' own cells take quadratic time in a table's size."""
+    for row in table.tr_lst:
         yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
 
@@ -132,15 +128,9 @@ def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
         if shape.has_text_frame and shape.text_frame.text.strip():
             yield Block(f"{shape.text_frame.text}\n\n", page=number)
         elif getattr(shape, "has_table", False) and shape.has_table:
-            yield Block("".join(f"{row}\n" for row in _pptx_rows(shape)) + "\n", page=number)
+            yield Block("".join(f"{row}\n" for row in _table_rows(shape.table._tbl)) + "\n", page=number)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None and notes.text.strip():
         yield Block(f"{notes.text}\n\n", page=number)
-
-
-def _pptx_rows(shape: Any) -> Iterator[str]:
-    """Yield the rows, without asking python-pptx for each cell: its grid takes quadratic time in a table's size."""
-    for row in shape.table._tbl.tr_lst:
-        yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:

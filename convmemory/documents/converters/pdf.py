@@ -50,13 +50,37 @@ def convert(file: SourceFile) -> Converted:
         if count > file.limits.max_pages:
             most = f"{file.limits.max_pages:,} (MAX_DOCUMENT_PAGES)"
             raise Unreadable("too_large", f"The PDF has {count:,} pages; at most {most} are read: split it.")
-        pages = _read_pages(pdf, count, file)
+        # The lines of each page. A small file can name one page of many lines as all of its pages.
+        pages: list[list[Line]] = []
+        lines = chars = 0
+        for index in file.watched(range(count)):
+            pages.append(_lines_of(pdf[index]))
+            lines += len(pages[-1])
+            chars += sum(len(line.text) for line in pages[-1])
+            if lines > MAX_LINES or chars > file.limits.max_chars:
+                raise Unreadable(
+                    "too_large",
+                    f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
+                    "(MAX_DOCUMENT_CHARS): split it.",
+                )
         notes: list[str] = []
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             pages = _pages_by_ocr(pdf, file)
             notes.append("Its pages are pictures: their text was read by OCR and can hold errors.")
         title = str(pdf.get_metadata_dict(skip_empty=True).get("Title", ""))
-        return Converted(collected(_blocks(pages, _outline(pdf)), file), title=title, pages=count, notes=notes)
+        # Level and title of the outline's entries by page, from 1.
+        outline: dict[int, list[tuple[int, str]]] = {}
+        try:
+            for number, entry in enumerate(pdf.get_toc(max_depth=6)):
+                if number >= 20_000:
+                    break
+                destination = entry.get_dest()
+                target = destination.get_index() if destination else None
+                if target is not None:
+                    outline.setdefault(target + 1, []).append((entry.level + 1, entry.get_title()))
+        except Exception:  # noqa: S110 (a damaged outline is no reason to refuse the text)
+            pass
+        return Converted(collected(_blocks(pages, outline), file), title=title, pages=count, notes=notes)
     finally:
         pdf.close()
 
@@ -75,26 +99,6 @@ def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
         ) from error
 
 
-def _read_pages(pdf: Any, count: int, file: SourceFile) -> list[list[Line]]:
-    """Return the lines of each page. Raises: Unreadable.
-
-    A small file can name one page of many lines as all of its pages.
-    """
-    pages: list[list[Line]] = []
-    lines = chars = 0
-    for index in file.watched(range(count)):
-        pages.append(_lines_of(pdf[index]))
-        lines += len(pages[-1])
-        chars += sum(len(line.text) for line in pages[-1])
-        if lines > MAX_LINES or chars > file.limits.max_chars:
-            raise Unreadable(
-                "too_large",
-                f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
-                "(MAX_DOCUMENT_CHARS): split it.",
-            )
-    return pages
-
-
 # --- lines ----------------------------------------------------------------------------------------
 
 
@@ -106,7 +110,12 @@ def _lines_of(page: Any) -> list[Line]:
         lines = []
         for start, said in lines_of_text(text):
             if said.strip():
-                height = _height(textpage, start + len(said) - len(said.lstrip())) if is_aligned else 0.0
+                if is_aligned:
+                    # The font size at a character, in points, rounded so that equal sizes compare as equal.
+                    _, bottom, _, top = textpage.get_charbox(start + len(said) - len(said.lstrip()), loose=True)
+                    height = round(float(top - bottom) * 2) / 2
+                else:
+                    height = 0.0
                 lines.append(Line(_CONTROL.sub(" ", said).strip(), height))
         return lines
     finally:
@@ -131,42 +140,31 @@ def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
         yield begun
 
 
-def _height(textpage: Any, index: int) -> float:
-    """Return the font size at a character, in points, rounded so that equal sizes compare as equal."""
-    _, bottom, _, top = textpage.get_charbox(index, loose=True)
-    return round(float(top - bottom) * 2) / 2
-
-
 # --- blocks ---------------------------------------------------------------------------------------
 
 
 def _blocks(pages: Sequence[Sequence[Line]], outline: Mapping[int, Sequence[tuple[int, str]]]) -> Iterator[Block]:
     levels = {} if outline else _levels_by_height(pages)
     for number, lines in enumerate(pages, 1):
-        yield from _page_blocks(lines, number, list(outline.get(number, ())), levels)
-
-
-def _page_blocks(
-    lines: Sequence[Line], number: int, waiting: list[tuple[int, str]], levels: Mapping[float, int]
-) -> Iterator[Block]:
-    """Yield headings and paragraphs; a page without text yields a line end, so that it counts as a page."""
-    widest = max((len(line.text) for line in lines), default=0)
-    paragraph: list[str] = []
-    if not lines:
-        yield Block("\n", page=number)
-    for line in lines:
-        level = 0
-        if len(line.text) <= MAX_HEADING_CHARS:
-            level = _level_in_outline(line, waiting) or levels.get(line.height, 0)
-        if paragraph and (level or len(paragraph[-1]) < widest * FULL_LINE_SHARE):
+        # Headings and paragraphs; a page without text yields a line end, so that it counts as a page.
+        waiting = list(outline.get(number, ()))
+        widest = max((len(line.text) for line in lines), default=0)
+        paragraph: list[str] = []
+        if not lines:
+            yield Block("\n", page=number)
+        for line in lines:
+            level = 0
+            if len(line.text) <= MAX_HEADING_CHARS:
+                level = _level_in_outline(line, waiting) or levels.get(line.height, 0)
+            if paragraph and (level or len(paragraph[-1]) < widest * FULL_LINE_SHARE):
+                yield _paragraph(paragraph, number)
+                paragraph = []
+            if level:
+                yield Block(f"{line.text}\n\n", level=level, page=number, title=line.text)
+            else:
+                paragraph.append(line.text)
+        if paragraph:
             yield _paragraph(paragraph, number)
-            paragraph = []
-        if level:
-            yield Block(f"{line.text}\n\n", level=level, page=number, title=line.text)
-        else:
-            paragraph.append(line.text)
-    if paragraph:
-        yield _paragraph(paragraph, number)
 
 
 def _paragraph(lines: Sequence[str], page: int) -> Block:
@@ -202,22 +200,6 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
     return {height: min(place, 3) for place, height in enumerate(larger, 1)}
 
 
-def _outline(pdf: Any) -> dict[int, list[tuple[int, str]]]:
-    """Return level and title of the outline's entries by page, from 1."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    try:
-        for number, entry in enumerate(pdf.get_toc(max_depth=6)):
-            if number >= 20_000:
-                break
-            destination = entry.get_dest()
-            index = destination.get_index() if destination else None
-            if index is not None:
-                found.setdefault(index + 1, []).append((entry.level + 1, entry.get_title()))
-    except Exception:  # noqa: S110 (a damaged outline is no reason to refuse the text)
-        pass
-    return found
-
-
 # --- pictures of text -----------------------------------------------------------------------------
 
 
@@ -231,15 +213,15 @@ def _pages_by_ocr(pdf: Any, file: SourceFile) -> list[list[Line]]:
     tesseract = shutil.which("tesseract")
     if tesseract is None:
         raise Unreadable("no_text", "The PDF holds pictures of pages, and DOCUMENT_OCR=1 needs tesseract: install it.")
-    return [_ocr(tesseract, pdf[index]) for index in file.watched(range(len(pdf)))]
-
-
-def _ocr(tesseract: str, page: Any) -> list[Line]:
-    picture = BytesIO()
-    page.render(scale=OCR_SCALE, grayscale=True).to_pil().save(picture, "PNG")
-    command = [tesseract, "stdin", "stdout"]
-    done = subprocess.run(  # noqa: S603
-        command, input=picture.getvalue(), capture_output=True, timeout=OCR_TIMEOUT_S, check=False
-    )
-    text = done.stdout.decode("utf-8", "replace")
-    return [Line(line.strip(), 0.0) for line in text.splitlines() if line.strip()]
+    found: list[list[Line]] = []
+    for index in file.watched(range(len(pdf))):
+        page = pdf[index]
+        picture = BytesIO()
+        page.render(scale=OCR_SCALE, grayscale=True).to_pil().save(picture, "PNG")
+        command = [tesseract, "stdin", "stdout"]
+        done = subprocess.run(  # noqa: S603
+            command, input=picture.getvalue(), capture_output=True, timeout=OCR_TIMEOUT_S, check=False
+        )
+        text = done.stdout.decode("utf-8", "replace")
+        found.append([Line(line.strip(), 0.0) for line in text.splitlines() if line.strip()])
+    return found

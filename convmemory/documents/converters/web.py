@@ -54,7 +54,19 @@ def convert_epub(file: SourceFile) -> Converted:
     """Convert the chapters in the order of the book. Raises: Unreadable."""
     with open_packed(file) as archive:
         try:
-            title, chapters = _spine(archive)
+            # The book's title and its chapters' names in the archive, each once.
+            container = parsed_xml(archive.read("META-INF/container.xml"))
+            place = next(container.iter("{*}rootfile")).get("full-path")
+            book = parsed_xml(archive.read(place))
+            files = {item.get("id"): item.get("href") for item in book.iter("{*}item")}
+            folder = posixpath.dirname(place)
+            names = [files.get(entry.get("idref")) for entry in book.iter("{*}itemref")]
+            known = set(archive.namelist())
+            chapters = [
+                posixpath.normpath(posixpath.join(folder, unquote(name.partition("#")[0]))) for name in names if name
+            ]
+            title = next((node.text or "" for node in book.iter("{*}title")), "")
+            title, chapters = " ".join(title.split()), list(dict.fromkeys(name for name in chapters if name in known))
             texts = (decode(archive.read(name)) for name in file.watched(chapters))
             blocks = collected((block for text in texts for block in html_blocks(_tree(text))), file)
         except (KeyError, StopIteration, ValueError, zipfile.BadZipFile, SyntaxError) as error:
@@ -166,20 +178,3 @@ def _tree(text: str) -> Any:
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     data = text.encode("utf-8", "replace")
     return etree.fromstring(data, parser) if data.strip() else None
-
-
-def _spine(archive: zipfile.ZipFile) -> tuple[str, list[str]]:
-    """Return the book's title and its chapters' names in the archive, each once.
-
-    Raises: KeyError, StopIteration, SyntaxError.
-    """
-    container = parsed_xml(archive.read("META-INF/container.xml"))
-    place = next(container.iter("{*}rootfile")).get("full-path")
-    book = parsed_xml(archive.read(place))
-    files = {item.get("id"): item.get("href") for item in book.iter("{*}item")}
-    folder = posixpath.dirname(place)
-    names = [files.get(entry.get("idref")) for entry in book.iter("{*}itemref")]
-    known = set(archive.namelist())
-    chapters = [posixpath.normpath(posixpath.join(folder, unquote(name.partition("#")[0]))) for name in names if name]
-    title = next((node.text or "" for node in book.iter("{*}title")), "")
-    return " ".join(title.split()), list(dict.fromkeys(name for name in chapters if name in known))

@@ -1,7 +1,6 @@
 """`manage.py add_documents PATH... --user U`: add files to a user's library and process them at once."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,13 @@ class Command(ArchiveCommand):
         parser.add_argument("--user", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        failed = 0
         try:
             owner = user_named(options["user"])
             with in_group_of(owner.pk):
-                failed = sum(not self._add(owner, path) for path in _files(options["paths"]))
+                for path in options["paths"]:
+                    files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
+                    failed += sum(not self._add(owner, file) for file in files)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         if failed:
@@ -48,8 +50,3 @@ class Command(ArchiveCommand):
         said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
         self.stdout.write(f"{path}: document {added.document.pk}, {status}, {said}")
         return status == "ready"
-
-
-def _files(paths: list[Path]) -> Iterator[Path]:
-    for path in paths:
-        yield from sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
