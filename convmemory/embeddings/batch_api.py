@@ -68,7 +68,10 @@ class BatchApi:
 
     def submit(self, texts: Mapping[str, str], *, mark: str) -> str:
         """Submit texts by their names; returns the batch's id."""
-        lines = [self._line(name, text) for name, text in texts.items()]
+        lines: list[str] = []
+        for name, text in texts.items():
+            body = {"input": self._sendable(text), "encoding_format": "float", **self._values}
+            lines.append(json.dumps({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body}))
         with self._explained():
             file = self._client.files.create(file=("embeddings.jsonl", "\n".join(lines).encode()), purpose="batch")
             batch = self._client.batches.create(
@@ -102,10 +105,6 @@ class BatchApi:
             for piece in content.iter_bytes():
                 yield from self._found(lines.feed(piece))
             yield from self._found([lines.rest()])
-
-    def _line(self, name: str, text: str) -> str:
-        body = {"input": self._sendable(text), "encoding_format": "float", **self._values}
-        return json.dumps({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body})
 
     def _found(self, lines: Iterable[bytes]) -> Iterator[tuple[str, Vector]]:
         for line in lines:

@@ -6,7 +6,7 @@ would reveal what others store (docs/adr/0025-no-data-shared-between-owners.md).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -55,21 +55,18 @@ class OwnerCache(Generic[K, V]):
             entries[key] = value
             entries.move_to_end(key)
             self._owners.move_to_end(owner_id)
-            self._evict(entries)
+            while len(entries) > self._per_owner:
+                entries.popitem(last=False)
+            while sum(map(len, self._owners.values())) > self._total:
+                largest_owner, largest = max(self._owners.items(), key=lambda item: len(item[1]))
+                largest.popitem(last=False)
+                if not largest:
+                    del self._owners[largest_owner]
         return value
 
     def clear(self) -> None:
         with self._lock:
             self._owners.clear()
-
-    def _evict(self, entries: OrderedDict[K, V]) -> None:
-        while len(entries) > self._per_owner:
-            entries.popitem(last=False)
-        while sum(map(len, self._owners.values())) > self._total:
-            owner_id, largest = max(self._owners.items(), key=lambda item: len(item[1]))
-            largest.popitem(last=False)
-            if not largest:
-                del self._owners[owner_id]
 
 
 # --- cache ----------------------------------------------------------------------------------------
@@ -114,8 +111,25 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) 
     known = _look_up(space, owner_id, set(hashes))
     missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in known}
     reasons: dict[bytes, str] = {}
-    for batch in _slices(missing, STORE_BATCH):
-        _compute(space, owner_id, batch, known, reasons)
+    items = iter(missing.items())
+    while batch := dict(islice(items, STORE_BATCH)):
+        # Embed the batch, store its vectors and add them to `known`, or the errors to `reasons`.
+        with timed("embedding", label="chunks", items=len(batch)):
+            results = list(embed_each(embedder_for(space), list(batch.values())))
+        fresh: dict[bytes, bytes] = {}
+        for digest, result in zip(batch, results, strict=True):
+            if isinstance(result, EmbeddingError):
+                reasons[digest] = str(result)
+            else:
+                fresh[digest] = result.astype(STORED_DTYPE).tobytes()
+        CachedVector.objects.bulk_create(
+            [
+                CachedVector(owner_id=owner_id, space=space, content_hash=digest, vector=vector)
+                for digest, vector in fresh.items()
+            ],
+            ignore_conflicts=True,
+        )
+        known.update(fresh)
 
     vectors = np.zeros((len(texts), space.dimensions), dtype=np.float32)
     for index, digest in enumerate(hashes):
@@ -178,44 +192,9 @@ def _look_up(space: EmbeddingSpace, owner_id: int, hashes: set[bytes]) -> dict[b
     return {bytes(digest): bytes(vector) for digest, vector in rows.values_list("content_hash", "vector")}
 
 
-def _compute(
-    space: EmbeddingSpace,
-    owner_id: int,
-    texts: dict[bytes, str],
-    known: dict[bytes, bytes],
-    reasons: dict[bytes, str],
-) -> None:
-    """Embed `texts`, store them, and add them to `known`, or the errors to `reasons`."""
-    with timed("embedding", label="chunks", items=len(texts)):
-        results = list(embed_each(embedder_for(space), list(texts.values())))
-    fresh: dict[bytes, bytes] = {}
-    for digest, result in zip(texts, results, strict=True):
-        if isinstance(result, EmbeddingError):
-            reasons[digest] = str(result)
-        else:
-            fresh[digest] = result.astype(STORED_DTYPE).tobytes()
-    CachedVector.objects.bulk_create(
-        [
-            CachedVector(owner_id=owner_id, space=space, content_hash=digest, vector=vector)
-            for digest, vector in fresh.items()
-        ],
-        ignore_conflicts=True,
-    )
-    known.update(fresh)
-
-
-def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
-    items = iter(texts.items())
-    while batch := dict(islice(items, size)):
-        yield batch
-
-
-def _key(space: EmbeddingSpace) -> SpaceKey:
-    return tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
-
-
 def _question(space: EmbeddingSpace, text: str, owner_id: int) -> TokenEmbedding:
-    return _questions.get_or_make(owner_id, (_key(space), text), partial(_embed_question, space, text))
+    key = tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
+    return _questions.get_or_make(owner_id, (key, text), partial(_embed_question, space, text))
 
 
 def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:

@@ -43,56 +43,6 @@ class GraphSession:
         self._session = session
         self._where = where
         self._inputs = {given.name: given for given in session.get_inputs()}
-        self._states, self._sentences = self._chosen_outputs()
-        self._names = [name for name in (self._states, self._sentences) if name]
-        for given in self._inputs.values():
-            self._check(given)
-
-    @property
-    def gives_sentences(self) -> bool:
-        return self._sentences is not None
-
-    @property
-    def takes_batches(self) -> bool:
-        """False for a graph that was exported for one text at a time."""
-        return not isinstance(self._inputs[_IDS].shape[0], int)
-
-    def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
-        """Run one forward pass over padded sequences, both (b, t)."""
-        feed = {name: self._value(given, ids, mask) for name, given in self._inputs.items()}
-        found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
-        return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
-
-    def _value(self, given: Any, ids: TokenIds, mask: TokenIds) -> NDArray[Any]:
-        if given.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
-            heads, width = given.shape[1], given.shape[3]
-            return np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
-        # Exporters differ in the integer type of the inputs.
-        kind = _INTEGERS[given.type]
-        if given.name == _IDS:
-            return ids.astype(kind, copy=False)
-        if given.name in _MASK:
-            return mask.astype(kind, copy=False)
-        if given.name == _TYPES:
-            return np.zeros_like(ids, dtype=kind)
-        return np.broadcast_to(np.arange(ids.shape[1], dtype=kind), ids.shape)
-
-    def _check(self, given: Any) -> None:
-        if given.name.startswith(_PAST):
-            if given.type not in _FLOATS or len(given.shape) != 4 or not _are_numbers(given.shape[1::2]):
-                raise self._refused(
-                    f"its input {given.name} is a cache of former tokens whose size the graph does not tell. Export "
-                    "it as a sentence model, without a cache: `optimum-cli export onnx --task feature-extraction`"
-                )
-            return
-        if given.name not in (_IDS, *_MASK, _TYPES, _POSITIONS) or given.type not in _INTEGERS:
-            raise self._refused(f"it wants the input {given.name} ({given.type}), which a text does not have")
-        if len(given.shape) != 2 or isinstance(given.shape[1], int) or _is_fixed_batch(given.shape[0]):
-            raise self._refused(
-                f"its input {given.name} has the fixed shape {given.shape}. Export the model with dynamic axes"
-            )
-
-    def _chosen_outputs(self) -> tuple[str | None, str | None]:
         if _IDS not in self._inputs:
             raise self._refused(f"it has no input {_IDS}")
         outputs = [output for output in self._session.get_outputs() if output.type in _FLOATS]
@@ -105,7 +55,57 @@ class GraphSession:
                 f"nor a vector of the text ({SENTENCES[0]}). Export the model as a sentence model: "
                 "`optimum-cli export onnx --task feature-extraction`"
             )
-        return states, sentences
+        self._states, self._sentences = states, sentences
+        self._names = [name for name in (self._states, self._sentences) if name]
+        for given in self._inputs.values():
+            if given.name.startswith(_PAST):
+                if (
+                    given.type not in _FLOATS
+                    or len(given.shape) != 4
+                    or not all(isinstance(size, int) for size in given.shape[1::2])
+                ):
+                    raise self._refused(
+                        f"its input {given.name} is a cache of former tokens whose size the graph does not tell. "
+                        "Export it as a sentence model, without a cache: "
+                        "`optimum-cli export onnx --task feature-extraction`"
+                    )
+            else:
+                if given.name not in (_IDS, *_MASK, _TYPES, _POSITIONS) or given.type not in _INTEGERS:
+                    raise self._refused(f"it wants the input {given.name} ({given.type}), which a text does not have")
+                if len(given.shape) != 2 or isinstance(given.shape[1], int) or _is_fixed_batch(given.shape[0]):
+                    raise self._refused(
+                        f"its input {given.name} has the fixed shape {given.shape}. Export the model with dynamic axes"
+                    )
+
+    @property
+    def gives_sentences(self) -> bool:
+        return self._sentences is not None
+
+    @property
+    def takes_batches(self) -> bool:
+        """False for a graph that was exported for one text at a time."""
+        return not isinstance(self._inputs[_IDS].shape[0], int)
+
+    def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
+        """Run one forward pass over padded sequences, both (b, t)."""
+        feed = {}
+        for name, given in self._inputs.items():
+            if given.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
+                heads, width = given.shape[1], given.shape[3]
+                feed[name] = np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
+            else:
+                # Exporters differ in the integer type of the inputs.
+                kind = _INTEGERS[given.type]
+                if given.name == _IDS:
+                    feed[name] = ids.astype(kind, copy=False)
+                elif given.name in _MASK:
+                    feed[name] = mask.astype(kind, copy=False)
+                elif given.name == _TYPES:
+                    feed[name] = np.zeros_like(ids, dtype=kind)
+                else:
+                    feed[name] = np.broadcast_to(np.arange(ids.shape[1], dtype=kind), ids.shape)
+        found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
+        return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
 
     def _refused(self, reason: str) -> EmbedderUnavailable:
         return EmbedderUnavailable(f"{self._where} cannot be run as a sentence model: {reason}.")
@@ -132,10 +132,6 @@ def open_session(graph: Path | bytes, *, threads: int) -> Any:
 
 def _float32(values: NDArray[Any] | None) -> Vector | None:
     return None if values is None else values.astype(np.float32, copy=False)
-
-
-def _are_numbers(sizes: list[Any]) -> bool:
-    return all(isinstance(size, int) for size in sizes)
 
 
 def _is_fixed_batch(size: Any) -> bool:

@@ -102,7 +102,12 @@ class LocalEmbedder(LocalSentenceEmbedder):
                     token_vectors = unit_rows(token_vectors - self._token_mean)
                 parts = zip(rows, vectors, token_vectors, strict=True)
                 for row, vector, own_tokens in parts:
-                    found[int(row)] = _token_embedding(vector, own_tokens, sequences[row])
+                    # An embedding without the special tokens, copied so that the batch's arrays are freed.
+                    sequence = sequences[row]
+                    own = slice(sequence.start, sequence.stop)
+                    found[int(row)] = TokenEmbedding(
+                        vector.copy(), np.array(sequence.ids[own], dtype=np.int32), own_tokens[own].copy()
+                    )
             yield from (found.pop(row) for row in range(len(sequences)))
 
     def _token_windows(self, texts: Sequence[str], prompt: str) -> Iterator[list[TokenSequence]]:
@@ -127,7 +132,15 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
         EmbedderUnavailable: the model does not exist or cannot be run.
     """
     if options.model_path:
-        return _open_folder(find_model(options.model_path), options)
+        files = find_model(options.model_path)
+        recipe = read_recipe(files.folder)
+        if options.without_prompts and not files.is_graph:
+            recipe = recipe.without_prompts()
+        name = model_name(files, recipe, weights_digest(files, options.cache_folder))
+        run = ModelOptions(options.cache_folder, options.threads, options.dimensions, options.max_tokens)
+        model = SentenceModel(files, recipe, run)
+        kind = LocalEmbedder if model.facts.has_token_vectors else LocalSentenceEmbedder
+        return kind(model, name=name)
     if options.model != model_folder.DEFAULT_MODEL:
         raise EmbedderUnavailable(
             f"EMBEDDING_MODEL={options.model} is not a model that comes with convmemory: set EMBEDDING_MODEL_PATH "
@@ -150,20 +163,3 @@ def model_name(files: ModelFiles, recipe: SentenceRecipe, weights_sha256: str) -
         tokenizer = fresh_digest([model_file(files.folder, "tokenizer.json")])
         digest = sha256(f"{weights_sha256} {tokenizer} {recipe.digest()}".encode()).hexdigest()
     return f"{files.folder.name}@{digest[:8]}"
-
-
-def _open_folder(files: ModelFiles, options: EmbeddingOptions) -> LocalSentenceEmbedder:
-    recipe = read_recipe(files.folder)
-    if options.without_prompts and not files.is_graph:
-        recipe = recipe.without_prompts()
-    name = model_name(files, recipe, weights_digest(files, options.cache_folder))
-    run = ModelOptions(options.cache_folder, options.threads, options.dimensions, options.max_tokens)
-    model = SentenceModel(files, recipe, run)
-    kind = LocalEmbedder if model.facts.has_token_vectors else LocalSentenceEmbedder
-    return kind(model, name=name)
-
-
-def _token_embedding(vector: Vector, token_vectors: Vector, sequence: TokenSequence) -> TokenEmbedding:
-    """Return an embedding without the special tokens, copied so that the batch's arrays are freed."""
-    own = slice(sequence.start, sequence.stop)
-    return TokenEmbedding(vector.copy(), np.array(sequence.ids[own], dtype=np.int32), token_vectors[own].copy())

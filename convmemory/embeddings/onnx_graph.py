@@ -60,7 +60,12 @@ def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str 
             f"{expected_sha256}): run `make setup` to install it again."
         )
     target = cache_folder / digest
-    if not _is_whole(target):
+    try:
+        sizes = json.loads((target / SIZES_FILE).read_bytes())
+        is_whole = all((target / name).stat().st_size == sizes[name] for name in (WEIGHTS_FILE, GRAPH_FILE))
+    except (OSError, ValueError, KeyError, TypeError):
+        is_whole = False
+    if not is_whole:
         try:
             _build_into(target, files.folder)
         except OSError as error:
@@ -168,7 +173,14 @@ class _Graph:
 
 def _build_into(target: Path, folder: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    _remove_stale_builds(target.parent)
+    # Delete the folders of killed builds.
+    for build in target.parent.glob("build-*"):
+        try:
+            stale = time.time() - build.stat().st_mtime > _STALE_BUILD_S
+        except FileNotFoundError:
+            continue
+        if stale:
+            shutil.rmtree(build, ignore_errors=True)
     build = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
     try:
         _write_model(build, folder)
@@ -181,15 +193,6 @@ def _build_into(target: Path, folder: Path) -> None:
             file.write(json.dumps(sizes).encode())
     finally:
         shutil.rmtree(build, ignore_errors=True)
-
-
-def _is_whole(target: Path) -> bool:
-    """Return whether the folder contains a graph and its weights in the sizes with which they were built."""
-    try:
-        sizes = json.loads((target / SIZES_FILE).read_bytes())
-        return all((target / name).stat().st_size == sizes[name] for name in (WEIGHTS_FILE, GRAPH_FILE))
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def _write_model(build: Path, folder: Path) -> None:
@@ -213,17 +216,6 @@ def _write_model(build: Path, folder: Path) -> None:
         location=WEIGHTS_FILE,
         size_threshold=1024,
     )
-
-
-def _remove_stale_builds(cache_folder: Path) -> None:
-    """Delete the folders of killed builds."""
-    for build in cache_folder.glob("build-*"):
-        try:
-            stale = time.time() - build.stat().st_mtime > _STALE_BUILD_S
-        except FileNotFoundError:
-            continue
-        if stale:
-            shutil.rmtree(build, ignore_errors=True)
 
 
 # --- quantizing -----------------------------------------------------------------------------------

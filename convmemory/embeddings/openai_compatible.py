@@ -247,17 +247,18 @@ class OpenAIEmbedder:
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
-                    self._opened = self._open()
+                    if not self._options.api_key and "api.openai.com" in self._options.base_url:
+                        raise EmbedderUnavailable(
+                            f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE."
+                        )
+                    timeout_s, retries = self._options.timeout_s, self._max_retries
+                    self._opened = _Clients(
+                        self._open_client(timeout_s, retries),
+                        self._open_client(
+                            min(QUERY_TIMEOUT_S, timeout_s), min(QUERY_RETRIES, retries), QUERY_RETRY_AFTER_S
+                        ),
+                    )
         return self._opened
-
-    def _open(self) -> "_Clients":
-        if not self._options.api_key and "api.openai.com" in self._options.base_url:
-            raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
-        timeout_s, retries = self._options.timeout_s, self._max_retries
-        return _Clients(
-            self._open_client(timeout_s, retries),
-            self._open_client(min(QUERY_TIMEOUT_S, timeout_s), min(QUERY_RETRIES, retries), QUERY_RETRY_AFTER_S),
-        )
 
     def _open_client(self, timeout_s: float, retries: int, max_retry_after_s: float | None = None) -> "OpenAI":
         from openai import OpenAI
@@ -295,14 +296,18 @@ def _parse(response: Any, count: int) -> Vector | None:
         rows = sorted(response.data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(count)):
             return None
-        vectors = np.array([_numbers(row.embedding) for row in rows], dtype=np.float32)
+        vectors = np.array(
+            [
+                np.frombuffer(base64.b64decode(row.embedding), dtype="<f4")
+                if isinstance(row.embedding, str)
+                else row.embedding
+                for row in rows
+            ],
+            dtype=np.float32,
+        )
     except (AttributeError, TypeError, ValueError, binascii.Error):
         return None
     return vectors if vectors.ndim == 2 else None
-
-
-def _numbers(embedding: Any) -> Any:
-    return np.frombuffer(base64.b64decode(embedding), dtype="<f4") if isinstance(embedding, str) else embedding
 
 
 def _stack(results: list[Vector | str], dimensions: int) -> Vector:

@@ -153,9 +153,33 @@ class SentenceModel:
         self._options = options
         self._loading = threading.Lock()
         self._loaded: _Runtime | None = None
-        self.max_sequence = self._max_sequence()
-        self.facts = self._facts()
-        self.dimensions = self._dimensions()
+        said, at_most = self.recipe.max_sequence, self._options.max_tokens
+        if not self.files.is_graph:
+            longest = min(said or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
+            self.max_sequence = min(longest, at_most or longest)
+        else:
+            self.max_sequence = min(filter(None, (said, _positions(self.files.folder), at_most or GRAPH_MAX_SEQUENCE)))
+        if not self.files.is_graph and self.recipe.is_plain:
+            dimensions = read_bert_config(self.files.folder).dimensions
+            self.facts = ModelFacts(dimensions, has_token_vectors=True, overhead_tokens=BERT_SPECIAL_TOKENS)
+        else:
+            read_files = [*self.files.all_weights(), model_file(self.files.folder, "tokenizer.json")]
+            kind = f"facts of {self.recipe.digest()}"
+            self.facts = ModelFacts(
+                **noted(self._options.cache_folder, kind, read_files, lambda: asdict(self._learn()))
+            )
+        own, wanted = self.facts.dimensions, self._options.dimensions
+        if wanted > own:
+            raise EmbedderUnavailable(
+                f"The model in {self.files.folder} has {own} dimensions, not {wanted}: leave EMBEDDING_DIMENSIONS (or "
+                "--dimensions) out, or set fewer where the model is trained to be cut (Matryoshka)."
+            )
+        if (wanted or own) > MAX_DIMENSIONS:
+            raise EmbedderUnavailable(
+                f"The model in {self.files.folder} has {own} dimensions, of which {MAX_DIMENSIONS} can be indexed at "
+                "most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
+            )
+        self.dimensions = wanted or own
         if self.max_sequence <= self.facts.overhead_tokens:
             raise EmbedderUnavailable(
                 f"The model in {files.folder} reads {self.max_sequence} tokens, of which its prompt and special tokens "
@@ -173,17 +197,15 @@ class SentenceModel:
         order = np.argsort(lengths, kind="stable")
         at_most = BATCH_SIZE if session.takes_batches else 1
         for run in runs_of_like_length(lengths[order].tolist(), at_most=at_most):
-            yield self._pass(order[run], [sequences[row] for row in order[run]])
+            rows, runtime = order[run], self._runtime()
+            of_run = [sequences[row] for row in rows]
+            ids, mask = _padded(of_run, runtime.pad_id)
+            encoded = runtime.session.run(ids, mask)
+            yield Forwarded(rows, runtime.finish.apply(self._texts(encoded, of_run, mask)), encoded.states)
 
     def token_vectors(self, states: Vector) -> Vector:
         """Return the states (b, t, ·) as token vectors (b, t, dim) of unit length."""
         return self._runtime().finish.apply(states)
-
-    def _pass(self, rows: NDArray[np.intp], sequences: list[TokenSequence]) -> Forwarded:
-        runtime = self._runtime()
-        ids, mask = _padded(sequences, runtime.pad_id)
-        encoded = runtime.session.run(ids, mask)
-        return Forwarded(rows, runtime.finish.apply(self._texts(encoded, sequences, mask)), encoded.states)
 
     def _texts(self, encoded: Encoded, sequences: list[TokenSequence], mask: TokenIds) -> Vector:
         """Return one vector per text, before the Dense layers."""
@@ -203,18 +225,17 @@ class SentenceModel:
         if self._loaded is None:
             with self._loading:
                 if self._loaded is None:
-                    self._loaded = self._load()
+                    reader = TokenReader(open_tokenizer(self.files.folder), max_sequence=self.max_sequence)
+                    session = self._graph_session() if self.files.is_graph else self._bert_session()
+                    if not self.files.is_graph and reader.special_tokens != BERT_SPECIAL_TOKENS:
+                        raise EmbedderUnavailable(
+                            f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model."
+                        )
+                    dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
+                    found = read_json(self.files.folder / "config.json").get("pad_token_id")
+                    pad_id = found if isinstance(found, int) else 0
+                    self._loaded = _Runtime(reader, session, Finish(dense, self._options.dimensions), pad_id)
         return self._loaded
-
-    def _load(self) -> _Runtime:
-        reader = TokenReader(open_tokenizer(self.files.folder), max_sequence=self.max_sequence)
-        session = self._graph_session() if self.files.is_graph else self._bert_session()
-        if not self.files.is_graph and reader.special_tokens != BERT_SPECIAL_TOKENS:
-            raise EmbedderUnavailable(f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model.")
-        dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
-        found = read_json(self.files.folder / "config.json").get("pad_token_id")
-        pad_id = found if isinstance(found, int) else 0
-        return _Runtime(reader, session, Finish(dense, self._options.dimensions), pad_id)
 
     def _bert_session(self) -> GraphSession:
         files, options = self.files, self._options
@@ -247,22 +268,11 @@ class SentenceModel:
 
     @property
     def _threads(self) -> int:
-        return self._options.threads or _usable_cores()
-
-    def _max_sequence(self) -> int:
-        said, wanted = self.recipe.max_sequence, self._options.max_tokens
-        if not self.files.is_graph:
-            longest = min(said or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
-            return min(longest, wanted or longest)
-        return min(filter(None, (said, _positions(self.files.folder), wanted or GRAPH_MAX_SEQUENCE)))
-
-    def _facts(self) -> ModelFacts:
-        if not self.files.is_graph and self.recipe.is_plain:
-            dimensions = read_bert_config(self.files.folder).dimensions
-            return ModelFacts(dimensions, has_token_vectors=True, overhead_tokens=BERT_SPECIAL_TOKENS)
-        files = [*self.files.all_weights(), model_file(self.files.folder, "tokenizer.json")]
-        kind = f"facts of {self.recipe.digest()}"
-        return ModelFacts(**noted(self._options.cache_folder, kind, files, lambda: asdict(self._learn())))
+        if self._options.threads:
+            return self._options.threads
+        if hasattr(os, "sched_getaffinity"):  # the cores that this process may run on
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
     def _learn(self) -> ModelFacts:
         reader, session, finish, pad_id = self._runtime()
@@ -276,20 +286,6 @@ class SentenceModel:
         has_tokens = encoded.states is not None and uncut.apply(encoded.states).shape[2] == width
         overhead = reader.special_tokens + max(reader.prompt_tokens(prompt) for prompt in prompts)
         return ModelFacts(dimensions=width, has_token_vectors=has_tokens, overhead_tokens=overhead)
-
-    def _dimensions(self) -> int:
-        own, wanted = self.facts.dimensions, self._options.dimensions
-        if wanted > own:
-            raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, not {wanted}: leave EMBEDDING_DIMENSIONS (or "
-                "--dimensions) out, or set fewer where the model is trained to be cut (Matryoshka)."
-            )
-        if (wanted or own) > MAX_DIMENSIONS:
-            raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, of which {MAX_DIMENSIONS} can be indexed at "
-                "most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
-            )
-        return wanted or own
 
 
 def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) -> list[slice]:
@@ -347,10 +343,3 @@ def _positions(folder: Path) -> int:
     if config.get("model_type") in _POSITIONS_AFTER_PADDING:
         return positions - 1 - int(config.get("pad_token_id") or 1)
     return positions
-
-
-def _usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

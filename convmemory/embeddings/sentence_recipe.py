@@ -72,9 +72,40 @@ def read_recipe(folder: Path) -> SentenceRecipe:
     Raises:
         EmbedderUnavailable: a file is broken, or requires something that is not supported.
     """
-    modules = _modules(folder)
-    pooling, pools_prompt = _pooling(folder / modules.get("Pooling", [POOLING_FOLDER])[0])
-    query, passage = _prompts(folder)
+    # The folders of the modules by kind, in order.
+    path = folder / "modules.json"
+    modules: dict[str, list[str]] = {}
+    try:
+        for module in read_any_json(path, []):
+            modules.setdefault(str(module["type"]).rsplit(".", 1)[-1], []).append(str(module.get("path", "")))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise EmbedderUnavailable(f"{path} is not a list of modules.") from error
+    if unknown := sorted(set(modules) - _KNOWN_MODULES):
+        raise EmbedderUnavailable(
+            f"The model in {folder} has parts that cannot be run here: module {', '.join(unknown)} is not supported. "
+            "Serve it with an OpenAI-compatible server and set EMBEDDING_PROVIDER=openai."
+        )
+    # The pooling, None if no file names it, and whether it includes the prompt's tokens.
+    pooling_folder = folder / modules.get("Pooling", [POOLING_FOLDER])[0]
+    config = read_json(pooling_folder / "config.json")
+    chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
+    modes = [name for name in chosen if f"pooling_mode_{name}" in config]
+    if isinstance(config.get("pooling_mode"), str):
+        modes = [config["pooling_mode"]]
+    if len(modes) > 1 or (modes and modes[0] not in _POOLINGS):
+        raise EmbedderUnavailable(
+            f"{pooling_folder / 'config.json'} pools by {', '.join(modes)}: only the mean, the first token (CLS) or "
+            "the last token can be run here. Serve the model with an OpenAI-compatible server instead."
+        )
+    pooling, pools_prompt = (_POOLINGS[modes[0]] if modes else None), config.get("include_prompt", True) is not False
+    # The prompts for queries and for passages, chosen like `encode_query` and `encode_document` of the library.
+    path = folder / "config_sentence_transformers.json"
+    config = read_json(path)
+    prompts = config.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
+        raise EmbedderUnavailable(f"{path}: `prompts` must be an object of texts.")
+    default = prompts.get(config.get("default_prompt_name") or "", "")
+    query, passage = _first(prompts, QUERY_PROMPTS, default), _first(prompts, PASSAGE_PROMPTS, default)
     return SentenceRecipe(
         pooling=pooling,
         pools_prompt=pools_prompt,
@@ -83,38 +114,6 @@ def read_recipe(folder: Path) -> SentenceRecipe:
         query_prompt=query,
         passage_prompt=passage,
     )
-
-
-def _modules(folder: Path) -> dict[str, list[str]]:
-    """Return the folders of the modules by kind, in order."""
-    path = folder / "modules.json"
-    found: dict[str, list[str]] = {}
-    try:
-        for module in read_any_json(path, []):
-            found.setdefault(str(module["type"]).rsplit(".", 1)[-1], []).append(str(module.get("path", "")))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise EmbedderUnavailable(f"{path} is not a list of modules.") from error
-    if unknown := sorted(set(found) - _KNOWN_MODULES):
-        raise EmbedderUnavailable(
-            f"The model in {folder} has parts that cannot be run here: module {', '.join(unknown)} is not supported. "
-            "Serve it with an OpenAI-compatible server and set EMBEDDING_PROVIDER=openai."
-        )
-    return found
-
-
-def _pooling(folder: Path) -> tuple[Pooling | None, bool]:
-    """Return the pooling, None if no file names it, and whether it includes the prompt's tokens."""
-    config = read_json(folder / "config.json")
-    chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
-    modes = [name for name in chosen if f"pooling_mode_{name}" in config]
-    if isinstance(config.get("pooling_mode"), str):
-        modes = [config["pooling_mode"]]
-    if len(modes) > 1 or (modes and modes[0] not in _POOLINGS):
-        raise EmbedderUnavailable(
-            f"{folder / 'config.json'} pools by {', '.join(modes)}: only the mean, the first token (CLS) or the last "
-            "token can be run here. Serve the model with an OpenAI-compatible server instead."
-        )
-    return (_POOLINGS[modes[0]] if modes else None), config.get("include_prompt", True) is not False
 
 
 def _dense(folder: Path) -> DenseFile:
@@ -129,19 +128,6 @@ def _dense(folder: Path) -> DenseFile:
             "pytorch_model.bin, load and save the model once with sentence-transformers."
         )
     return DenseFile(weights, name)
-
-
-def _prompts(folder: Path) -> tuple[str, str]:
-    """Return the prompts for queries and for passages, chosen like `encode_query` and `encode_document` of
-    the library.
-    """
-    path = folder / "config_sentence_transformers.json"
-    config = read_json(path)
-    prompts = config.get("prompts") or {}
-    if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise EmbedderUnavailable(f"{path}: `prompts` must be an object of texts.")
-    default = prompts.get(config.get("default_prompt_name") or "", "")
-    return _first(prompts, QUERY_PROMPTS, default), _first(prompts, PASSAGE_PROMPTS, default)
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> str:

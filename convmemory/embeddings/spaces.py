@@ -58,7 +58,14 @@ def open_embedder(options: EmbeddingOptions) -> Embedder:
     options = options.of_sentences()
     with _opened.lock:
         if options not in _opened.by_options:
-            _opened.by_options[options] = _make(options)
+            if options.provider == LOCAL:
+                _opened.by_options[options] = open_local(options)
+            elif options.provider == OPENAI:
+                from convmemory.embeddings.openai_compatible import OpenAIEmbedder
+
+                _opened.by_options[options] = OpenAIEmbedder(options)
+            else:
+                raise SettingError(f"EMBEDDING_PROVIDER={options.provider!r} is unknown: use {' or '.join(PROVIDERS)}.")
         return _opened.by_options[options]
 
 
@@ -283,16 +290,6 @@ def _open_first(space: EmbeddingSpace, ways: Iterable[EmbeddingOptions]) -> Embe
         " ".join([f"What is stored was embedded with {space}, but its model cannot be had.", *led_to])
         + " Set the EMBEDDING_ variables back, or run `manage.py reembed`."
     )
-
-
-def _make(options: EmbeddingOptions) -> Embedder:
-    if options.provider == LOCAL:
-        return open_local(options)
-    if options.provider == OPENAI:
-        from convmemory.embeddings.openai_compatible import OpenAIEmbedder
-
-        return OpenAIEmbedder(options)
-    raise SettingError(f"EMBEDDING_PROVIDER={options.provider!r} is unknown: use {' or '.join(PROVIDERS)}.")
 
 
 def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:

@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings.embedder import Span, TokenIds, Tokens
+from convmemory.embeddings.embedder import TokenIds, Tokens
 from convmemory.embeddings.model_folder import model_file
 
 if TYPE_CHECKING:
@@ -54,7 +54,17 @@ class TokenReader:
 
     def sequences(self, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
         """Return each text as the sequence after the prompt, with its special tokens."""
-        return [self._cut(encoding.ids, self._own_start(encoding, prompt)) for encoding in self._encoded(texts, prompt)]
+        found: list[TokenSequence] = []
+        for encoding in self._encoded(texts, prompt):
+            ids = encoding.ids
+            start = self._own_start(encoding, prompt)
+            limit = self._max_sequence
+            if len(ids) > limit:
+                kept = limit - self._after
+                ids = [*ids[:kept], *ids[len(ids) - self._after :]]
+            stop = len(ids) - self._after
+            found.append(TokenSequence(ids, min(start, stop), stop))
+        return found
 
     def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
         """Return the number of each text's own tokens, without cutting it."""
@@ -65,9 +75,11 @@ class TokenReader:
         """Return all tokens of a text that follows the prompt, with their offsets in the text alone."""
         encoding = self._tokenizer.encode(prompt + encodable(text))
         own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
+        spans = encoding.offsets[own]
+        length = len(prompt)
         return Tokens(
             ids=np.array(encoding.ids[own], dtype=np.int32),
-            spans=_spans_after(encoding.offsets[own], len(prompt)),
+            spans=[(max(0, start - length), max(0, end - length)) for start, end in spans] if length else spans,
         )
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
@@ -91,17 +103,12 @@ class TokenReader:
         start, last = self._before, len(encoding.ids) - self._after
         # The prompt is tokenized together with the text, because tokenizers merge across the border.
         if prompt:
-            while start < last and _end(encoding, start) <= len(prompt):
+            while start < last:
+                span = encoding.token_to_chars(start)  # some tokens have none
+                if span and span[1] > len(prompt):
+                    break
                 start += 1
         return start
-
-    def _cut(self, ids: list[int], start: int) -> TokenSequence:
-        limit = self._max_sequence
-        if len(ids) > limit:
-            kept = limit - self._after
-            ids = [*ids[:kept], *ids[len(ids) - self._after :]]
-        stop = len(ids) - self._after
-        return TokenSequence(ids, min(start, stop), stop)
 
 
 def open_tokenizer(folder: Path) -> "Tokenizer":
@@ -122,13 +129,3 @@ def open_tokenizer(folder: Path) -> "Tokenizer":
 def encodable(text: str) -> str:
     """Return `text` with lone surrogates, which the tokenizer refuses, replaced; its length is unchanged."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
-
-
-def _end(encoding: Any, token: int) -> int:
-    """Return the end of a token in the text; 0 for a token without a span."""
-    span = encoding.token_to_chars(token)
-    return span[1] if span else 0
-
-
-def _spans_after(spans: list[Span], length: int) -> list[Span]:
-    return [(max(0, start - length), max(0, end - length)) for start, end in spans] if length else spans
