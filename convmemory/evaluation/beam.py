@@ -32,7 +32,14 @@ def read(path: Path) -> Iterator[Haystack]:
         raise InvalidInput(f"{path} holds no chat: give a folder with chat.json, or one with such folders in it.")
     for folder in sorted(folders, key=lambda folder: (len(folder.name), folder.name)):
         batches = list(_batches(read_json(folder / "chat.json")))
-        homes = _homes(folder.name, batches)
+        # The place of the message with each id; ids that several messages share are left out.
+        counts = Counter(message["id"] for messages in batches for message in messages)
+        homes = {
+            message["id"]: (f"{folder.name}/{number}", str(place))
+            for number, messages in enumerate(batches)
+            for place, message in enumerate(messages)
+            if counts[message["id"]] == 1
+        }
         asked = read_json(folder / QUESTIONS)
         questions = (
             _question(folder.name, ability, entry, homes) for ability, entries in asked.items() for entry in entries
@@ -51,17 +58,6 @@ def _batches(chat: Any) -> Iterator[Messages]:
     elif isinstance(chat, Sequence) and not isinstance(chat, str):
         for value in chat:
             yield from _batches(value)
-
-
-def _homes(name: str, batches: Sequence[Messages]) -> dict[int, MessageRef]:
-    """Return the place of the message with each id; ids that several messages share are left out."""
-    counts = Counter(message["id"] for messages in batches for message in messages)
-    return {
-        message["id"]: (f"{name}/{number}", str(place))
-        for number, messages in enumerate(batches)
-        for place, message in enumerate(messages)
-        if counts[message["id"]] == 1
-    }
 
 
 def _question(name: str, ability: str, entry: Mapping[str, Any], homes: Mapping[int, MessageRef]) -> Question:

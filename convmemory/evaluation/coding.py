@@ -30,18 +30,13 @@ def read(path: Path) -> Iterator[Haystack]:
     for query in read_lines(path / "queries.jsonl"):
         queries[query["repo"]].append(query)
     for repository, sessions in runs.items():
-        homes = _homes(sessions)
+        # The runs that contain each message: some tools restart line numbers in each run.
+        homes: dict[str, set[str]] = defaultdict(set)
+        for session, lines in sessions.items():
+            for line in lines:
+                homes[line["uuid"]].add(session)
         questions = (_question(query, homes) for query in queries[repository])
         yield Haystack(repository.rsplit("/", 1)[-1], partial(_drafts, sessions), tuple(questions))
-
-
-def _homes(sessions: Mapping[str, Lines]) -> dict[str, set[str]]:
-    """Return the runs that contain each message: some tools restart line numbers in each run."""
-    homes: dict[str, set[str]] = defaultdict(set)
-    for session, lines in sessions.items():
-        for line in lines:
-            homes[line["uuid"]].add(session)
-    return homes
 
 
 def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Question:
@@ -61,20 +56,12 @@ def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Questi
 
 def _drafts(sessions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[ConversationDraft]:
     for number, (session, lines) in enumerate(sessions.items(), 1):
-        messages = [
-            MessageDraft(
-                role=line["role"],
-                parts=(_part(line),),
-                created_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
-                source_key=line["uuid"],
-            )
-            for line in lines
-        ]
+        messages = []
+        for line in lines:
+            part: Part = TextPart(line["text"])
+            if line["kind"] == "tool_call":
+                name, _, rest = line["text"].partition(" ")
+                part = ToolCallPart(id=line["uuid"], name=name, input={"arguments": rest})
+            at = datetime.fromisoformat(line["ts"]) if line["ts"] else None
+            messages.append(MessageDraft(line["role"], (part,), created_at=at, source_key=line["uuid"]))
         yield ConversationDraft(messages, source=SOURCE, source_id=session, title=f"Run {number}")
-
-
-def _part(line: Mapping[str, Any]) -> Part:
-    if line["kind"] != "tool_call":
-        return TextPart(line["text"])
-    name, _, rest = line["text"].partition(" ")
-    return ToolCallPart(id=line["uuid"], name=name, input={"arguments": rest})

@@ -70,7 +70,19 @@ def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: b
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
-    batch = _batch(usable, names)
+    shape = (len(usable), max(len(example.keys) for example in usable))
+    features = np.zeros((*shape, len(names)), np.float32)
+    right, present = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+    for row, example in enumerate(usable):
+        count = len(example.keys)
+        right[row, :count] = example.right & example.within
+        present[row, :count] = example.within
+        for column, name in enumerate(names):
+            if name in example.features:
+                features[row, :count, column] = scaled(name, example.features[name])
+    sets = [example.dataset for example in usable]
+    shares = np.array([1 / sets.count(name) for name in sets], np.float32)
+    batch = _Batch(features, right, present, shares / shares.sum())
     weights = _descend(np.ones(len(names), np.float32), partial(_gradient, batch), STEPS, RATE)
     if for_top:
         weights = _descend(weights, partial(_gradient_with_top_loss, batch), TOP_STEPS, TOP_RATE)
@@ -99,22 +111,6 @@ def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_top:
         others = [example for example, group in zip(examples, groups, strict=True) if group != left_out]
         fitted[left_out] = fit_weights(others, names, for_top=for_top)
     return [fitted[group] for group in groups]
-
-
-def _batch(examples: Sequence[Example], names: Sequence[str]) -> _Batch:
-    shape = (len(examples), max(len(example.keys) for example in examples))
-    features = np.zeros((*shape, len(names)), np.float32)
-    right, present = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-    for row, example in enumerate(examples):
-        count = len(example.keys)
-        right[row, :count] = example.right & example.within
-        present[row, :count] = example.within
-        for column, name in enumerate(names):
-            if name in example.features:
-                features[row, :count, column] = scaled(name, example.features[name])
-    sets = [example.dataset for example in examples]
-    shares = np.array([1 / sets.count(name) for name in sets], np.float32)
-    return _Batch(features, right, present, shares / shares.sum())
 
 
 def _gradient(batch: _Batch, weights: Scores) -> NDArray[np.float64]:

@@ -54,21 +54,18 @@ def _drafts(name: str, conversation: Mapping[str, Any]) -> Iterator[Conversation
         if not messages:
             continue
         when = moment(conversation[f"session_{number}_date_time"], DATE_FORMAT)
-        drafts = [
-            MessageDraft(
-                role="user" if message["speaker"] == conversation["speaker_a"] else "assistant",
-                parts=(TextPart(_text(message)),),
-                name=message["speaker"],
-                created_at=when,
-                source_key=message["dia_id"],
+        drafts = []
+        for message in messages:
+            caption = message.get("blip_caption")
+            drafts.append(
+                MessageDraft(
+                    role="user" if message["speaker"] == conversation["speaker_a"] else "assistant",
+                    parts=(TextPart(f"{message['text']} [image: {caption}]" if caption else str(message["text"])),),
+                    name=message["speaker"],
+                    created_at=when,
+                    source_key=message["dia_id"],
+                )
             )
-            for message in messages
-        ]
         yield ConversationDraft(
             drafts, source=SOURCE, source_id=f"{name}/{number}", title=f"Session {number}", created_at=when
         )
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    caption = message.get("blip_caption")
-    return f"{message['text']} [image: {caption}]" if caption else str(message["text"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
-from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question, moment, read_json
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question, moment, read_json
 
 DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
@@ -23,8 +23,18 @@ def read(path: Path) -> Iterator[Haystack]:
         name = str(entry["question_id"])
         if name.endswith("_abs"):
             continue
+        answers = set(entry["answer_session_ids"])
+        sessions = [(source_id, messages) for source_id, own_id, _, messages in _sessions(entry) if own_id in answers]
+        refs = {
+            (source_id, str(place)): bool(message.get("has_answer"))
+            for source_id, messages in sessions
+            for place, message in enumerate(messages)
+        }
         question = Question(
-            text=entry["question"], category=entry["question_type"], fold=name, messages=_evidence(entry)
+            text=entry["question"],
+            category=entry["question_type"],
+            fold=name,
+            messages=frozenset(ref for ref, marked in refs.items() if marked) or frozenset(refs),
         )
         yield Haystack(name, partial(_drafts, entry), (question,))
 
@@ -34,17 +44,6 @@ def _sessions(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[di
     columns = (entry["haystack_session_ids"], entry["haystack_dates"], entry["haystack_sessions"])
     for number, (own_id, date, messages) in enumerate(zip(*columns, strict=True)):
         yield f"{entry['question_id']}/{number}", own_id, date, messages
-
-
-def _evidence(entry: Mapping[str, Any]) -> frozenset[MessageRef]:
-    answers = set(entry["answer_session_ids"])
-    sessions = [(source_id, messages) for source_id, own_id, _, messages in _sessions(entry) if own_id in answers]
-    refs = {
-        (source_id, str(place)): bool(message.get("has_answer"))
-        for source_id, messages in sessions
-        for place, message in enumerate(messages)
-    }
-    return frozenset(ref for ref, marked in refs.items() if marked) or frozenset(refs)
 
 
 def _drafts(entry: Mapping[str, Any]) -> Iterator[ConversationDraft]:

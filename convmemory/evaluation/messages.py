@@ -11,11 +11,11 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
-from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
+from convmemory.evaluation.haystacks import Haystack, MessageRef
 from convmemory.evaluation.running import Observation, OnProgress
 from memory.context import build_memory_context
 from memory.message_features import message_keys
-from memory.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
+from memory.recall import MAX_TOP_K, choose_messages, rank_messages
 from search.adapters.conversations import split_message
 from search.pipeline import rank_items
 from search.query import SEARCHED_CHARS, SearchQuery
@@ -34,39 +34,31 @@ def observe_messages(
     for number, question in enumerate(haystack.questions, 1):
         evidence = [stored[ref] for ref in question.messages if ref in stored]
         if evidence:
-            found.append(_observe(owner, question, evidence, mode, budget))
+            query = SearchQuery(text=question.text[:SEARCHED_CHARS], mode=mode)
+            started = time.perf_counter()
+            ranked = rank_messages(rank_items(owner_id=owner.pk, query=query))
+            milliseconds = (time.perf_counter() - started) * 1000
+            # For each kind of context 1 if it contains all evidence messages completely, otherwise 0.
+            results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
+            wanted = [_folded(text) for message in evidence for text in _passages(message)]
+            shares = {}
+            for name, partners in (("with_partners", True), ("without_partners", False)):
+                text = _folded(build_memory_context(results, budget, partners=partners).text)
+                shares[f"in_context_{name}"] = float(all(passage in text for passage in wanted))
+            found.append(
+                Observation(
+                    question=question,
+                    gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
+                    gold_conversations=frozenset(message.conversation_id for message in evidence),
+                    keys=ranked.found.table.keys,
+                    features=ranked.found.table.columns,
+                    order=message_keys(ranked.candidates),
+                    milliseconds=milliseconds,
+                    more=shares,
+                )
+            )
         progress("recalled", number, len(haystack.questions))
     return found
-
-
-def _observe(owner: User, question: Question, evidence: list[Message], mode: str, budget: int) -> Observation:
-    query = SearchQuery(text=question.text[:SEARCHED_CHARS], mode=mode)
-    started = time.perf_counter()
-    ranked = rank_messages(rank_items(owner_id=owner.pk, query=query))
-    milliseconds = (time.perf_counter() - started) * 1000
-    return Observation(
-        question=question,
-        gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
-        gold_conversations=frozenset(message.conversation_id for message in evidence),
-        keys=ranked.found.table.keys,
-        features=ranked.found.table.columns,
-        order=message_keys(ranked.candidates),
-        milliseconds=milliseconds,
-        more=_in_context(query, ranked, evidence, budget),
-    )
-
-
-def _in_context(
-    query: SearchQuery, ranked: RankedMessages, evidence: Iterable[Message], budget: int
-) -> dict[str, float]:
-    """Return 1 for each kind of context that contains all evidence messages completely, otherwise 0."""
-    results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
-    wanted = [_folded(text) for message in evidence for text in _passages(message)]
-    shares = {}
-    for name, partners in (("with_partners", True), ("without_partners", False)):
-        text = _folded(build_memory_context(results, budget, partners=partners).text)
-        shares[f"in_context_{name}"] = float(all(passage in text for passage in wanted))
-    return shares
 
 
 def _passages(message: Message) -> Iterable[str]:

@@ -22,7 +22,7 @@ from convmemory.evaluation.own_ranking import OwnResult, rank_own, words_of
 from convmemory.ops.reembed.targets import checked_embedder, target_options
 from search.adapters.conversations import items_of
 from search.sources import ItemText
-from search.vectors.passages import Draft, draft_passages
+from search.vectors.passages import draft_passages
 
 RANKINGS = ("vectors", "fused")
 MEASURES = ("hit@1", "hit@5", "mrr")
@@ -153,16 +153,16 @@ def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:
     drafts = [draft for draft in draft_passages(item.elements) if draft.span.kind in ("user", "assistant")]
     asked = [draft for draft in drafts if draft.span.kind == "user"][:PASSAGES_OF_ONE]
     answered = [draft for draft in drafts if draft.span.kind == "assistant"][:PASSAGES_OF_ONE]
+    if asked:
+        draft = asked[0]
+        part = next(part for part in draft.element.parts if part.index == draft.span.part_index)
+        opening = part.text[draft.span.start : draft.span.end].strip()
+    else:
+        opening = ""
     return OwnTurn(
         conversation=conversation.pk,
         title=conversation.title,
-        opening=_span(asked[0]) if asked else "",
+        opening=opening,
         asked=tuple(draft.text for draft in asked),
         answered=tuple(draft.text for draft in answered),
     )
-
-
-def _span(draft: Draft) -> str:
-    """Return the passage without its speaker."""
-    part = next(part for part in draft.element.parts if part.index == draft.span.part_index)
-    return part.text[draft.span.start : draft.span.end].strip()

@@ -51,7 +51,11 @@ def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> 
     for place, turn in enumerate(turns):
         by_conversation.setdefault(turn.conversation, []).append(place)
     made: dict[OwnKind, list[OwnQuestion]] = {
-        "question": list(_questions(turns)),
+        "question": [
+            OwnQuestion("question", turn.opening[:MAX_CHARS], turn.conversation, frozenset({place}))
+            for place, turn in enumerate(turns)
+            if turn.answered and _asks_enough(turn.opening)
+        ],
         "title": list(_titles(turns, by_conversation.values())),
         "mention": list(_mentions(turns, by_conversation.values())),
     }
@@ -59,16 +63,13 @@ def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> 
     return [each for kind in KINDS for each in drawn.sample(made[kind], min(at_most, len(made[kind])))]
 
 
-def _questions(turns: Sequence[OwnTurn]) -> Iterator[OwnQuestion]:
-    for place, turn in enumerate(turns):
-        if turn.answered and _asks_enough(turn.opening):
-            yield OwnQuestion("question", turn.opening[:MAX_CHARS], turn.conversation, frozenset({place}))
-
-
 def _titles(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
     for places in conversations:
         title, answered = turns[places[0]].title, frozenset(place for place in places if turns[place].answered)
-        if answered and _asks_enough(title) and not _is_taken_from(title, [turns[place].opening for place in places]):
+        # Many programs name a conversation after the beginning of a message.
+        beginning = title[:SAME_BEGINNING].casefold()
+        is_taken = any(turns[place].opening.casefold().startswith(beginning) for place in places)
+        if answered and _asks_enough(title) and not is_taken:
             yield OwnQuestion("title", title[:MAX_CHARS], turns[places[0]].conversation, answered)
 
 
@@ -83,9 +84,3 @@ def _mentions(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> I
 
 def _asks_enough(text: str) -> bool:
     return len(text[:MAX_CHARS].split()) >= MIN_WORDS
-
-
-def _is_taken_from(title: str, openings: Iterable[str]) -> bool:
-    """Return whether a title is the beginning of a message, after which many programs name a conversation."""
-    beginning = title[:SAME_BEGINNING].casefold()
-    return any(opening.casefold().startswith(beginning) for opening in openings)

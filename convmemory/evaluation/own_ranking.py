@@ -72,7 +72,19 @@ def rank_own(
     result = OwnResult([], [], rate)
     for question in questions:
         sides = (answered,) if question.by_answers else (answered, asked)
-        cosines, late = _dense(question, embedder, sides)
+        # The cosine of each turn's best passage, and MaxSim of the nearest turns (0 for the others). MaxSim is 0 for
+        # all turns if the model gives no token vectors.
+        late = np.zeros(len(sides[0].starts) - 1, np.float32)
+        if not isinstance(embedder, TokenEmbedder):
+            query = embedder.embed_query(question.text)
+            cosines = np.maximum.reduce([side.best_by_turn(query) for side in sides])
+        else:
+            embedded = embedder.embed_query_tokens(question.text)
+            cosines = np.maximum.reduce([side.best_by_turn(embedded.vector) for side in sides])
+            for turn in np.argsort(-cosines, kind="stable")[:RESCORED].tolist():
+                data = b"".join(side.tokens_of(turn) for side in sides)
+                if data and len(embedded.token_vectors):
+                    late[turn] = best_similarities(embedded.token_vectors, data, np.zeros(1, np.int64)).mean()
         lexical = words[0 if question.by_answers else 1].scores(question.text)
         result.vectors.append(_measure(question, cosines))
         result.fused.append(_measure(question, _scaled(cosines) + _scaled(lexical) + _scaled(late)))
@@ -120,24 +132,6 @@ def _embed(texts: Sequence[Sequence[str]], embedder: Embedder) -> _Passages:
         vectors[place] = found.vector
         codes.append(encode_vectors(found.token_vectors))
     return _Passages(vectors, starts, codes)
-
-
-def _dense(question: OwnQuestion, embedder: Embedder, sides: Sequence[_Passages]) -> tuple[Scores, Scores]:
-    """Return the cosine of each turn's best passage, and MaxSim of the nearest turns (0 for the others).
-
-    MaxSim is 0 for all turns if the model gives no token vectors.
-    """
-    late = np.zeros(len(sides[0].starts) - 1, np.float32)
-    if not isinstance(embedder, TokenEmbedder):
-        query = embedder.embed_query(question.text)
-        return np.maximum.reduce([side.best_by_turn(query) for side in sides]), late
-    asked = embedder.embed_query_tokens(question.text)
-    cosines = np.maximum.reduce([side.best_by_turn(asked.vector) for side in sides])
-    for turn in np.argsort(-cosines, kind="stable")[:RESCORED].tolist():
-        data = b"".join(side.tokens_of(turn) for side in sides)
-        if data and len(asked.token_vectors):
-            late[turn] = best_similarities(asked.token_vectors, data, np.zeros(1, np.int64)).mean()
-    return cosines, late
 
 
 def _scaled(scores: Scores) -> Scores:

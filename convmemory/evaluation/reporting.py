@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convmemory.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
-from convmemory.evaluation.metrics import Values, means, measure
+from convmemory.evaluation.metrics import means, measure
 from convmemory.evaluation.running import Observation
 from search.ranking.rankers import TABLES, best_first, fuse, long_share
 from search.retrieval.candidates import Feature, ItemKeys, split_keys
@@ -34,7 +34,20 @@ def is_held_out(dataset: str, fold: str, share: float) -> bool:
 
 def figures(observations: Sequence[Observation], ranking: Ranking) -> Figures:
     """Return means over the questions: of turns, and of conversations by their best turn among the first twenty."""
-    turns, conversations = _measure(observations, ranking)
+    # Measures of turns and of conversations, by the question's number.
+    gold, run, home_gold, home_run = {}, {}, {}, {}
+    for number, observation in enumerate(observations):
+        query = str(number)
+        first = ranking(observation)[:DEPTH]
+        homes, _ = split_keys(first)
+        gold[query] = dict.fromkeys(map(str, observation.gold.tolist()), 1.0)
+        run[query] = _by_rank(map(str, first.tolist()))
+        home_gold[query] = dict.fromkeys(map(str, observation.gold_conversations), 1.0)
+        home_run[query] = _by_rank(map(str, dict.fromkeys(homes)))
+    turns, conversations = (
+        measure(gold, run, depth=DEPTH),
+        measure(home_gold, home_run, depth=DEPTH, cutoffs=CONVERSATION_CUTOFFS),
+    )
     found = means(turns)
     for name, value in means(conversations).items():
         found[f"conversation_{name}"] = value
@@ -129,20 +142,6 @@ def _examples(observed: Observed, *, seen_late: bool = False) -> list[Example]:
         for dataset, observations in observed.items()
         for o in observations
     ]
-
-
-def _measure(observations: Sequence[Observation], ranking: Ranking) -> tuple[Values, Values]:
-    """Return measures of turns and of conversations, by the question's number."""
-    gold, run, home_gold, home_run = {}, {}, {}, {}
-    for number, observation in enumerate(observations):
-        query = str(number)
-        first = ranking(observation)[:DEPTH]
-        homes, _ = split_keys(first)
-        gold[query] = dict.fromkeys(map(str, observation.gold.tolist()), 1.0)
-        run[query] = _by_rank(map(str, first.tolist()))
-        home_gold[query] = dict.fromkeys(map(str, observation.gold_conversations), 1.0)
-        home_run[query] = _by_rank(map(str, dict.fromkeys(homes)))
-    return measure(gold, run, depth=DEPTH), measure(home_gold, home_run, depth=DEPTH, cutoffs=CONVERSATION_CUTOFFS)
 
 
 def _by_rank(documents: Iterable[str]) -> dict[str, float]:

@@ -138,17 +138,42 @@ def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
     names = list(rows[0][1].evidence)
     columns = np.array([[one.evidence[name] for name in names] for _, one in rows], np.float64)
     truth = np.array([one.is_answered for _, one in rows], np.bool_)
-    shares = _shares(rows)
+    # The weight of each question.
+    counts = Counter((name, one.kind) for name, one in rows)
+    different = {(name, one.is_answered, one.kind) for name, one in rows}
+    kinds = Counter((name, is_answered) for name, is_answered, _ in different)
+    shares = np.array(
+        [
+            (ANSWERED_SHARE if one.is_answered else 1 - ANSWERED_SHARE)
+            / (kinds[name, one.is_answered] * counts[name, one.kind])
+            for name, one in rows
+        ]
+    )
     folds = [f"{name}:{one.question.fold}" for name, one in rows]
     chance = left_out(columns, truth, shares, folds)
     hits = _hits(rows, shares)
     judged = [(name, _judged(one, float(p), bar)) for (name, one), p in zip(rows, chance, strict=True)]
+    # For each size of archive the share of strong hits that answer, in the mix of questions, with intervals.
+    of_hits = left_out(hits.columns, hits.right, hits.shares, [folds[number] for number in hits.questions])
+    turns = np.round(np.expm1(hits.columns[:, hits.names.index("items")]))
+    size = np.digitize(turns, SIZES, right=True)
+    by_size = {}
+    for number in np.unique(size).tolist():
+        strong = (size == number) & (of_hits >= STRONG_RELEVANCE)
+        share, low, high = weighted_share(hits.right[strong], hits.shares[strong])
+        name = f"up to {SIZES[number]} turns" if number < len(SIZES) else "more"
+        by_size[name] = {
+            "hits": int(strong.sum()),
+            "right": round(share, 4),
+            "from": round(low, 4),
+            "to": round(high, 4),
+        }
     return {
         mode: {
             "anything": _odds(fit_logistic(columns, truth, shares), names),
             "hit": _odds(fit_logistic(hits.columns, hits.right, hits.shares), hits.names),
         },
-        "strong hits left out": _strong_by_size(hits, folds),
+        "strong hits left out": by_size,
         "left out": {name: silence_figures([one for at, one in judged if at == name], bar) for name in sets},
         "left out, all sets": silence_figures([one for _, one in judged], bar),
     }
@@ -158,20 +183,6 @@ def _judged(asked: Asked, likelihood: float, bar: float) -> Asked:
     """Return the outcome for the question with this calibration."""
     whole = asked.evidence[Feature.COVERAGE] >= WHOLE
     return replace(asked, likelihood=likelihood, is_silent=likelihood < bar and not whole)
-
-
-def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
-    """Return the weight of each question."""
-    counts = Counter((name, one.kind) for name, one in rows)
-    different = {(name, one.is_answered, one.kind) for name, one in rows}
-    kinds = Counter((name, is_answered) for name, is_answered, _ in different)
-    return np.array(
-        [
-            (ANSWERED_SHARE if one.is_answered else 1 - ANSWERED_SHARE)
-            / (kinds[name, one.is_answered] * counts[name, one.kind])
-            for name, one in rows
-        ]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +212,6 @@ def _hits(rows: Sequence[tuple[str, Asked]], shares: Floats) -> _Hits:
         np.repeat(shares / np.maximum(counts, 1), counts),
         np.repeat(np.arange(len(rows)), counts),
     )
-
-
-def _strong_by_size(hits: _Hits, folds: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return for each size of archive the share of strong hits that answer, in the mix of questions, with intervals."""
-    chance = left_out(hits.columns, hits.right, hits.shares, [folds[number] for number in hits.questions])
-    turns = np.round(np.expm1(hits.columns[:, hits.names.index("items")]))
-    size = np.digitize(turns, SIZES, right=True)
-    found = {}
-    for number in np.unique(size).tolist():
-        strong = (size == number) & (chance >= STRONG_RELEVANCE)
-        share, low, high = weighted_share(hits.right[strong], hits.shares[strong])
-        name = f"up to {SIZES[number]} turns" if number < len(SIZES) else "more"
-        found[name] = {"hits": int(strong.sum()), "right": round(share, 4), "from": round(low, 4), "to": round(high, 4)}
-    return found
 
 
 def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:

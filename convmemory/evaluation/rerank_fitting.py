@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.haystacks import Haystack
-from convmemory.evaluation.running import Observation, OnProgress, observe_haystack, query_of
+from convmemory.evaluation.running import OnProgress, observe_haystack, query_of
 from search.ranking.blending import Reranked, WeightFit, as_scores, fit_weight
 from search.ranking.reranking import RerankOptions, document_of, keep_weight, rerank
 from search.searching import search
@@ -35,20 +35,21 @@ def rerank_haystack(
     Raises: RerankerUnavailable if it gave no scores for a question.
     """
     observed = observe_haystack(owner, haystack, mode=mode, progress=progress)
-    return [_reranked(owner, observation, options, mode) for observation in observed]
-
-
-def _reranked(owner: User, observation: Observation, options: RerankOptions, mode: str) -> Reranked:
-    question = observation.question
-    query = query_of(question, mode, limit=options.top_k)
-    hits = search(caller=owner, query=query, may_rerank=False).hits
-    scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in hits]) if hits else []
-    return Reranked(
-        fold=question.fold,
-        fused=np.array([hit.score for hit in hits], np.float32),
-        reranked=as_scores(scores),
-        right=np.isin([hit.key for hit in hits], observation.gold),
-    )
+    found: list[Reranked] = []
+    for observation in observed:
+        question = observation.question
+        query = query_of(question, mode, limit=options.top_k)
+        hits = search(caller=owner, query=query, may_rerank=False).hits
+        scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in hits]) if hits else []
+        found.append(
+            Reranked(
+                fold=question.fold,
+                fused=np.array([hit.score for hit in hits], np.float32),
+                reranked=as_scores(scores),
+                right=np.isin([hit.key for hit in hits], observation.gold),
+            )
+        )
+    return found
 
 
 def keep_fitted_weight(options: RerankOptions, questions: Sequence[Reranked]) -> WeightFit:

@@ -56,9 +56,14 @@ class Stored:
 
     @classmethod
     def of(cls, owner: User) -> "Stored":
-        numbers = _sources(owner)
+        sources = dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
         conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
-        return cls(_turns_of_messages(owner), {source_id: numbers[pk] for source_id, pk in conversations})
+        numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
+        rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
+        return cls(
+            {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows},
+            {source_id: sources[pk] for source_id, pk in conversations},
+        )
 
     def gold(self, question: Question) -> ItemKeys:
         """Return the turns that answer the question, as keys."""
@@ -105,7 +110,23 @@ def observe_haystack(
     for number, question in enumerate(haystack.questions, 1):
         if len(stored.gold(question)):
             query = replace(query_of(question, mode), is_timeless=is_timeless)
-            found.append(_observe(owner, question, stored, query, pipeline))
+            started = time.perf_counter()
+            result = rank_items(owner_id=owner.pk, query=query, pipeline=pipeline)
+            keys = result.table.keys
+            order = keys[result.order]
+            milliseconds = (time.perf_counter() - started) * 1000
+            found.append(
+                Observation(
+                    question=question,
+                    gold=stored.gold(question),
+                    gold_conversations=stored.homes(question),
+                    keys=keys,
+                    features=result.table.columns,
+                    order=order,
+                    milliseconds=milliseconds,
+                    mean_turn_length=result.table.mean_item_length,
+                )
+            )
         progress("searched", number, len(haystack.questions))
     return found
 
@@ -122,33 +143,3 @@ def delete_haystacks(dataset: str) -> int:
     count = users.count()
     users.delete()
     return count
-
-
-def _sources(owner: User) -> dict[int, int]:
-    """Return the numbers of the conversations' sources, which are part of keys."""
-    return dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
-
-
-def _turns_of_messages(owner: User) -> dict[MessageRef, tuple[int, int]]:
-    sources = _sources(owner)
-    numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
-    rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
-    return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
-
-
-def _observe(owner: User, question: Question, stored: Stored, query: SearchQuery, pipeline: Pipeline) -> Observation:
-    started = time.perf_counter()
-    result = rank_items(owner_id=owner.pk, query=query, pipeline=pipeline)
-    keys = result.table.keys
-    order = keys[result.order]
-    milliseconds = (time.perf_counter() - started) * 1000
-    return Observation(
-        question=question,
-        gold=stored.gold(question),
-        gold_conversations=stored.homes(question),
-        keys=keys,
-        features=result.table.columns,
-        order=order,
-        milliseconds=milliseconds,
-        mean_turn_length=result.table.mean_item_length,
-    )

@@ -45,13 +45,14 @@ def read(path: Path) -> Iterator[Haystack]:
     folder = path if path.is_dir() else path.parent
     more = folder / MORE
     drafts = partial(_drafts, more)
-    yield Haystack(path.name if more.exists() else "samples", drafts, tuple(questions), _without_answer(folder))
-
-
-def _without_answer(folder: Path) -> tuple[Question, ...]:
     file = folder / NO_ANSWER
     lines = read_lines(file) if file.exists() else ()
-    return tuple(Question(text=line["query"], category=line["kind"], fold=line["fold"]) for line in lines)
+    yield Haystack(
+        path.name if more.exists() else "samples",
+        drafts,
+        tuple(questions),
+        tuple(Question(text=line["query"], category=line["kind"], fold=line["fold"]) for line in lines),
+    )
 
 
 def _drafts(more: Path) -> Iterator[ConversationDraft]:

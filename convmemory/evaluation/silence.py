@@ -70,24 +70,39 @@ def ask_haystack(
 ) -> list[Asked]:
     """Ask each question with and without the conversations of its answer, and questions without an answer here."""
     stored = Stored.of(owner)
-    plans = list(_plans(haystack, stored, _turns_by_source(owner), others))
-    asked = []
-    for number, plan in enumerate(plans, 1):
-        asked.append(_ask(owner, plan, stored, mode, bar))
-        progress("asked", number, len(plans))
-    return asked
-
-
-def _plans(
-    haystack: Haystack, stored: Stored, turns: Mapping[int, Turns], others: Sequence[Question]
-) -> Iterator[_Plan]:
+    rows = Item.objects.filter(owner_id=owner.pk, source__kind=KIND)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for source_id, conversation_id, number in rows.values_list("source_id", "source__object_id", "number"):
+        found.setdefault(source_id, []).append((conversation_id, number))
+    turns = {source_id: tuple(turns) for source_id, turns in found.items()}
+    plans: list[_Plan] = []
     for number, question in enumerate(haystack.questions):
         if len(stored.gold(question)):
-            yield from _of_question(number, question, stored, turns)
+            plans.extend(_of_question(number, question, stored, turns))
     for question in haystack.without_answer:
-        yield _Plan(question.category, question, is_answered=False)
+        plans.append(_Plan(question.category, question, is_answered=False))
     for question in others[:: max(1, len(others) // ELSEWHERE)]:
-        yield _Plan("asked elsewhere", question, is_answered=False)
+        plans.append(_Plan("asked elsewhere", question, is_answered=False))
+    asked = []
+    for number, plan in enumerate(plans, 1):
+        query = SearchQuery(text=plan.question.text[:SEARCHED_CHARS], mode=mode, filters=plan.filters)
+        ranked = rank_items(owner_id=owner.pk, query=query)
+        evidence, first = ranked.relevance.evidence, ranked.order[:FIRST_HITS]
+        gold = stored.gold(plan.question) if plan.is_answered else ranked.table.keys[:0]
+        asked.append(
+            Asked(
+                plan.kind,
+                plan.question,
+                plan.is_answered,
+                likelihood=ranked.relevance.answerable if len(first) else 0.0,
+                is_silent=ranked.is_answered(bar) is False,
+                evidence=evidence.query if evidence else {},
+                hits=evidence.of_candidates(first) if evidence else {},
+                right=np.isin(ranked.table.keys[first], gold),
+            )
+        )
+        progress("asked", number, len(plans))
+    return asked
 
 
 def _of_question(number: int, question: Question, stored: Stored, turns: Mapping[int, Turns]) -> Iterator[_Plan]:
@@ -112,31 +127,6 @@ def _few_words(text: str, count: int) -> str:
     words = list(dict.fromkeys(word.strip(punctuation) for word in text.split()))
     longest = sorted(words, key=len, reverse=True)[:count]
     return " ".join(word for word in words if word in longest and len(word) > FEW_WORDS)
-
-
-def _turns_by_source(owner: User) -> dict[int, Turns]:
-    rows = Item.objects.filter(owner_id=owner.pk, source__kind=KIND)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for source_id, conversation_id, number in rows.values_list("source_id", "source__object_id", "number"):
-        found.setdefault(source_id, []).append((conversation_id, number))
-    return {source_id: tuple(turns) for source_id, turns in found.items()}
-
-
-def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Asked:
-    query = SearchQuery(text=plan.question.text[:SEARCHED_CHARS], mode=mode, filters=plan.filters)
-    ranked = rank_items(owner_id=owner.pk, query=query)
-    found, first = ranked.relevance.evidence, ranked.order[:FIRST_HITS]
-    gold = stored.gold(plan.question) if plan.is_answered else ranked.table.keys[:0]
-    return Asked(
-        plan.kind,
-        plan.question,
-        plan.is_answered,
-        likelihood=ranked.relevance.answerable if len(first) else 0.0,
-        is_silent=ranked.is_answered(bar) is False,
-        evidence=found.query if found else {},
-        hits=found.of_candidates(first) if found else {},
-        right=np.isin(ranked.table.keys[first], gold),
-    )
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -81,7 +81,23 @@ class Command(ArchiveCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["dataset"] == [OWN]:
-            self._own(options)
+            # Compare the active model with others on a user's own archive.
+            if not options["user"]:
+                raise CommandError("Say whose archive: --user NAME.")
+            try:
+                owner = user_named(options["user"])
+                with in_group_of(owner.pk):
+                    report = own.compare_on_own(
+                        owner,
+                        against=options["against"],
+                        turns=options["turns"],
+                        questions=options["questions"],
+                        seed=options["seed"],
+                        progress=self.stderr.write,
+                    )
+            except ConvMemoryError as error:
+                raise CommandError(str(error)) from error
+            self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
             return
         if options["dataset"] == [DOCUMENTS] and len(options["data"]) == 1:
             self._documents(options)
@@ -110,25 +126,6 @@ class Command(ArchiveCommand):
             self.stdout.write(json.dumps(report))
         else:
             self.stdout.write("\n".join(lines_of(report)))
-
-    def _own(self, options: dict[str, Any]) -> None:
-        """Compare the active model with others on a user's own archive."""
-        if not options["user"]:
-            raise CommandError("Say whose archive: --user NAME.")
-        try:
-            owner = user_named(options["user"])
-            with in_group_of(owner.pk):
-                report = own.compare_on_own(
-                    owner,
-                    against=options["against"],
-                    turns=options["turns"],
-                    questions=options["questions"],
-                    seed=options["seed"],
-                    progress=self.stderr.write,
-                )
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
-        self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
 
     def _fit_reranker(self, options: dict[str, Any]) -> None:
         """Fit the weight of the reranker, and store it with its gain for all searches."""
