@@ -228,32 +228,30 @@ def _run(options: argparse.Namespace) -> int:
                 for item in waiting:
                     print(f"  {item.path}")
                 return 0
-            return _send_all(waiting, server, ledger)
+            counts = {"taken": 0, "refused": 0, "left": 0}
+            todo = list(batches(waiting))[::-1]
+            while todo:
+                batch = todo.pop()
+                answer = _send_batch(batch, server)
+                if not answer.taken and len(batch) > 1:
+                    half = len(batch) // 2  # halves isolate the file that fails
+                    todo += [batch[half:], batch[:half]]
+                    continue
+                counts[answer.outcome] += len(batch)
+                if answer.outcome != "left":
+                    ledger.record_sent(
+                        server.address, (item.digest for item in batch), outcome=answer.detail or "taken"
+                    )
+                if not answer.taken:
+                    print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
+            print(f"{counts['taken']} files sent, {counts['refused']} refused, {counts['left']} left for the next time")
+            return 0
     except Offline as error:
         print(f"{error}. What is left is sent the next time.", file=sys.stderr)
         return OFFLINE_EXIT
     except PushError as error:
         print(error, file=sys.stderr)
         return ERROR_EXIT
-
-
-def _send_all(waiting: list[Item], server: Server, ledger: Ledger) -> int:
-    counts = {"taken": 0, "refused": 0, "left": 0}
-    todo = list(batches(waiting))[::-1]
-    while todo:
-        batch = todo.pop()
-        answer = _send_batch(batch, server)
-        if not answer.taken and len(batch) > 1:
-            half = len(batch) // 2  # halves isolate the file that fails
-            todo += [batch[half:], batch[:half]]
-            continue
-        counts[answer.outcome] += len(batch)
-        if answer.outcome != "left":
-            ledger.record_sent(server.address, (item.digest for item in batch), outcome=answer.detail or "taken")
-        if not answer.taken:
-            print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
-    print(f"{counts['taken']} files sent, {counts['refused']} refused, {counts['left']} left for the next time")
-    return 0
 
 
 def _send_batch(batch: list[Item], server: Server) -> Answer:

@@ -203,7 +203,25 @@ def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
     if agent.skill:
         yield Entry((agent.skill,), Target("file"), skill_of(agent, wires.command))
     if wires.recall == "auto" and agent.hook:
-        yield from _hooks(agent, agent.hook, wires)
+        hook = agent.hook
+        commands = {name: _line([*wires.command, "hook", event, agent.slug]) for name, event in hook.events.items()}
+        if hook.shape == "groups":
+            for name, command in commands.items():
+                handler = {"type": "command", "command": command, "timeout": hook.timeout}
+                marker = f" hook {hook.events[name]} {agent.slug}"
+                yield Entry(
+                    (hook.file,), Target("json", ("hooks", name), is_item=True, marker=marker), {"hooks": [handler]}
+                )
+        elif hook.shape == "file":
+            shell = "powershell" if sys.platform == "win32" else "bash"
+            handlers = {
+                name: [{"type": "command", shell: command, "timeoutSec": hook.timeout}]
+                for name, command in commands.items()
+            }
+            yield Entry((hook.file,), Target("json", ("version",)), 1)
+            yield Entry((hook.file,), Target("json", ("hooks",)), handlers)
+        else:
+            yield Entry((hook.file,), Target("file"), plugin_of([*wires.command, "hook"], agent.slug))
 
 
 def _filled(value: Any, wires: Wires) -> Any:
@@ -218,27 +236,6 @@ def _filled(value: Any, wires: Wires) -> Any:
         "$BEARER": f"Bearer {wires.key}",
     }
     return values.get(value, value) if isinstance(value, str) else value
-
-
-def _hooks(agent: Agent, hook: Hook, wires: Wires) -> Iterator[Entry]:
-    commands = {name: _line([*wires.command, "hook", event, agent.slug]) for name, event in hook.events.items()}
-    if hook.shape == "groups":
-        for name, command in commands.items():
-            handler = {"type": "command", "command": command, "timeout": hook.timeout}
-            marker = f" hook {hook.events[name]} {agent.slug}"
-            yield Entry(
-                (hook.file,), Target("json", ("hooks", name), is_item=True, marker=marker), {"hooks": [handler]}
-            )
-    elif hook.shape == "file":
-        shell = "powershell" if sys.platform == "win32" else "bash"
-        handlers = {
-            name: [{"type": "command", shell: command, "timeoutSec": hook.timeout}]
-            for name, command in commands.items()
-        }
-        yield Entry((hook.file,), Target("json", ("version",)), 1)
-        yield Entry((hook.file,), Target("json", ("hooks",)), handlers)
-    else:
-        yield Entry((hook.file,), Target("file"), plugin_of([*wires.command, "hook"], agent.slug))
 
 
 def _line(command: Sequence[str]) -> str:

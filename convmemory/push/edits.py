@@ -129,25 +129,23 @@ class _Reader:
         place, read = self._take()
         node = _Node(place)
         if read in "{[":
-            self._fill(node, close="}" if read == "{" else "]")
+            close = "}" if read == "{" else "]"
+            is_object = close == "}"
+            while not self._is_next(close):
+                key_start, key = self._take() if is_object else (0, "")
+                if is_object:
+                    self._take(":")
+                child = self._node()
+                child.key_start = key_start if is_object else child.start
+                node.children[self._scalar(key_start, key) if is_object else len(node.children)] = child
+                if not self._is_next(close):
+                    self._take(",")
+            node.end = self._take(close)[0] + 1
+            values = {key: child.value for key, child in node.children.items()}
+            node.value = values if is_object else list(values.values())
         else:
             node.value, node.end = self._scalar(place, read), place + len(read)
         return node
-
-    def _fill(self, node: _Node, *, close: str) -> None:
-        is_object = close == "}"
-        while not self._is_next(close):
-            key_start, key = self._take() if is_object else (0, "")
-            if is_object:
-                self._take(":")
-            child = self._node()
-            child.key_start = key_start if is_object else child.start
-            node.children[self._scalar(key_start, key) if is_object else len(node.children)] = child
-            if not self._is_next(close):
-                self._take(",")
-        node.end = self._take(close)[0] + 1
-        values = {key: child.value for key, child in node.children.items()}
-        node.value = values if is_object else list(values.values())
 
     def _scalar(self, place: int, token: str) -> Any:
         try:

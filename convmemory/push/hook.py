@@ -5,6 +5,7 @@ and exits with 0 whenever there is doubt: no answer within `ANSWER_S`, an error,
 `MIN_RELEVANCE`. The state of a session and the outcomes of calls are kept in the client's state folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -59,7 +60,11 @@ def run(
     started = time.monotonic()
     given = _input()
     if event == "end":
-        _push_in_background(command)
+        options: dict[str, Any] = {"start_new_session": True}
+        if sys.platform == "win32":
+            options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+        quiet = subprocess.DEVNULL
+        subprocess.Popen([*command, "push"], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
         return ""
     answers: list[_Answer] = []
     _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, given, environment)))
@@ -68,7 +73,16 @@ def run(
         answer.session.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         answer.session.write_text(json.dumps(answer.seen), encoding="utf-8")
     _log(account, event, slug, answer.outcome, time.monotonic() - started)
-    return _dressed(agent, event, given, answer.text) if answer.text else ""
+    if answer.text:
+        hook = agent.hook
+        if hook is None or hook.answer == "plain":
+            return answer.text
+        if hook.answer == "flat":
+            return json.dumps({"additionalContext": answer.text})
+        named = next((name for name, ours in hook.events.items() if ours == event), event)
+        name = str(given.get("hook_event_name") or named)
+        return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.text}})
+    return ""
 
 
 def outcomes(account: Account) -> Counter[str]:
@@ -110,9 +124,12 @@ def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Acc
     query = query_of(str(given.get("prompt") or ""))
     if not query:
         return _Answer("no-question")
-    session = _session_id(given)
+    session = str(given.get("session_id") or given.get("sessionId") or "")[:200]
     state = account.state / "sessions" / hashlib.sha256(f"{agent.slug}:{session}".encode()).hexdigest()[:24]
-    seen = _seen(state)
+    seen: dict[str, Any] = {"tokens": 0, "shown": []}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        value = json.loads(state.read_text(encoding="utf-8"))
+        seen = {"tokens": int(value["tokens"]), "shown": list(value["shown"])}
     budget = min(PROMPT_TOKENS, SESSION_TOKENS - seen["tokens"])
     if budget < LEAST_TOKENS:
         return _Answer("budget")
@@ -162,31 +179,19 @@ def _start(server: Server, given: Mapping[str, Any]) -> _Answer:
 
 def query_of(prompt: str) -> str:
     """Return what is asked of a prompt; an empty string for commands, a few words, and pasted logs."""
-    text = _without_fences(prompt).strip()
+    kept, depth, place = [], 0, 0
+    for mark in _FENCE.finditer(prompt):
+        if depth == 0:
+            kept.append(prompt[place : mark.start()])
+        depth = max(depth - 1, 0) if mark[1] else depth + 1
+        place = mark.end()
+    text = "".join([*kept, prompt[place:]] if depth == 0 else kept).strip()
     if text.startswith(("/", "!", "#")) or len(text.split(maxsplit=MIN_WORDS)) < MIN_WORDS:
         return ""
     lines = list(filter(None, map(str.strip, text[:20_000].splitlines())))
     if len(lines) >= LOG_LINES and sum(map(bool, map(_LOG_LINE.match, lines))) * 2 >= len(lines):
         return ""
     return text if len(text) <= QUERY_CHARS else text[:QUERY_CHARS].rsplit(maxsplit=1)[0]
-
-
-def _without_fences(text: str) -> str:
-    kept, depth, place = [], 0, 0
-    for mark in _FENCE.finditer(text):
-        if depth == 0:
-            kept.append(text[place : mark.start()])
-        depth = max(depth - 1, 0) if mark[1] else depth + 1
-        place = mark.end()
-    return "".join([*kept, text[place:]] if depth == 0 else kept)
-
-
-def _push_in_background(command: Sequence[str]) -> None:
-    options: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
-    quiet = subprocess.DEVNULL
-    subprocess.Popen([*command, "push"], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
 
 
 # --- the agent's input and output -----------------------------------------------------------------
@@ -210,24 +215,8 @@ def _input() -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _session_id(given: Mapping[str, Any]) -> str:
-    return str(given.get("session_id") or given.get("sessionId") or "")[:200]
-
-
 def _project(given: Mapping[str, Any]) -> str:
     return str(given.get("cwd") or "")
-
-
-def _dressed(agent: Agent, event: str, given: Mapping[str, Any], text: str) -> str:
-    """Return the text in the form that the agent reads."""
-    hook = agent.hook
-    if hook is None or hook.answer == "plain":
-        return text
-    if hook.answer == "flat":
-        return json.dumps({"additionalContext": text})
-    named = next((name for name, ours in hook.events.items() if ours == event), event)
-    name = str(given.get("hook_event_name") or named)
-    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
 # --- requests and state ---------------------------------------------------------------------------
@@ -246,15 +235,6 @@ def _within(limit_s: float, work: Callable[[], None]) -> None:
     thread.join(limit_s)
 
 
-def _seen(state: Path) -> dict[str, Any]:
-    """Return the tokens and messages that the session has been shown."""
-    try:
-        value = json.loads(state.read_text(encoding="utf-8"))
-        return {"tokens": int(value["tokens"]), "shown": list(value["shown"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {"tokens": 0, "shown": []}
-
-
 def _log(account: Account, event: str, slug: str, outcome: str, took_s: float) -> None:
     """Add a line to the log, for `connect --check`. If it is too long, start it again and delete old sessions."""
     path = account.state / "hook.log"
@@ -262,14 +242,10 @@ def _log(account: Account, event: str, slug: str, outcome: str, took_s: float) -
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if path.exists() and path.stat().st_size > LOG_BYTES:
             path.unlink()
-            _forget_sessions(account.state / "sessions")
+            for old in (account.state / "sessions").glob("*"):
+                if old.stat().st_mtime < time.time() - SESSION_DAYS * 86_400:
+                    old.unlink(missing_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{int(time.time())} {event} {slug} {outcome} {took_s * 1000:.0f}\n")
     except OSError:
         return  # a hook must not disturb its agent, even if the disk is full
-
-
-def _forget_sessions(folder: Path) -> None:
-    for path in folder.glob("*"):
-        if path.stat().st_mtime < time.time() - SESSION_DAYS * 86_400:
-            path.unlink(missing_ok=True)

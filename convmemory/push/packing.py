@@ -56,7 +56,16 @@ def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[
             if not is_of_chats(place, path):
                 continue
             try:
-                item = _item(place, path, ledger)
+                status = path.stat()
+                log = path.with_name(f"{path.name}-wal")
+                logged = log.stat() if path.suffix in _DATABASES and place.contains(log) else None
+                size = status.st_size + (logged.st_size if logged else 0)
+                modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
+                digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
+                if not digest:
+                    digest = _digest([path, log] if logged else [path])
+                    ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
+                item = Item(path, _name(place, path), digest, size, tuple(_companions(place, path)))
             except OSError:
                 continue  # deleted, or being replaced: the next run reads it
             if not ledger.was_sent(server, item.digest):
@@ -84,19 +93,6 @@ def pack(items: Iterable[Item], target: Path) -> None:
                 if name not in names:
                     names.add(name)
                     _add(archive, path, name)
-
-
-def _item(place: Place, path: Path, ledger: Ledger) -> Item:
-    status = path.stat()
-    log = path.with_name(f"{path.name}-wal")
-    logged = log.stat() if path.suffix in _DATABASES and place.contains(log) else None
-    size = status.st_size + (logged.st_size if logged else 0)
-    modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
-    digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
-    if not digest:
-        digest = _digest([path, log] if logged else [path])
-        ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
-    return Item(path, _name(place, path), digest, size, tuple(_companions(place, path)))
 
 
 def _name(place: Place, path: Path) -> str:

@@ -6,7 +6,7 @@ They start the program `convmemory`, which has to be installed, and contain neit
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,22 @@ WIRES = Wires(command=(NAME,))
 
 def plugin_files() -> dict[str, str]:
     """Return the text of each file, by its path in the folder of the plug-ins."""
-    return dict(_all_files())
-
-
-def _all_files() -> Iterator[tuple[str, str]]:
+    files: dict[str, str] = {}
     claude, gemini = _agent("claude-code"), _agent("gemini-cli")
     project = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text(encoding="utf-8"))["project"]
     about = {"name": NAME, "version": project["version"], "description": DESCRIPTION}
     author = {"name": NAME}
     listed = {"name": NAME, "source": "./claude-code", "description": DESCRIPTION}
-    yield ".claude-plugin/marketplace.json", _text({"name": NAME, "owner": author, "plugins": [listed]})
-    yield "claude-code/.claude-plugin/plugin.json", _text({**about, "author": author})
-    yield "claude-code/.mcp.json", _text({"mcpServers": {NAME: _server(claude)}})
-    yield "claude-code/hooks/hooks.json", _text({"hooks": _hooks(claude)})
-    yield f"claude-code/skills/{NAME}/SKILL.md", skill_of(claude, WIRES.command)
+    files[".claude-plugin/marketplace.json"] = _text({"name": NAME, "owner": author, "plugins": [listed]})
+    files["claude-code/.claude-plugin/plugin.json"] = _text({**about, "author": author})
+    files["claude-code/.mcp.json"] = _text({"mcpServers": {NAME: _server(claude)}})
+    files["claude-code/hooks/hooks.json"] = _text({"hooks": _hooks(claude)})
+    files[f"claude-code/skills/{NAME}/SKILL.md"] = skill_of(claude, WIRES.command)
     # An extension may not trust its own server.
     server = {name: value for name, value in _server(gemini).items() if name != "trust"}
-    yield "gemini-cli/gemini-extension.json", _text({**about, "mcpServers": {NAME: server}})
-    yield "gemini-cli/hooks/hooks.json", _text({"hooks": _hooks(gemini)})
+    files["gemini-cli/gemini-extension.json"] = _text({**about, "mcpServers": {NAME: server}})
+    files["gemini-cli/hooks/hooks.json"] = _text({"hooks": _hooks(gemini)})
+    return files
 
 
 def _agent(slug: str) -> Agent:

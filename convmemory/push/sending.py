@@ -56,11 +56,32 @@ def send(archive: Path, *, server: Server) -> Answer:
     Raises: Offline if it does not answer, PushError if the key is refused.
     """
     # The client may have been killed after the server's answer and before recording it.
-    if _is_there(archive, server):
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}")
+    if status != http.client.OK:
+        is_there = False
+    else:
+        try:
+            found = json.loads(body)["results"]
+            is_there = bool(found) and found[0]["state"] in TAKEN_STATES
+        except (ValueError, KeyError, TypeError):
+            is_there = False
+    if is_there:
         return Answer(taken=True)
     pause_s = 1.0
     while True:
-        status, body = _post(archive, server)
+        boundary = uuid.uuid4().hex
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{archive.name}"\r\n'
+            "Content-Type: application/zip\r\n\r\n"
+        ).encode()
+        tail = f"\r\n--{boundary}--\r\n".encode()
+        headers = {
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
+        }
+        status, body = request(server, "POST", f"/api/v1/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
         if status in (200, 202):
             return Answer(taken=True)
         if status in (401, 403):
@@ -69,34 +90,6 @@ def send(archive: Path, *, server: Server) -> Answer:
             return Answer(taken=False, detail=detail_of(body), outcome="refused")
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-
-
-def _is_there(archive: Path, server: Server) -> bool:
-    """Return whether the server already has exactly these bytes; False if the server cannot say."""
-    with archive.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}")
-    if status != http.client.OK:
-        return False
-    try:
-        found = json.loads(body)["results"]
-        return bool(found) and found[0]["state"] in TAKEN_STATES
-    except (ValueError, KeyError, TypeError):
-        return False
-
-
-def _post(archive: Path, server: Server) -> tuple[int, bytes]:
-    boundary = uuid.uuid4().hex
-    head = (
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{archive.name}"\r\n'
-        "Content-Type: application/zip\r\n\r\n"
-    ).encode()
-    tail = f"\r\n--{boundary}--\r\n".encode()
-    headers = {
-        "Content-Type": f"multipart/form-data; boundary={boundary}",
-        "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
-    }
-    return request(server, "POST", f"/api/v1/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
 
 
 def request(
@@ -110,7 +103,12 @@ def request(
 ) -> tuple[int, bytes]:
     """Return the status and body of the response. Raises: Offline."""
     address = urlsplit(server.address)
-    connection = _connection(address.scheme, address.netloc.rpartition("@")[2], timeout_s)
+    netloc = address.netloc.rpartition("@")[2]
+    connection: http.client.HTTPConnection
+    if address.scheme == "https":
+        connection = http.client.HTTPSConnection(netloc, timeout=timeout_s, context=ssl.create_default_context())
+    else:
+        connection = http.client.HTTPConnection(netloc, timeout=timeout_s)
     try:
         connection.request(
             method, f"{address.path.rstrip('/')}{path}", body=body or None,
@@ -122,12 +120,6 @@ def request(
         raise Offline(f"{server.address} does not answer: {error or type(error).__name__}") from error
     finally:
         connection.close()
-
-
-def _connection(scheme: str, netloc: str, timeout_s: float) -> http.client.HTTPConnection:
-    if scheme == "https":
-        return http.client.HTTPSConnection(netloc, timeout=timeout_s, context=ssl.create_default_context())
-    return http.client.HTTPConnection(netloc, timeout=timeout_s)
 
 
 def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:

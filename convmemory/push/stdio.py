@@ -42,10 +42,19 @@ class Bridge:
 
     def _pass_on(self, message: Any) -> None:
         given = message if isinstance(message, dict) else {}
+        parameters = given.get("params")
+        parameters = parameters if isinstance(parameters, dict) else {}
+        meta = parameters.get("_meta")
+        declared = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+        named = {  # the server checks that they agree with the message
+            "Mcp-Protocol-Version": declared or self._version,
+            "Mcp-Method": given.get("method") if declared else "",
+            "Mcp-Name": (parameters.get("name") or parameters.get("uri")) if declared else "",
+        }
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        headers |= {name: text for name, text in named.items() if isinstance(text, str) and text.isprintable() and text}
         try:
-            status, body = request(
-                self._server, "POST", "/mcp", json.dumps(message).encode(), self._headers(given)
-            )  # fmt: skip
+            status, body = request(self._server, "POST", "/mcp", json.dumps(message).encode(), headers)
         except PushError as error:
             self._refuse(given, f"{error}. Start it, or run `convmemory connect --check`.")
             return
@@ -56,21 +65,6 @@ class Bridge:
             self._write(answer)
         elif status >= 400:
             self._refuse(given, f"{detail_of(body)} (status {status}; run `convmemory connect --check`)")
-
-    def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        parameters = message.get("params")
-        parameters = parameters if isinstance(parameters, dict) else {}
-        meta = parameters.get("_meta")
-        declared = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-        named = {  # the server checks that they agree with the message
-            "Mcp-Protocol-Version": declared or self._version,
-            "Mcp-Method": message.get("method") if declared else "",
-            "Mcp-Name": (parameters.get("name") or parameters.get("uri")) if declared else "",
-        }
-        return headers | {
-            name: value for name, value in named.items() if isinstance(value, str) and value.isprintable() and value
-        }
 
     def _refuse(self, message: Mapping[str, Any], reason: str) -> None:
         if message.get("id") is not None:  # a notification has no answer

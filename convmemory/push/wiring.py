@@ -63,7 +63,19 @@ class Wiring:
     def __init__(self, account: Account, *, environment: Mapping[str, str] = os.environ, is_dry: bool = False) -> None:
         self._account, self._is_dry, self._environment = account, is_dry, environment
         self._folders = {name: str(path) for name, path in folders(home=account.home, environment=environment).items()}
-        self._record = self._read_record()
+        text = _read(self._record_file)
+        if text is None:
+            self._record = Record()
+        else:
+            try:
+                value = json.loads(text)
+                self._record = Record(
+                    [Inserted(**entry) for entry in value["entries"]], value["folders"], value["files"]
+                )
+            except (ValueError, TypeError, KeyError) as error:
+                raise PushError(
+                    f"{self._record_file} cannot be read: repair it, or delete it and the entries"
+                ) from error
         self._texts: dict[Path, str | None] = {}  # what a dry run would have written
 
     def installed(self) -> list[Agent]:
@@ -108,7 +120,14 @@ class Wiring:
             yield agent, lines
         self._save()
         if not self._record.entries and not self._is_dry:
-            self._remove_own_files()
+            for name in self._record.files:
+                Path(name).unlink(missing_ok=True)
+                self._remove_folders(Path(name).parent)
+            created = list(self._record.folders)
+            shutil.rmtree(self._account.state, ignore_errors=True)
+            for name in reversed(created):
+                with contextlib.suppress(OSError):
+                    Path(name).rmdir()
 
     def faults(self, agent: Agent) -> list[str]:
         """Return what is wrong with an agent's entries: missing, or changed by a person."""
@@ -208,7 +227,13 @@ class Wiring:
         try:
             with open(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-            os.chmod(name, _ordinary_mode() if mode is None else mode)
+            if mode is None:
+                mask = os.umask(0)
+                os.umask(mask)
+                ordinary_mode = 0o666 & ~mask
+            else:
+                ordinary_mode = mode
+            os.chmod(name, ordinary_mode)
             os.replace(name, target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -230,31 +255,11 @@ class Wiring:
             self._record.folders.remove(str(folder))
             folder = folder.parent
 
-    def _remove_own_files(self) -> None:
-        for name in self._record.files:
-            Path(name).unlink(missing_ok=True)
-            self._remove_folders(Path(name).parent)
-        created = list(self._record.folders)
-        shutil.rmtree(self._account.state, ignore_errors=True)
-        for name in reversed(created):
-            with contextlib.suppress(OSError):
-                Path(name).rmdir()
-
     # --- the record ---------------------------------------------------------------------
 
     @property
     def _record_file(self) -> Path:
         return self._account.state / RECORD
-
-    def _read_record(self) -> Record:
-        text = _read(self._record_file)
-        if text is None:
-            return Record()
-        try:
-            value = json.loads(text)
-            return Record([Inserted(**entry) for entry in value["entries"]], value["folders"], value["files"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise PushError(f"{self._record_file} cannot be read: repair it, or delete it and the entries") from error
 
     def _save(self) -> None:
         if not self._is_dry:
@@ -283,9 +288,3 @@ def _reason(error: Exception) -> str:
 
 def _named(target: Target) -> str:
     return ".".join(target.keys) or "the file"
-
-
-def _ordinary_mode() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
