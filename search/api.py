@@ -44,22 +44,16 @@ def search_conversations(
 ) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
-        filters = replace(
-            filters, archived=None, conversation_id=_own_id(request, "".join(each_name(filters.source)), source_id)
-        )
+        # The caller's conversation with this source id.
+        found = find_by_source(owner=caller_of(request), source="".join(each_name(filters.source)), source_id=source_id)
+        if found is None:
+            raise NotFound(f"There is no conversation with the source id {source_id!r}.")
+        filters = replace(filters, archived=None, conversation_id=found.pk)
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",
     )  # fmt: skip
     return search(caller=caller_of(request), query=checked, cursor=cursor)
-
-
-def _own_id(request: HttpRequest, source: str, source_id: str) -> int:
-    """Return the caller's conversation with this source id. Raises: NotFound."""
-    found = find_by_source(owner=caller_of(request), source=source, source_id=source_id)
-    if found is None:
-        raise NotFound(f"There is no conversation with the source id {source_id!r}.")
-    return found.pk
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")

@@ -7,7 +7,7 @@ language is indexed as English, so that code, logs and names are unaffected.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import pyphen
@@ -174,18 +174,16 @@ def _by_common_words(words: Counter[str]) -> str:
     # Most words are neither common in any language nor have a letter of their own: set operations skip them.
     for word in (words.keys() & _BY_WORD.keys()) | {word for word in words if not word.isascii()}:
         count = words[word]
-        for language in _languages_with(word):
+        # A common word of these languages, or with a letter that one of them alone has.
+        languages = _BY_WORD.get(word, frozenset())
+        if not word.isascii():
+            languages |= {_BY_LETTER[letter] for letter in _BY_LETTER.keys() & word}
+        for language in languages:
             occurrences[language] += count
             distinct[language] += 1
     best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
     is_enough = occurrences[best] >= MIN_SHARE * words.total()
     return best if is_enough and distinct[best] >= MIN_WORDS else ""
-
-
-def _languages_with(word: str) -> Collection[str]:
-    """Return the languages in which this is a common word, or which alone have one of its letters."""
-    languages = _BY_WORD.get(word, frozenset())
-    return languages if word.isascii() else languages | {_BY_LETTER[letter] for letter in _BY_LETTER.keys() & word}
 
 
 def configuration_of(language: str) -> str:
@@ -223,14 +221,14 @@ _ENDINGS = (
 def stems_of_arabic(text: str) -> Iterator[str]:
     """Yield the stem of each Arabic word of two letters or more, in order."""
     for match in _ARABIC_WORD.finditer(text):
-        yield _without_endings(_without_article(match.group().translate(_PLAIN)))
-
-
-def _without_article(word: str) -> str:
-    for article in _ARTICLES:
-        if word.startswith(article) and len(word) - len(article) >= MIN_CORE_CHARS:
-            return word[len(article) :]
-    return word[1:] if word.startswith(_AND) and len(word) > ARABIC_MIN_CHARS else word
+        word = match.group().translate(_PLAIN)
+        for article in _ARTICLES:
+            if word.startswith(article) and len(word) - len(article) >= MIN_CORE_CHARS:
+                without_article = word[len(article) :]
+                break
+        else:
+            without_article = word[1:] if word.startswith(_AND) and len(word) > ARABIC_MIN_CHARS else word
+        yield _without_endings(without_article)
 
 
 def _without_endings(word: str) -> str:

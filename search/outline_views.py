@@ -4,6 +4,7 @@
 contain the words, in the order of the conversation; otherwise all questions, marking those found by the search in `q`.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.views import whole_number
-from convmemory.conversations.reading import FoundText, find_in_conversation, get_conversation, questions_of
+from convmemory.conversations.reading import find_in_conversation, get_conversation, questions_of
 from convmemory.core.errors import InvalidInput
 from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
@@ -55,17 +56,19 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
     if is_too_short(words):
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     found = find_in_conversation(owner=request.user, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
-    rows = [
-        OutlineRow(one.turn_number, one.excerpt, _address(conversation_id, one, words), is_hit=True) for one in found
-    ]
+    rows = []
+    for one in found:
+        place = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
+        parameters = {**place, "from": one.start, "to": one.end, **SearchBox(q=words).parameters}
+        rows.append(
+            OutlineRow(
+                one.turn_number,
+                one.excerpt,
+                f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters)}#turn-{one.turn_number}",
+                is_hit=True,
+            )
+        )
     return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
-
-
-def _address(conversation_id: int, found: FoundText, words: str) -> str:
-    """Return the URL of the turn with the found words marked."""
-    place = {"turn": found.turn_number, "m": found.message_id, "part": found.part_index}
-    parameters = {**place, "from": found.start, "to": found.end, **SearchBox(q=words).parameters}
-    return f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters)}#turn-{found.turn_number}"
 
 
 def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:
@@ -73,10 +76,16 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
     questions, following = questions_of(
         owner=request.user, conversation_id=conversation_id, from_turn=start, limit=QUESTIONS_SHOWN
     )
-    try:
-        hits = {hit.turn_number: hit for hit in _hits(request, conversation_id, box)} if box.q else {}
-    except InvalidInput:
-        hits = {}
+    hits: dict[int, Hit] = {}
+    if box.q:
+        filters = replace(Filters(archived=None, conversation_id=conversation_id), kinds=TURNS_ALONE)
+        with suppress(InvalidInput):
+            query = SearchQuery(
+                text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters,
+                has_operators=True,
+            )  # fmt: skip
+            results = search(caller=request.user, query=query, may_rerank=False)
+            hits = {hit.turn_number: hit for hit in results.hits}
     address = f"/conversations/{conversation_id}?turn="
     keep = f"&{box.query_string}" if box.parameters else ""
     rows = [
@@ -91,13 +100,3 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
         for question in questions
     ]
     return {"rows": rows, "next_turn": following}
-
-
-def _hits(request: PageRequest, conversation_id: int, box: SearchBox) -> list[Hit]:
-    """Return the hits of a search in this conversation alone, in reading order. Raises: InvalidInput."""
-    filters = replace(Filters(archived=None, conversation_id=conversation_id), kinds=TURNS_ALONE)
-    query = SearchQuery(
-        text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
-    )
-    results = search(caller=request.user, query=query, may_rerank=False)
-    return sorted(results.hits, key=lambda hit: hit.turn_number)

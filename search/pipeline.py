@@ -3,7 +3,7 @@
 This module lists the retrievers, `search/pipeline.py` the rankers; a new pipeline checks that they fit together.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ from search.ranking.rankers import (
     weights_of,
 )
 from search.ranking.relevance import Relevance, relevance_of
-from search.ranking.times.reading import Anchor, TimeReading
+from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import Span
 from search.ranking.topics import one_of_each_source, topic_of
 from search.retrieval.candidates import (
@@ -54,13 +54,13 @@ from search.retrieval.candidates import (
     split_keys,
     spread_all,
 )
-from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
-from search.retrieval.rare_words import Excerpt, rarest_words
-from search.retrieval.retriever import Candidates, Retrieved, Retriever
+from search.retrieval.rare_words import rarest_words
+from search.retrieval.retriever import Retrieved, Retriever
 from search.retrieval.signs import items_with_sign
 from search.retrieval.word_scores import MatchedTerms
 from search.vectors.small_owners import ComparedPassages
@@ -250,14 +250,25 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     has: it doubles if the query has operators.
     """
     query = replace(query, filters=with_known_names(owner_id, query.filters))
-    if topic := _asked_topic(query):
+    # The topic if the query asks for conversations about one, and may find other conversations than one.
+    kinds, is_within_one = query.filters.kinds, query.filters.conversation_id is not None
+    if query.by_distance or query.reading is not None or is_within_one or (kinds and CONVERSATION not in kinds):
+        topic = ""
+    else:
+        topic = topic_of(query.parsed)
+    if topic:
         filters = replace(query.filters, kinds=frozenset({CONVERSATION}))
         about = replace(query, reading=QueryText(topic), filters=filters)
         ranked = rank_items(owner_id=owner_id, query=about, pipeline=pipeline)
         said = gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic}
         order = one_of_each_source(ranked.query, ranked.table.keys, ranked.scores, ranked.order)
         return _with_notes(replace(ranked, order=order), said)
-    query, excerpt = _shortened(owner_id, query)
+    # The query with the rarest words of a long text, and these; None for a text that is searched as it is.
+    if len(query.parsed.text) <= SEARCHED_CHARS:
+        excerpt = None
+    else:
+        excerpt = rarest_words(owner_id, query.parsed.text, query.filters)
+        query = replace(query, reading=replace(query.parsed, text=excerpt.text), is_timeless=True)
     if (reading := query.time) is not None:
         query = replace(query, found_time=reading)  # read once for all later stages
     if (listed := _listed_by_time(owner_id, query) or _listed_by_sign(owner_id, query)) is not None:
@@ -269,22 +280,6 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
         ranked = replace(ranked, relevance=replace(ranked.relevance, answerable=None))
     said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
     return _with_notes(ranked, said % {"count": len(excerpt.text.split()), "all": excerpt.word_count})
-
-
-def _asked_topic(query: SearchQuery) -> str:
-    """Return the topic if the query asks for conversations about one, and may find other conversations than one."""
-    kinds, is_within_one = query.filters.kinds, query.filters.conversation_id is not None
-    if query.by_distance or query.reading is not None or is_within_one or (kinds and CONVERSATION not in kinds):
-        return ""
-    return topic_of(query.parsed)
-
-
-def _shortened(owner_id: int, query: SearchQuery) -> tuple[SearchQuery, Excerpt | None]:
-    """Return the query with the rarest words of a long text, and these; None for a text that is searched as it is."""
-    if len(query.parsed.text) <= SEARCHED_CHARS:
-        return query, None
-    excerpt = rarest_words(owner_id, query.parsed.text, query.filters)
-    return replace(query, reading=replace(query.parsed, text=excerpt.text), is_timeless=True), excerpt
 
 
 def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
@@ -341,43 +336,7 @@ def _rank_items(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Ranked
 
 
 def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
-    found = _retrieve(owner_id, query, pipeline)
-    return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
-
-
-def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
-    """Return the query with the time that it names, if any, read once for all later stages.
-
-    If a conversation or document began in these days, the words that only name them are left out of the search. The
-    event of "before the launch" is searched for first, so that its date is known.
-    """
-    reading = query.time
-    if reading is not None and isinstance(reading.meaning, Anchor):
-        reading = _with_event(owner_id, query, reading, reading.meaning.event, pipeline)
-    if reading is None:
-        return replace(query, is_timeless=True)
-    query = replace(query, found_time=reading)
-    if not reading.rest or not isinstance(reading.meaning, Span) or not has_begun(owner_id, reading.meaning):
-        return query
-    return replace(query, reading=replace(query.parsed, text=reading.rest))
-
-
-def _with_event(
-    owner_id: int, query: SearchQuery, reading: TimeReading, event: str, pipeline: Pipeline
-) -> TimeReading | None:
-    found = _retrieve_and_rank(
-        owner_id, replace(query, text=event, reading=QueryText(event), is_timeless=True), pipeline
-    )
-    place = place_of_best(found.table.keys[found.order], found.query)
-    return reading.at(place) if place else None
-
-
-def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
-    return replace(ranked, query=replace(ranked.query, notes=(*ranked.query.notes, *notes)))
-
-
-def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
-    """Return all candidates. The query is embedded while PostgreSQL looks up its words."""
+    # All candidates. The query is embedded while PostgreSQL looks up its words.
     # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
     prepared = prepare_query(owner_id=owner_id, query=query)
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
@@ -392,13 +351,9 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
         corpus = pending_corpus.corpus
         read = [candidates.read(prepared, corpus) for candidates in pending]
         moments = pending_corpus.moments
-    return replace(_merge(prepared, corpus, read, pipeline.features), moments=moments)
-
-
-def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]) -> Retrieved:
-    """Merge all found items into one table; `features` that no retriever made are unavailable."""
-    found = [candidates.found for candidates in read]
-    keys = distinct(np.concatenate(found)) if found else NO_ITEMS
+    # Merge all found items into one table; `features` that no retriever made are unavailable.
+    found_by_each = [candidates.found for candidates in read]
+    keys = distinct(np.concatenate(found_by_each)) if found_by_each else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
     held, scanned, compared = MatchedTerms(), None, None
@@ -408,9 +363,40 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
         word_weights |= candidates.word_weights
         columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
-    table = table.with_columns(columns, of=features)
-    behind = corpus.behind if query.space is not None else ()
-    return Retrieved(query, table, word_weights, held, scanned=scanned, compared=compared, behind=behind)
+    table = table.with_columns(columns, of=pipeline.features)
+    behind = corpus.behind if prepared.space is not None else ()
+    found = replace(
+        Retrieved(prepared, table, word_weights, held, scanned=scanned, compared=compared, behind=behind),
+        moments=moments,
+    )
+    return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
+
+
+def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
+    """Return the query with the time that it names, if any, read once for all later stages.
+
+    If a conversation or document began in these days, the words that only name them are left out of the search. The
+    event of "before the launch" is searched for first, so that its date is known.
+    """
+    reading = query.time
+    if reading is not None and isinstance(reading.meaning, Anchor):
+        found = _retrieve_and_rank(
+            owner_id,
+            replace(query, text=reading.meaning.event, reading=QueryText(reading.meaning.event), is_timeless=True),
+            pipeline,
+        )
+        place = place_of_best(found.table.keys[found.order], found.query)
+        reading = reading.at(place) if place else None
+    if reading is None:
+        return replace(query, is_timeless=True)
+    query = replace(query, found_time=reading)
+    if not reading.rest or not isinstance(reading.meaning, Span) or not has_begun(owner_id, reading.meaning):
+        return query
+    return replace(query, reading=replace(query.parsed, text=reading.rest))
+
+
+def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
+    return replace(ranked, query=replace(ranked.query, notes=(*ranked.query.notes, *notes)))
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -429,7 +415,19 @@ def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) 
     if not len(best_first) or best_first[0] in ranked.table.keys:
         return []
     nothing_left = not len(ranked.order)
-    keeping_out = _keeping_out(free.query, text, best_first if nothing_left else best_first[:1])
+    # The operators, as typed, that exclude any of these items.
+    items = best_first if nothing_left else best_first[:1]
+    sources, numbers = split_keys(items)
+    said = [*text.phrases, *text.excluded]
+    parameters = {"owner": free.query.owner_id, "phrases": said, "sources": sources, "items": numbers}
+    statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", free.query.languages))
+    rows = PendingQuery(statement, parameters).rows()
+    held = {int(place): int(count) for place, count in rows}
+    keeping_out = [
+        operator
+        for place, operator in enumerate(text.operators)
+        if (held[place] < len(items) if place < len(text.phrases) else held[place] > 0)
+    ]
     if not keeping_out:
         return []
     return [_note_text(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
@@ -447,21 +445,6 @@ def _note_text(nothing_left: bool, count: int) -> str:
         "%(named)s keep out the result that would come first: remove them to see it.",
         count,
     )
-
-
-def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
-    """Return the operators, as typed, that exclude any of these items."""
-    sources, numbers = split_keys(items)
-    said = [*text.phrases, *text.excluded]
-    parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
-    statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", query.languages))
-    rows = PendingQuery(statement, parameters).rows()
-    held = {int(place): int(count) for place, count in rows}
-    return [
-        operator
-        for place, operator in enumerate(text.operators)
-        if (held[place] < len(items) if place < len(text.phrases) else held[place] > 0)
-    ]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -31,11 +31,10 @@ class QueryText:
     @property
     def operators(self) -> tuple[str, ...]:
         """Return the operators as typed, phrases first."""
-        return (*(f'"{phrase}"' for phrase in self.phrases), *map(_as_excluded, self.excluded))
-
-
-def _as_excluded(text: str) -> str:
-    return f"-{text}" if _EXCLUDED.fullmatch(f"-{text}") else f'-"{text}"'
+        return (
+            *(f'"{phrase}"' for phrase in self.phrases),
+            *(f"-{text}" if _EXCLUDED.fullmatch(f"-{text}") else f'-"{text}"' for text in self.excluded),
+        )
 
 
 def parse_query(text: str) -> QueryText:
@@ -56,23 +55,20 @@ def parse_query(text: str) -> QueryText:
 
     plain = _PHRASE.sub(take_phrase, text).strip()
     if not _PASTED.search(text.strip()):
-        plain, own = _without_excluded(plain)
+        # The text without its excluded words, and these; none if plain words follow or one is an option.
+        words = plain.split()
+        places = [place for place, word in enumerate(words) if _EXCLUDED.fullmatch(word)]
+        named = [words[place].removeprefix("-") for place in places]
+        at_the_end = places == list(range(len(words) - len(places), len(words)))
+        if not at_the_end or any(_is_option(word) for word in named):
+            own = []
+        else:
+            plain, own = " ".join(words[: len(words) - len(places)]), named
         excluded += own
     plain = " ".join(plain.split())
     if not _LETTER.search(plain):
         return QueryText(text)
     return QueryText(plain, tuple(phrases), tuple(excluded))
-
-
-def _without_excluded(text: str) -> tuple[str, list[str]]:
-    """Return the text without its excluded words, and these; none if plain words follow or one is an option."""
-    words = text.split()
-    places = [place for place, word in enumerate(words) if _EXCLUDED.fullmatch(word)]
-    named = [words[place].removeprefix("-") for place in places]
-    at_the_end = places == list(range(len(words) - len(places), len(words)))
-    if not at_the_end or any(_is_option(word) for word in named):
-        return text, []
-    return " ".join(words[: len(words) - len(places)]), named
 
 
 def _is_option(word: str) -> bool:

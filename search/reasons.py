@@ -168,7 +168,10 @@ def explain_empty(*, owner_id: int, filters: Filters, pending: Pending) -> Expla
     if not of_kinds.exists():
         waiting = _unready(owner_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
         return waiting or Explanation(Reason.NOTHING_STORED)
-    if not _passes_any(owner_id, filters):
+    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""), document="d")
+    statement = load_sql("search", "passes_any").replace("{filters}", condition)
+    ((found,),) = PendingQuery(statement, parameters | {"owner": owner_id}).rows()
+    if not bool(found):
         return filtered_out(owner_id, filters)
     return pending.explanation or Explanation(Reason.NO_MATCH)
 
@@ -201,14 +204,6 @@ def filtered_out(owner_id: int, filters: Filters) -> Explanation:
         {"unknown": f": {'; '.join(said)}" if said else ""},
         {"unknown": f": {'; '.join(on_page)}" if on_page else ""},
     )
-
-
-def _passes_any(owner_id: int, filters: Filters) -> bool:
-    """Return whether any item passes the filters. One query."""
-    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""), document="d")
-    statement = load_sql("search", "passes_any").replace("{filters}", condition)
-    ((found,),) = PendingQuery(statement, parameters | {"owner": owner_id}).rows()
-    return bool(found)
 
 
 def _unready(owner_id: int, documents: frozenset[int] | None) -> Explanation | None:

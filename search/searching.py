@@ -87,20 +87,18 @@ def search(
     if caller is None or not caller.is_authenticated or caller.pk is None:
         nobody = Explanation(Reason.NO_CALLER)
         return SearchResults([], notes=(nobody.for_tools,), explanation=nobody)
-    start, placed = _read_place(query, cursor) if cursor else (0, ())
+    # Where the page starts, and the keys of the hits that a reranker placed, while the page lies among them.
+    start = 0
+    placed: list[int] = []
+    if cursor:
+        start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
+        if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
+            raise InvalidInput(UNREADABLE)
     reranker = RerankOptions.from_settings() if may_rerank and not cursor and query.mode != "full_text" else None
     with timed("search", label=query.mode) as measurement:
-        found = _find(caller.pk, query, start, Placing(placed), reranker)
+        found = _find(caller.pk, query, start, Placing(tuple(placed)), reranker)
         measurement.items = len(found.hits)
     return found
-
-
-def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
-    """Return where the page starts, and the keys of the hits that a reranker placed, while the page lies among them."""
-    start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
-    if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
-        raise InvalidInput(UNREADABLE)
-    return start, tuple(placed)
 
 
 def _find(
@@ -243,19 +241,18 @@ def search_documents(
     """
     if conversation_id is not None and isinstance(caller, AbstractBaseUser):
         among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
-    chosen = _chosen(caller, document_id, among)
+    if document_id is None or not isinstance(caller, AbstractBaseUser):
+        chosen = among
+    else:
+        chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
+        chosen = chosen if among is None else chosen & among
     if among is not None and not chosen and isinstance(caller, AbstractBaseUser):
         explanation = Explanation(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
         return MixedResults([], notes=(explanation.for_tools,), explanation=explanation)
     filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
-    return _with_further(caller, replace(query, filters=filters), cursor)
-
-
-def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResults:
-    """Return a page of sections whose second half begins with further passages of the sections in its first half.
-
-    Other passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
-    """
+    # A page of sections whose second half begins with further passages of the sections in its first half. Other
+    # passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
+    query = replace(query, filters=filters)
     first = max(SECTIONS_FIRST, query.limit // 2)
     found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
     room = query.limit - len(found.hits)
@@ -283,31 +280,37 @@ def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> Mix
 
     Raises: InvalidInput.
     """
-    query, notes = _by_words_where_needed(caller, query)
+    notes: tuple[str, ...] = ()
+    if query.filters.kinds == {SECTIONS} and query.mode != "full_text":
+        if not config.rag_enabled:
+            query = replace(query, mode="full_text")
+            notes = ("Searched by words only: RAG_ENABLED is off on this server.",)
+        elif isinstance(caller, AbstractBaseUser) and not _has_vectors(caller.pk, query.filters.documents):
+            # A hybrid search goes by words where it finds no vector, and says what waits for one.
+            query = replace(query, mode="hybrid")
+            notes = (gettext("Searched by words only: no document is indexed by meaning yet."),)
     found = search(caller=caller, query=query, cursor=cursor)
     if found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
         notes = ()  # what waits, or is missing, is said already
-    return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
-
-
-def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | None) -> frozenset[int] | None:
-    """Return the documents to search; None for all. Raises: NotFound."""
-    if document_id is None or not isinstance(caller, AbstractBaseUser):
-        return among
-    chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
-    return chosen if among is None else chosen & among
-
-
-def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQuery, tuple[str, ...]]:
-    """Return the query; if it searches documents without vectors, search by words, with a note that says why."""
-    if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
-        return query, ()
-    if not config.rag_enabled:
-        return replace(query, mode="full_text"), ("Searched by words only: RAG_ENABLED is off on this server.",)
-    if not isinstance(caller, AbstractBaseUser) or _has_vectors(caller.pk, query.filters.documents):
-        return query, ()
-    # A hybrid search goes by words where it finds no vector, and says what waits for one.
-    return replace(query, mode="hybrid"), (gettext("Searched by words only: no document is indexed by meaning yet."),)
+    # The hits, with places for those of documents. At most one query.
+    sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], getattr(caller, "pk", None))
+    hits: list[Hit | SectionHit] = []
+    for hit in found.hits:
+        if hit.kind != SECTIONS:
+            hits.append(hit)
+        elif section := sections.get((hit.conversation_id, hit.turn_number)):
+            hits.append(_section_hit(hit, section))
+    return MixedResults(
+        hits,
+        found.next_cursor,
+        (*notes, *found.notes),
+        found.answered,
+        found.time,
+        explanation=found.explanation,
+        pending=found.pending,
+        titles=found.titles,
+        is_calibrated=found.is_calibrated,
+    )
 
 
 def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
@@ -327,28 +330,6 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 # --- places ------------------------------------------------------------------------------
-
-
-def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
-    """Return the hits, with places for those of documents. At most one query."""
-    sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
-    hits: list[Hit | SectionHit] = []
-    for hit in found.hits:
-        if hit.kind != SECTIONS:
-            hits.append(hit)
-        elif section := sections.get((hit.conversation_id, hit.turn_number)):
-            hits.append(_section_hit(hit, section))
-    return MixedResults(
-        hits,
-        found.next_cursor,
-        (*notes, *found.notes),
-        found.answered,
-        found.time,
-        explanation=found.explanation,
-        pending=found.pending,
-        titles=found.titles,
-        is_calibrated=found.is_calibrated,
-    )
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:

@@ -41,7 +41,7 @@ from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
 from search.query import MIN_QUERY_CHARS, is_too_short
-from search.ranking.times.reading import Order, TimeReading
+from search.ranking.times.reading import Order
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -66,8 +66,32 @@ def search_page(request: PageRequest) -> HttpResponse:
     if request.htmx and request.htmx.target == "main":
         return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     step = request.headers.get("X-Search-Step", "")
-    box = _box(request, is_typing=step in ("typed", "goes-on"))
-    status, context = _listing(request, box)
+    # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
+    box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
+    if box.typed & set(EXACT):
+        box = with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ()))))
+    # The HTTP status and the contents of the list; for an invalid query, the reason.
+    cursor = request.GET.get("cursor", "")
+    try:
+        filters = _filters(box)
+        if not box.q:
+            rows, next_cursor = page_of_conversations(
+                owner=request.user, filters=filters, limit=LIST_LIMIT, cursor=cursor
+            )
+            listing: dict[str, Any] = {"rows": list_rows(rows), "next_cursor": next_cursor}
+            if not rows:
+                listing["nothing_imported"] = not _has_conversations(request)
+            status, context = 200, listing
+        elif is_too_short(box.q):
+            status, context = 200, {"too_short": MIN_QUERY_CHARS}
+        else:
+            query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
+            status, context = (
+                200,
+                _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor),
+            )
+    except InvalidInput as error:
+        status, context = 422, {"error": str(error)}
     context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
     if (context.get("groups") or context.get("titles")) and (step == "chosen" or not request.htmx):
         remember_search(owner=request.user, box=box)
@@ -78,19 +102,20 @@ def search_page(request: PageRequest) -> HttpResponse:
     return render(request, "search/search.html", context, status=status)
 
 
-def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
-    """Return the box of the request, with the full names of agents, projects and sources that were typed as tokens."""
-    box = SearchBox.of(request, is_typing=is_typing)
-    if not box.typed & set(EXACT):
-        return box
-    return with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ()))))
-
-
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
     """Render the list alone, or its next page; the URL changes with the list."""
     if request.GET.get("cursor"):
         return render(request, "search/search.html#more", context, status=status)
-    address = _address(request, box)
+    # The current URL: the main area's page with the query, or the search page.
+    current = urlsplit(request.htmx.current_url_abs_path or "")
+    if _CONVERSATION_PATH.fullmatch(current.path):
+        kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
+        parameters = urlencode(kept | box.parameters, doseq=True)
+        address = f"{current.path}?{parameters}" if parameters else current.path
+    elif current.path in (reverse("home"), reverse("search")):
+        address = f"{reverse('search')}?{box.query_string}" if box.parameters else reverse("home")
+    else:
+        address = ""
     context["is_search_page"] = urlsplit(address).path in (reverse("home"), reverse("search"))
     response = render(request, "search/search.html#results", context, status=status)
     if box.typed:
@@ -100,21 +125,6 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
         return response
     is_new = step in ("typed", "chosen") and address != request.htmx.current_url_abs_path
     return push_url(response, address) if is_new else replace_url(response, address)
-
-
-def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the contents of the list; for an invalid query, the reason."""
-    cursor = request.GET.get("cursor", "")
-    try:
-        filters = _filters(box)
-        if not box.q:
-            return 200, _list(request, filters, cursor)
-        if is_too_short(box.q):
-            return 200, {"too_short": MIN_QUERY_CHARS}
-        query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
-        return 200, _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor)
-    except InvalidInput as error:
-        return 422, {"error": str(error)}
 
 
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
@@ -146,14 +156,6 @@ def _moment(text: str, at: time) -> datetime | None:
         raise InvalidInput(f"{text[:40]!r} is too far away: choose a nearer date.") from None
 
 
-def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]:
-    rows, next_cursor = page_of_conversations(owner=request.user, filters=filters, limit=LIST_LIMIT, cursor=cursor)
-    context: dict[str, Any] = {"rows": list_rows(rows), "next_cursor": next_cursor}
-    if not rows:
-        context["nothing_imported"] = not _has_conversations(request)
-    return context
-
-
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
     """Return the hits in groups: best first, or the newest of the best first.
 
@@ -181,18 +183,15 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "notes": [note for note in results.notes if note not in shown_elsewhere],
         "why": explanation.for_pages if explanation and not is_silent else "",
         "time": results.time,
-        "is_only_favoured": _is_only_favoured(results.time, box.q),
+        "is_only_favoured": results.time is not None
+        and not isinstance(results.time.meaning, Order)
+        and not results.time.days_alone(box.q),
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not results.titles and not cursor:
         is_empty = results.reason is Reason.NOTHING_STORED
         context["nothing_imported"] = is_empty and not _has_conversations(request)
     return context
-
-
-def _is_only_favoured(time: TimeReading | None, text: str) -> bool:
-    """Return whether results of other times are found too, after those of the time that the text names."""
-    return time is not None and not isinstance(time.meaning, Order) and not time.days_alone(text)
 
 
 def _has_conversations(request: PageRequest) -> bool:
@@ -204,18 +203,6 @@ def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
     return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
 
 
-def _address(request: PageRequest, box: SearchBox) -> str:
-    """Return the current URL: the main area's page with the query, or the search page."""
-    current = urlsplit(request.htmx.current_url_abs_path or "")
-    if _CONVERSATION_PATH.fullmatch(current.path):
-        kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
-        parameters = urlencode(kept | box.parameters, doseq=True)
-        return f"{current.path}?{parameters}" if parameters else current.path
-    if current.path in (reverse("home"), reverse("search")):
-        return f"{reverse('search')}?{box.query_string}" if box.parameters else reverse("home")
-    return ""
-
-
 # --- hits in one conversation -----------------------------------------------------------------------
 
 
@@ -224,7 +211,8 @@ def _address(request: PageRequest, box: SearchBox) -> str:
 def hits_in(request: PageRequest) -> HttpResponse:
     """Show the place of `?turn=` among the hits in `?conversation=`, in reading order, with links to its neighbours."""
     box = SearchBox.of(request)
-    number, current = request.GET.get("conversation", ""), _turn(request)
+    number, turn = request.GET.get("conversation", ""), parse_number(request.GET.get("turn", ""))
+    current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)
         results = search(caller=request.user, query=_query(box, filters, MAX_LIMIT), may_rerank=False)
@@ -244,11 +232,6 @@ def hits_in(request: PageRequest) -> HttpResponse:
         "next": turn_url(hits[after], box) if after < len(hits) else "",
     }
     return render(request, "search/hits_in.html", context)
-
-
-def _turn(request: PageRequest) -> int:
-    number = parse_number(request.GET.get("turn", ""))
-    return -1 if number is None else number
 
 
 # --- filters and progress -------------------------------------------------------------------------

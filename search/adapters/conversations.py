@@ -233,21 +233,17 @@ def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bo
 
 def _parts(parts: Iterable[Part], said: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
     for index, part in enumerate(parts):
-        kind = _kind(part, said)
+        kind = said
+        if isinstance(part, ThinkingPart):
+            kind = "thinking"
+        elif isinstance(part, ToolCallPart):
+            kind = "call"
+        elif isinstance(part, ToolResultPart):
+            kind = "tool"
         if kind is not None and not is_echo(part, calls):
             label = part.name if isinstance(part, AttachmentPart) else ""
             in_vector = said is not None and isinstance(part, (TextPart, ToolCallPart))
             yield ElementPart(index, kind, without_recalled(part_text(part)), label, in_vector)
-
-
-def _kind(part: Part, said: Kind | None) -> Kind | None:
-    if isinstance(part, ThinkingPart):
-        return "thinking"
-    if isinstance(part, ToolCallPart):
-        return "call"
-    if isinstance(part, ToolResultPart):
-        return "tool"
-    return said
 
 
 def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:

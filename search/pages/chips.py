@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -68,13 +68,28 @@ class Preset:
 def chips_of(box: SearchBox) -> list[Chip]:
     """Return the chips in order; an active one shows its filter. A source is shown, and not offered."""
     places: dict[str, str | list[str]] = {"scope": list(SPOKEN), "kind": "", "archived": ""}
+    kept = [name for name in SCOPE_NAMES if name in box.scope]
+    said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
+    where = [KIND_NAMES[box.kind]] if box.kind else []
     return [
         _chip(box, "agent", gettext("Agent"), _names_label(box.agent), {"agent": []}),
         _chip(box, "project", gettext("Project"), _names_label(map(project_name, box.project)), {"project": []}),
         _chip(box, "time", gettext("Any time"), time_label(box), {"after": "", "before": ""}),
-        _chip(box, "places", gettext("Look in"), _places_label(box), places),
+        _chip(
+            box,
+            "places",
+            gettext("Look in"),
+            _listed(*where, *said, *([gettext("archived")] if box.archived else [])),
+            places,
+        ),
         _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
-        _chip(box, "order", gettext("Best first"), _order_label(box), {"sort": "", "mode": "hybrid"}),
+        _chip(
+            box,
+            "order",
+            gettext("Best first"),
+            _listed(gettext("newest first") if box.sort else "", MODE_NAMES.get(box.mode, "")),
+            {"sort": "", "mode": "hybrid"},
+        ),
     ]
 
 
@@ -98,17 +113,6 @@ def _names_label(names: Iterable[str]) -> str:
     """Return the first name, with the number of the others."""
     first, *others = tuple(names) or ("",)
     return f"{first} +{len(others)}" if others else first
-
-
-def _places_label(box: SearchBox) -> str:
-    kept = [name for name in SCOPE_NAMES if name in box.scope]
-    said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
-    where = [KIND_NAMES[box.kind]] if box.kind else []
-    return _listed(*where, *said, *([gettext("archived")] if box.archived else []))
-
-
-def _order_label(box: SearchBox) -> str:
-    return _listed(gettext("newest first") if box.sort else "", MODE_NAMES.get(box.mode, ""))
 
 
 def _listed(*words: "StrOrPromise") -> str:
@@ -159,16 +163,15 @@ def choices_of(owner: User, box: SearchBox) -> Choices:
     listed = own.values_list(agent, "project").annotate(count=Count("pk"))[:CHOICES_LIMIT]
     rows = [((by, project), count) for by, project, count in listed]
     chosen = (box.agent, box.project)
-    return {name: _choices(_counted(rows, place, chosen), chosen[place], name) for place, name in enumerate(CHOICES)}
-
-
-def _counted(rows: Iterable[tuple[Names, int]], place: int, chosen: Sequence[Names]) -> Counter[str]:
-    """Count the conversations for each value in column `place` that match the choices in the other columns."""
-    others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
-    counts: Counter[str] = Counter()
-    for values, count in rows:
-        counts[values[place]] += count if all(values[at] in chosen[at] for at in others) else 0
-    return counts
+    found = {}
+    for place, name in enumerate(CHOICES):
+        # Count the conversations for each value in column `place` that match the choices in the other columns.
+        others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
+        counts: Counter[str] = Counter()
+        for values, count in rows:
+            counts[values[place]] += count if all(values[at] in chosen[at] for at in others) else 0
+        found[name] = _choices(counts, chosen[place], name)
+    return found
 
 
 def _choices(counts: Counter[str], chosen: Names, name: str) -> tuple[Choice, ...]:

@@ -89,7 +89,25 @@ def group_hits(
             by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
         else:
             by_home.setdefault(f"conversation-{hit.conversation_id}", []).append(hit)
-    return [_group(home, of_home, box, best, words, is_calibrated) for home, of_home in by_home.items()]
+    found: list[HitGroup] = []
+    for home, of_home in by_home.items():
+        first = of_home[0]
+        views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
+        project = "" if isinstance(first, SectionHit) else first.project
+        found.append(
+            HitGroup(
+                key=home,
+                title=first.title if isinstance(first, SectionHit) else first.conversation_title,
+                agent="" if isinstance(first, SectionHit) else first.agent,
+                project=project,
+                project_name=project_name(project),
+                created_at=max(hit.created_at for hit in of_home),
+                is_document=isinstance(first, SectionHit),
+                shown=views[:SHOWN_PER_GROUP],
+                more=views[SHOWN_PER_GROUP:],
+            )
+        )
+    return found
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
@@ -97,25 +115,6 @@ def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]
     groups = list(groups)
     unlikely = [group for group in groups if group.band == "less likely"]
     return [group for group in groups if group.band != "less likely"], unlikely
-
-
-def _group(
-    home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float, asked: str, is_calibrated: bool
-) -> HitGroup:
-    first = hits[0]
-    views = tuple(view_hit(hit, box, best, asked, is_calibrated=is_calibrated) for hit in hits)
-    project = "" if isinstance(first, SectionHit) else first.project
-    return HitGroup(
-        key=home,
-        title=first.title if isinstance(first, SectionHit) else first.conversation_title,
-        agent="" if isinstance(first, SectionHit) else first.agent,
-        project=project,
-        project_name=project_name(project),
-        created_at=max(hit.created_at for hit in hits),
-        is_document=isinstance(first, SectionHit),
-        shown=views[:SHOWN_PER_GROUP],
-        more=views[SHOWN_PER_GROUP:],
-    )
 
 
 BAND_NAMES = {
@@ -134,10 +133,12 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, 
     heading = one_line(said, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
     url = section_url(hit, box) if isinstance(hit, SectionHit) else turn_url(hit, box)
+    query = url.partition("?")[2].partition("#")[0]
+    name = "preview-section" if is_section else "preview-turn"
     return HitView(
         key=f"{'s' if is_section else 't'}{object_id}-{number}",
         url=url,
-        preview_url=_preview_url(url, is_section=is_section, object_id=object_id),
+        preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
@@ -161,13 +162,6 @@ def _place_of(hit: Hit | SectionHit) -> str:
     if hit.page:
         return gettext("page %(number)s") % {"number": hit.page}
     return gettext("section %(number)s") % {"number": hit.section}
-
-
-def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:
-    """Return the URL of the hit's preview, with the query string of the hit's own URL."""
-    query = url.partition("?")[2].partition("#")[0]
-    name = "preview-section" if is_section else "preview-turn"
-    return f"{reverse(name, args=[object_id])}?{query}"
 
 
 def section_url(hit: SectionHit, box: SearchBox) -> str:

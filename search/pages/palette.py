@@ -53,9 +53,15 @@ class Section:
 
 def palette_sections(*, owner: User, text: str) -> list[Section]:
     """Return the sections that have entries, those of the archive first. At most four queries."""
-    words = text[:MAX_TEXT_CHARS].split()
+    words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
+    search = Entry(
+        gettext("Search for “%(text)s”") % {"text": typed},
+        "",
+        "search",
+        f"{reverse('search')}?{urlencode({'q': typed})}",
+    )
     found = (
-        Section(gettext("Search"), tuple(_search_entry(text.strip()) if words else ())),
+        Section(gettext("Search"), (search,) if words else ()),
         Section(gettext("Conversations"), tuple(_conversations(owner, words))),
         Section(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
         Section(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
@@ -63,12 +69,6 @@ def palette_sections(*, owner: User, text: str) -> list[Section]:
         Section(gettext("Go to"), tuple(_commands(words))),
     )
     return [section for section in found if section.entries]
-
-
-def _search_entry(text: str) -> Iterator[Entry]:
-    yield Entry(
-        gettext("Search for “%(text)s”") % {"text": text}, "", "search", f"{reverse('search')}?{urlencode({'q': text})}"
-    )
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:

@@ -85,22 +85,15 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
 
     If the query quotes phrases and the text contains one, only the phrases are marked.
     """
-    pattern = _phrases_in(text, query) or _words_of(query)
+    phrases = parse_query(query).phrases
+    pattern = _whole(phrases) if phrases else None
+    if pattern is None or not pattern.search(text):
+        words = {word.lower() for word in _WORDS.findall(query)} - _UNMARKED
+        pattern = _whole(words) if words else None
     if pattern is None or not text:
         return (Piece(text, is_match=False),) if text else ()
     pieces = pattern.split(text)
     return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
-
-
-def _phrases_in(text: str, query: str) -> re.Pattern[str] | None:
-    phrases = parse_query(query).phrases
-    pattern = _whole(phrases) if phrases else None
-    return pattern if pattern and pattern.search(text) else None
-
-
-def _words_of(query: str) -> re.Pattern[str] | None:
-    words = {word.lower() for word in _WORDS.findall(query)} - _UNMARKED
-    return _whole(words) if words else None
 
 
 def _whole(wanted: Collection[str]) -> re.Pattern[str]:
@@ -150,14 +143,12 @@ def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Ba
     calibrated either, it has no band, because the cosines of each model have a scale of their own.
     """
     if hit.relevance is None:
-        return _guessed_band(hit, best_score) if is_calibrated else None
+        if is_calibrated:
+            share = hit.score / best_score if best_score > 0 else 0.0
+            if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
+                return "related"
+            return "less likely"
+        return None
     if hit.relevance >= STRONG_RELEVANCE:
         return "strong"
     return "related" if hit.relevance >= RELATED_RELEVANCE else "less likely"
-
-
-def _guessed_band(hit: Scored, best_score: float) -> Band:
-    share = hit.score / best_score if best_score > 0 else 0.0
-    if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
-        return "related"
-    return "less likely"

@@ -21,7 +21,7 @@ from search.results.passages import (
     send_nearest_query,
     with_similarities,
 )
-from search.retrieval.candidates import Feature, FeatureTable, item_keys, split_keys
+from search.retrieval.candidates import Feature, item_keys, split_keys
 from search.sources import adapter_of, registered
 
 # The features of a hit that are shown to the reader, under these names.
@@ -152,19 +152,14 @@ def _hit(
         passage_start=passage.start if passage else 0,
         passage_end=passage.end if passage else 0,
         further=passages[1:],
-        matched=_matched(ranked.table, index, named_from),
+        matched=tuple(
+            name
+            for name, feature in FEATURE_NAMES.items()
+            if feature in named_from and ranked.table.columns[feature][index] >= named_from[feature]
+        ),
         created_at=created_at,
         agent=agent,
         project=project,
-    )
-
-
-def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the names of the features by which this turn stands out."""
-    return tuple(
-        name
-        for name, feature in FEATURE_NAMES.items()
-        if feature in named_from and table.columns[feature][index] >= named_from[feature]
     )
 
 

@@ -64,13 +64,12 @@ class QueryStems:
         if not likely:
             return []
         held = {stem(word) for word in _RUN.findall(lower) if word.startswith(likely)}
-        held.update(word for word in likely if word in self._compounds and self._holds_compound(lower, word))
+        for word in self._compounds.keys() & likely:
+            if any(stem(match[1]) == word for match in self._compounds[word].finditer(lower)):
+                held.add(word)
         if not lower.isascii():
             held.update(pairs_of(lower), self._signs)
         return [word for word in likely if word in held]
-
-    def _holds_compound(self, text: str, word: str) -> bool:
-        return any(stem(match[1]) == word for match in self._compounds[word].finditer(text))
 
     def phrases_in(self, text: str) -> int:
         """Return the number of phrases that the text contains."""

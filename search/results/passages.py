@@ -111,12 +111,24 @@ def best_passages(
     source, and up to two more if candidates are missing or lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
-    rare = _rare(weights, held)
+    weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
+    least = RARE_SHARE * max(weighed.values(), default=0.0)
+    rare = {word for word, weight in weighed.items() if weight >= least}
     rare_words = {turn: rare.intersection(held.get(turn, ())) for turn in turns}
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
     stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
-    found = _found_near(query, known, turns, words, rare_words) | _found_by_words(query, bare, stems, words, rare_words)
+    # Judge all passages of items in elements with one of these stems. Text without stored
+    # passages is split here.
+    places = {} if query.space else _all_places(query, list(bare), limit=None)
+    wanted = frozenset(words.longest_of_phrases).union(*stems.values())
+    elements = _elements(query.owner_id, places, bare, with_stems=wanted)
+    found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
+    is_whole = {turn for turn, (judged, _) in found.items() if judged and not _missing(judged, words, rare_words[turn])}
+    unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
+    for turn, whole in _whole_items(query.owner_id, unread).items():
+        found[turn] = _judged(_split(whole.values(), query), whole, words), whole
+    found = _found_near(query, known, turns, words, rare_words) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: tuple(_shown(_text_at(place, elements), place, words) for place in _chosen(judged, elements, rooms[turn]))
@@ -147,28 +159,6 @@ def _found_near(
         again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
         found[turn] = again or found[turn]
     return {turn: (found[turn], elements[turn]) for turn in known}
-
-
-def _found_by_words(
-    query: PreparedQuery,
-    homes: Mapping[Turn, Home],
-    stems: Mapping[Turn, Collection[str]],
-    words: QueryStems,
-    rare_words: Mapping[Turn, Collection[str]],
-) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
-    """Judge all passages of items in elements with one of these stems; return these elements too.
-
-    Text without stored passages is split here.
-    """
-    places = {} if query.space else _all_places(query, list(homes), limit=None)
-    wanted = frozenset(words.longest_of_phrases).union(*stems.values())
-    elements = _elements(query.owner_id, places, homes, with_stems=wanted)
-    found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
-    is_whole = {turn for turn, (judged, _) in found.items() if judged and not _missing(judged, words, rare_words[turn])}
-    unread = {turn: home for turn, home in homes.items() if turn not in is_whole}
-    for turn, whole in _whole_items(query.owner_id, unread).items():
-        found[turn] = _judged(_split(whole.values(), query), whole, words), whole
-    return found
 
 
 def _judged(
@@ -203,18 +193,12 @@ def _judged_again(
     All passages of a document matter, because neighbours are shown together.
     """
     if not any(map(_is_of_document, elements.values())):
-        places = _with_any(missing.union(words.longest_of_phrases), places, elements)
+        stems = missing.union(words.longest_of_phrases)
+        texts = {key: part.text for key, part in _parts(elements).items()}
+        found = ((place, texts.get(place[:2], "")[place[2] : place[3]].lower()) for place in places)
+        places = [place for place, text in found if any(stem in text for stem in stems)]
     judged = _judged(places, elements, words, missing=missing)
     return judged if any(passage.phrases or missing.intersection(passage.stems) for passage in judged) else []
-
-
-def _with_any(
-    stems: Collection[str], places: Iterable[PassagePlace], elements: Mapping[int, Element]
-) -> list[PassagePlace]:
-    """Return at least the passages with a word that begins with one of these stems."""
-    texts = {key: part.text for key, part in _parts(elements).items()}
-    found = ((place, texts.get(place[:2], "")[place[2] : place[3]].lower()) for place in places)
-    return [place for place, text in found if any(stem in text for stem in stems)]
 
 
 def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart]:
@@ -245,13 +229,6 @@ def with_similarities(
         turn: (replace(passages[0], similarity=found[turn]), *passages[1:]) if turn in found else passages
         for turn, passages in shown.items()
     }
-
-
-def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:
-    """Return the words of the query that are about as rare as the rarest that any of the items contains."""
-    found = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
-    least = RARE_SHARE * max(found.values(), default=0.0)
-    return {word for word, weight in found.items() if weight >= least}
 
 
 def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) -> frozenset[str]:

@@ -132,7 +132,11 @@ class Blocks:
 
         The ids come item by item, at most `limit` of each, chosen among twice as many of the least Hamming distance.
         """
-        places, counts = self._places_of(items)
+        # The places of the passages of these items, item by item, and the number of each item's passages.
+        ordered, places = self._by_item
+        starts = np.searchsorted(ordered, items)
+        counts = np.searchsorted(ordered, items, side="right") - starts
+        places = places[np.repeat(starts, counts) + ranks_within(counts)]
         of_item = np.repeat(np.arange(len(items)), counts)
         wanted = self.codes.are_of(kinds)[places]
         places, of_item = places[wanted], of_item[wanted]
@@ -142,13 +146,6 @@ class Blocks:
         found = code_similarities(self.codes.words[:, places], question)
         best = first_of_each(of_item, -found, self.codes.ids[places], limit)
         return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
-
-    def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the passages of these items, item by item, and the number of each item's passages."""
-        ordered, places = self._by_item
-        starts = np.searchsorted(ordered, items)
-        counts = np.searchsorted(ordered, items, side="right") - starts
-        return places[np.repeat(starts, counts) + ranks_within(counts)], counts
 
     @cached_property
     def _by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
@@ -179,24 +176,34 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
         return None
     cached = CACHE.get(owner_id, space.pk)
     if cached is None or cached.digest != digest:
-        cached = _renewed(owner_id, space, cached)
+        # Read the current blocks, except cached ones.
+        known = [] if cached is None else cached.ids.tolist()
+        parameters = {"owner": owner_id, "space": space.pk, "cached": known}
+        ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()
+        if not count:
+            cached = None
+        else:
+            kept = None
+            if cached is not None:
+                stays = np.isin(cached.ids, ids)
+                codes = cached.codes.those(np.repeat(stays, cached.counts))
+                kept = Blocks((count, digest), cached.ids[stays], cached.sources[stays], cached.counts[stays], codes)
+            if fresh[0] is None:
+                cached = kept
+            else:
+                read = _read((count, digest), *fresh)
+                cached = read
+                if kept is not None:
+                    cached = Blocks(
+                        read.digest,
+                        np.concatenate([kept.ids, read.ids]),
+                        np.concatenate([kept.sources, read.sources]),
+                        np.concatenate([kept.counts, read.counts]),
+                        kept.codes.followed_by(read.codes),
+                    )
         if cached is not None:
             CACHE.put(owner_id, space.pk, cached)
     return cached
-
-
-def _renewed(owner_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blocks | None:
-    """Read the current blocks, except cached ones."""
-    known = [] if cached is None else cached.ids.tolist()
-    parameters = {"owner": owner_id, "space": space.pk, "cached": known}
-    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()
-    if not count:
-        return None
-    kept = None if cached is None else _without_replaced(cached, np.isin(cached.ids, ids), (count, digest))
-    if fresh[0] is None:
-        return kept
-    read = _read((count, digest), *fresh)
-    return read if kept is None else _joined(kept, read)
 
 
 def _read(
@@ -205,21 +212,6 @@ def _read(
     counts = np.array([len(entry) // ENTRY.itemsize for entry in entries], np.int64)
     contents = Codes.unpacked(b"".join(entries), b"".join(codes))
     return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
-
-
-def _without_replaced(blocks: Blocks, kept: NDArray[np.bool_], digest: Digest) -> Blocks:
-    codes = blocks.codes.those(np.repeat(kept, blocks.counts))
-    return Blocks(digest, blocks.ids[kept], blocks.sources[kept], blocks.counts[kept], codes)
-
-
-def _joined(first: Blocks, then: Blocks) -> Blocks:
-    return Blocks(
-        then.digest,
-        np.concatenate([first.ids, then.ids]),
-        np.concatenate([first.sources, then.sources]),
-        np.concatenate([first.counts, then.counts]),
-        first.codes.followed_by(then.codes),
-    )
 
 
 # --- codes ----------------------------------------------------------------------------------------

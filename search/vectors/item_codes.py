@@ -79,7 +79,10 @@ def current_item_codes(
 
     If these `are_all` sources, codes of others are dropped. No query if the cached codes are current.
     """
-    cached = CACHE.get(owner_id, space.pk) or _no_codes(space)
+    cached = CACHE.get(owner_id, space.pk)
+    if not cached:
+        nothing = np.empty(0, np.int64)
+        cached = ItemCodes(nothing, nothing, nothing, NO_ITEMS, _words([], space))
     lacking = cached.lack(sources, newest)
     if not lacking.any() and not (are_all and len(cached.sources) > len(sources)):
         return cached
@@ -89,11 +92,6 @@ def current_item_codes(
         current = current.joined(_fetched(owner_id, space, sources[lacking], newest[lacking]))
     CACHE.put(owner_id, space.pk, current)
     return current
-
-
-def _no_codes(space: EmbeddingSpace) -> ItemCodes:
-    nothing = np.empty(0, np.int64)
-    return ItemCodes(nothing, nothing, nothing, NO_ITEMS, _words([], space))
 
 
 def _fetched(owner_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64]) -> ItemCodes:

@@ -196,32 +196,27 @@ class PendingSmallOwner:
         if cached is None and not CACHE.has_room(digest[-1] * PASSAGE_BYTES):
             return None
         if cached is None or cached.digest != digest:
-            cached = _renewed(self._owner_id, self._space, digest, cached)
+            # Read the current vectors, except cached ones. They may be newer than the digest, which then differs from
+            # the next one.
+            space = self._space
+            parameters: dict[str, Any] = {"owner": self._owner_id, "space": space.pk, "items": ITEMS_PER_BLOCK}
+            blocks = {} if cached is None else dict(cached.blocks)
+            rows = PendingQuery(
+                load_sql("search.vectors", "small_owner_passages"), parameters | {"cached": list(blocks)}
+            ).rows()
+            current = {number: blocks.get(number) or _read(space, *row) for number, *row in rows}
+            entries, vectors = np.empty(0, ITEM_VECTOR), np.empty((0, space.dimensions), np.float32)
+            if cached is not None:
+                entries, vectors = cached.item_entries, cached.item_vectors
+            ((ids, fresh, data),) = PendingQuery(
+                load_sql("search.vectors", "small_owner_items"), parameters | {"cached": entries["id"].tolist()}
+            ).rows()
+            kept = np.isin(entries["id"], ids or [])
+            entries = np.concatenate([entries[kept], np.frombuffer(fresh or b"", ITEM_VECTOR)])
+            vectors = np.concatenate([vectors[kept], _vectors(space, data or b"")])
+            cached = SmallOwner.of(digest, current, entries, vectors)
             CACHE.put(self._owner_id, self._space.pk, cached)
         return cached
-
-
-def _renewed(owner_id: int, space: EmbeddingSpace, digest: VectorsDigest, cached: SmallOwner | None) -> SmallOwner:
-    """Read the current vectors, except cached ones.
-
-    They may be newer than the digest, which then differs from the next one.
-    """
-    parameters: dict[str, Any] = {"owner": owner_id, "space": space.pk, "items": ITEMS_PER_BLOCK}
-    blocks = {} if cached is None else dict(cached.blocks)
-    rows = PendingQuery(
-        load_sql("search.vectors", "small_owner_passages"), parameters | {"cached": list(blocks)}
-    ).rows()
-    current = {number: blocks.get(number) or _read(space, *row) for number, *row in rows}
-    entries, vectors = np.empty(0, ITEM_VECTOR), np.empty((0, space.dimensions), np.float32)
-    if cached is not None:
-        entries, vectors = cached.item_entries, cached.item_vectors
-    ((ids, fresh, data),) = PendingQuery(
-        load_sql("search.vectors", "small_owner_items"), parameters | {"cached": entries["id"].tolist()}
-    ).rows()
-    kept = np.isin(entries["id"], ids or [])
-    entries = np.concatenate([entries[kept], np.frombuffer(fresh or b"", ITEM_VECTOR)])
-    vectors = np.concatenate([vectors[kept], _vectors(space, data or b"")])
-    return SmallOwner.of(digest, current, entries, vectors)
 
 
 def _read(space: EmbeddingSpace, source_kind: str, entries: bytes, vectors: bytes, tokens: bytes) -> VectorBlock:

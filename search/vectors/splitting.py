@@ -63,7 +63,18 @@ def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
     elif part.kind == "tool":
         yield from _trimmed(text, _tool_output(text))
     else:
-        yield from _trimmed(text, _merge_tiny(text, _markdown(text)))
+        # Merge neighbours while one of them is tiny and both together stay sentence-sized.
+        spans = _markdown(text)
+        merged: list[tuple[int, int]] = []
+        for start, end in spans:
+            if merged:
+                last_start, last_end = merged[-1]
+                tiny = _size(text, start, end) < TINY_CHARS or _size(text, last_start, last_end) < TINY_CHARS
+                if tiny and end - last_start <= SENTENCE_CHARS // 2:
+                    merged[-1] = (last_start, end)
+                    continue
+            merged.append((start, end))
+        yield from _trimmed(text, merged)
 
 
 def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -152,20 +163,6 @@ def _tool_output(text: str) -> Iterator[tuple[int, int]]:
     head, tail = TOOL_CHARS * 2 // 3, len(text) - TOOL_CHARS // 3
     yield from _lines(text, 0, head)
     yield from _lines(text, tail, len(text))
-
-
-def _merge_tiny(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge neighbours while one of them is tiny and both together stay sentence-sized."""
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged:
-            last_start, last_end = merged[-1]
-            tiny = _size(text, start, end) < TINY_CHARS or _size(text, last_start, last_end) < TINY_CHARS
-            if tiny and end - last_start <= SENTENCE_CHARS // 2:
-                merged[-1] = (last_start, end)
-                continue
-        merged.append((start, end))
-    return merged
 
 
 def _size(text: str, start: int, end: int) -> int:

@@ -52,33 +52,26 @@ class Command(ArchiveCommand):
             document = as_document(results, status)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
         else:
-            self._print(results, status)
-
-    def _print(self, results: SearchResults, status: IndexStatus) -> None:
-        for note in (*results.notes, *_notes_on(status)):
-            self.stderr.write(note)
-        for title in results.titles:
-            self.stdout.write(f"{title.kind} {title.title}")
-            self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}\n")
-        for hit in results.hits:
-            self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
-            self.stdout.write(f"  {one_line(hit.user_question, 110)}")
-            if hit.mark:
-                self.stdout.write(f"  {hit.mark}")
-            self.stdout.write(f"  > {one_line(hit.passage, 160)}")
-            self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
-        if not results.hits and not results.titles:
-            self.stdout.write("Nothing found.")
-        if results.next_cursor:
-            self.stdout.write(f"More: --cursor {results.next_cursor}")
-
-
-def _notes_on(status: IndexStatus) -> list[str]:
-    """Return a note about content that could not be indexed."""
-    notes = []
-    if status.failed:
-        notes.append(f"{status.failed} could not be indexed: `manage.py doctor` says why.")
-    return notes
+            # A note about content that could not be indexed.
+            notes = []
+            if status.failed:
+                notes.append(f"{status.failed} could not be indexed: `manage.py doctor` says why.")
+            for note in (*results.notes, *notes):
+                self.stderr.write(note)
+            for title in results.titles:
+                self.stdout.write(f"{title.kind} {title.title}")
+                self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}\n")
+            for hit in results.hits:
+                self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
+                self.stdout.write(f"  {one_line(hit.user_question, 110)}")
+                if hit.mark:
+                    self.stdout.write(f"  {hit.mark}")
+                self.stdout.write(f"  > {one_line(hit.passage, 160)}")
+                self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
+            if not results.hits and not results.titles:
+                self.stdout.write("Nothing found.")
+            if results.next_cursor:
+                self.stdout.write(f"More: --cursor {results.next_cursor}")
 
 
 def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
