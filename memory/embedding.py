@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F
 from django.utils import timezone
 
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.numbers import MAX_BIGINT
@@ -82,7 +82,14 @@ def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message
     changes. InvalidInput for no ids or too many.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    messages = _messages(conversation, message_ids)
+    if not 0 < len(message_ids) <= MAX_REQUESTED:
+        raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
+    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
+    fields = ("pk", "role", "is_real_user", "position")
+    messages = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
+    unknown = set(message_ids) - {message.pk for message in messages}
+    if unknown:
+        raise NotFound(f"There is no message {min(unknown)} in conversation {conversation.pk}.")
     space = active_space()
     ids = [message.pk for message in messages]
     parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": space.pk, "messages": ids}
@@ -93,18 +100,6 @@ def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message
         records=tuple(records),
         skipped=tuple(Skipped(m.pk, m.role, _why_skipped(m)) for m in messages if _why_skipped(m)),
     )
-
-
-def _messages(conversation: Conversation, message_ids: Sequence[int]) -> list[Message]:
-    if not 0 < len(message_ids) <= MAX_REQUESTED:
-        raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
-    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
-    fields = ("pk", "role", "is_real_user", "position")
-    found = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
-    unknown = set(message_ids) - {message.pk for message in found}
-    if unknown:
-        raise NotFound(f"There is no message {min(unknown)} in conversation {conversation.pk}.")
-    return found
 
 
 def _why_skipped(message: Message) -> str:

@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from convmemory.conversations.messages.parts import Part, spoken_text
 from convmemory.conversations.models import Message
-from convmemory.conversations.reading import StoredMessage, stored_message, with_home_turns
+from convmemory.conversations.reading import stored_message, with_home_turns
 from convmemory.core.numbers import MAX_INTEGER
 from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND, element_of
@@ -87,16 +87,53 @@ def message_candidates(
     Three queries.
     """
     query = ranked.query
-    best, conversations = _of_conversations(query.owner_id, ranked.table.keys[ranked.order[:TURNS]])
+    # The turns that belong to conversations, and the source of each conversation. One query.
+    turns = ranked.table.keys[ranked.order[:TURNS]]
+    sources = set(split_keys(turns)[0])
+    rows = Source.objects.filter(owner_id=query.owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
+    conversations = dict(rows)
+    best = turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))]
     found = _passages(query, best, positions, alive) if query.space else None
-    candidates = [
-        candidate
-        for candidate in _candidates(query, best, conversations, positions, found)
-        if candidate.message_id not in alive
-    ]
+    # The messages of the passages; without vectors all messages of the turns, split into passages here.
+    stored = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
+    if found is not None:
+        stored = stored.filter(pk__in=list(found))
+    else:
+        stored = stored.filter(conversation_id__in=list(conversations))
+        numbers = set(split_keys(best)[1])
+        stored = with_home_turns(stored).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
+    wanted = set(best.tolist())
+    candidates = []
+    for row in with_home_turns(stored).select_related("conversation").order_by("conversation_id", "position"):
+        message = stored_message(row)
+        source_id = conversations.get(row.conversation_id, 0)
+        key = int(item_keys([source_id], [message.turn_number])[0])
+        parts = message.parts
+        if found is not None:
+            places = found[row.pk].places
+        else:
+            spans = split_parts(element_of(message).parts)
+            kinds = _recalled_kinds(query)
+            places = [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
+        if places and key in wanted:
+            title = row.conversation.title
+            candidates.append(
+                Candidate(
+                    row.pk, source_id, row.conversation_id, title, message.turn_number, row.position, row.role,
+                    row.name, row.created_at, parts, tuple(places),
+                )
+            )  # fmt: skip
+    candidates = [candidate for candidate in candidates if candidate.message_id not in alive]
     if not candidates:
         return MessageCandidates()
-    columns = _word_features(candidates, ranked.word_weights) | _item_features(candidates, ranked)
+    columns = _word_features(candidates, ranked.word_weights)
+    # The score of each message's turn, and the better score of the neighbouring turns.
+    keys, scores = ranked.table.keys, scale(ranked.scores)
+    own = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
+    columns[MessageFeature.ITEM_SCORE] = _looked_up(keys, scores, own)
+    columns[MessageFeature.NEIGHBOUR_ITEM_SCORE] = np.maximum(
+        _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
+    )
     if found is not None:
         columns |= _vector_features(candidates, found, query, ranked.word_weights)
     table = FeatureTable(message_keys(candidates)).with_columns(columns, of=frozenset(MessageFeature))
@@ -122,54 +159,6 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive
             if tokens:
                 of_message.tokens.append((bytes(tokens), asks))
     return found
-
-
-def _of_conversations(owner_id: int, turns: ItemKeys) -> tuple[ItemKeys, dict[int, int]]:
-    """Return the turns that belong to conversations, and the source of each conversation. One query."""
-    sources = set(split_keys(turns)[0])
-    rows = Source.objects.filter(owner_id=owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
-    conversations = dict(rows)
-    return turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))], conversations
-
-
-def _candidates(
-    query: PreparedQuery,
-    turns: ItemKeys,
-    conversations: Mapping[int, int],
-    positions: Positions,
-    found: dict[int, _Found] | None,
-) -> list[Candidate]:
-    """Return the messages of the passages; without vectors all messages of the turns, split into passages here."""
-    rows = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
-    if found is not None:
-        rows = rows.filter(pk__in=list(found))
-    else:
-        rows = rows.filter(conversation_id__in=list(conversations))
-        numbers = set(split_keys(turns)[1])
-        rows = with_home_turns(rows).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
-    wanted = set(turns.tolist())
-    candidates = []
-    for row in with_home_turns(rows).select_related("conversation").order_by("conversation_id", "position"):
-        message = stored_message(row)
-        source_id = conversations.get(row.conversation_id, 0)
-        key = int(item_keys([source_id], [message.turn_number])[0])
-        parts = message.parts
-        places = found[row.pk].places if found is not None else _cut(message, query)
-        if places and key in wanted:
-            title = row.conversation.title
-            candidates.append(
-                Candidate(
-                    row.pk, source_id, row.conversation_id, title, message.turn_number, row.position, row.role,
-                    row.name, row.created_at, parts, tuple(places),
-                )
-            )  # fmt: skip
-    return candidates
-
-
-def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
-    spans = split_parts(element_of(message).parts)
-    kinds = _recalled_kinds(query)
-    return [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
 
 
 def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
@@ -198,7 +187,9 @@ def _vector_features(
     cosine = np.array([candidate.places[0][4] for candidate in candidates], np.float32)
     columns: dict[str, Scores] = {
         MessageFeature.COSINE: cosine,
-        MessageFeature.NEIGHBOUR_COSINE: _best_beside(keys, cosine),
+        MessageFeature.NEIGHBOUR_COSINE: np.maximum(
+            _looked_up(keys, cosine, keys - 1), _looked_up(keys, cosine, keys + 1)
+        ),
     }
     coded = [(index, tokens) for index, c in enumerate(candidates) for tokens in found[c.message_id].tokens]
     if query.embedding is None or not len(query.embedding.token_ids) or not coded:
@@ -261,22 +252,6 @@ def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, f
     }
 
 
-def _item_features(candidates: Sequence[Candidate], ranked: RankedItems) -> dict[str, Scores]:
-    """Return the score of each message's turn, and the better score of the neighbouring turns."""
-    keys, scores = ranked.table.keys, scale(ranked.scores)
-    own = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
-    before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
-    return {
-        MessageFeature.ITEM_SCORE: _looked_up(keys, scores, own),
-        MessageFeature.NEIGHBOUR_ITEM_SCORE: np.maximum(before, after),
-    }
-
-
 def _looked_up(keys: ItemKeys, scores: Scores, wanted: ItemKeys) -> Scores:
     places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
     return np.where(keys[places] == wanted, scores[places], 0.0).astype(np.float32)
-
-
-def _best_beside(keys: ItemKeys, scores: Scores) -> Scores:
-    """Return the better score of the messages just before and after; 0 if neither is a candidate."""
-    return np.maximum(_looked_up(keys, scores, keys - 1), _looked_up(keys, scores, keys + 1))

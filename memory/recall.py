@@ -30,7 +30,6 @@ from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
 from search.reasons import NOT_SIMILAR, NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.matching import QueryStems
-from search.results.runs import PassagePlace
 from search.retrieval.candidates import item_keys
 from search.searching import TURNS_ALONE
 
@@ -260,16 +259,49 @@ def choose_messages(
     messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen[:top_k]]
     likely = set(ranked.turns.likely(bar).tolist())
     homes = item_keys([one.source_id for one, _ in chosen], [one.turn_number for one, _ in chosen])
+    # The messages with their openings and marks; a turn before that is wrong has no openings.
+    message_ids = [message.message_id for message in messages]
+    openings = load_openings(owner_id=query.owner_id, message_ids=message_ids)
+    earlier = load_earlier_openings(owner_id=query.owner_id, message_ids=message_ids)
+    completed = []
+    for message in messages:
+        mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
+        is_wrong = before is not None and before.kind == "wrong"
+        completed.append(
+            replace(
+                message,
+                question_opening=openings.get((message.message_id, "user")),
+                answer_opening=openings.get((message.message_id, "assistant")),
+                earlier=() if is_wrong else earlier.get(message.message_id, ()),
+                mark=mark,
+                earlier_mark=before,
+            )
+        )
     return Recall(
         text,
-        tuple(_with_openings(query.owner_id, messages, marks)),
+        tuple(completed),
         notes,
         total_found=sum(key in likely for key in homes.tolist()),
     )
 
 
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
-    passages = [_passage(candidate, place) for place in candidate.places]
+    passages: list[RecalledPassage] = []
+    for place in candidate.places:
+        message_id, part_index, start, end, similarity = place
+        whole = part_text(candidate.parts[part_index]) if part_index < len(candidate.parts) else ""
+        before = whole[max(0, start - LEADING_CHARS) : start]
+        passages.append(
+            RecalledPassage(
+                message_id,
+                part_index,
+                start,
+                end,
+                whole[start:end],
+                similarity=round(min(1.0, max(0.0, similarity)), 4),
+                leading=before[len(before.rstrip()) :],
+            )
+        )
     # Passages that were split here have no cosine to choose by, so their words decide.
     if len(passages) > PASSAGES:
         words = QueryStems(weights)
@@ -287,41 +319,6 @@ def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -
         similarity=max(passage.similarity for passage in passages),
         score=round(score, 4),
     )
-
-
-def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
-    message_id, part_index, start, end, similarity = place
-    whole = part_text(candidate.parts[part_index]) if part_index < len(candidate.parts) else ""
-    before = whole[max(0, start - LEADING_CHARS) : start]
-    return RecalledPassage(
-        message_id, part_index, start, end, whole[start:end],
-        similarity=round(min(1.0, max(0.0, similarity)), 4),
-        leading=before[len(before.rstrip()) :],
-    )  # fmt: skip
-
-
-def _with_openings(
-    owner_id: int, messages: list[RecalledMessage], marks: Mapping[tuple[int, int], Mark]
-) -> list[RecalledMessage]:
-    """Return the messages with their openings and marks; a turn before that is wrong has no openings."""
-    message_ids = [message.message_id for message in messages]
-    openings = load_openings(owner_id=owner_id, message_ids=message_ids)
-    earlier = load_earlier_openings(owner_id=owner_id, message_ids=message_ids)
-    completed = []
-    for message in messages:
-        mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
-        is_wrong = before is not None and before.kind == "wrong"
-        completed.append(
-            replace(
-                message,
-                question_opening=openings.get((message.message_id, "user")),
-                answer_opening=openings.get((message.message_id, "assistant")),
-                earlier=() if is_wrong else earlier.get(message.message_id, ()),
-                mark=mark,
-                earlier_mark=before,
-            )
-        )
-    return completed
 
 
 # --- openings -------------------------------------------------------------------------------------

@@ -107,19 +107,19 @@ class _Writer:
             if reply is None:
                 if not self._progress.may_go_on():
                     return None
-                reply = self._ask(request)
+                # One reply, cut to the limit if the model ignored it, so that merging ends.
+                asked = sum(self._count(message["content"]) for message in request)
+                with (
+                    self._progress.metered(asked + self._max_tokens) as note_cost,
+                    make_client(self._endpoint) as client,
+                ):
+                    completion = complete(client, self._endpoint, messages=request, max_tokens=self._max_tokens)
+                    note_cost(completion.total_tokens or asked + self._count(completion.text))
+                self._model = completion.model
+                reply = cut_to_tokens(completion.text.strip(), self._max_tokens, encoding=self._endpoint.encoding)
                 self._progress.keep(key, reply)
             replies.append(reply)
         return replies
-
-    def _ask(self, request: Request) -> str:
-        """Return one reply, cut to the limit if the model ignored it, so that merging ends."""
-        asked = sum(self._count(message["content"]) for message in request)
-        with self._progress.metered(asked + self._max_tokens) as note_cost, make_client(self._endpoint) as client:
-            reply = complete(client, self._endpoint, messages=request, max_tokens=self._max_tokens)
-            note_cost(reply.total_tokens or asked + self._count(reply.text))
-        self._model = reply.model
-        return cut_to_tokens(reply.text.strip(), self._max_tokens, encoding=self._endpoint.encoding)
 
 
 # --- prompts --------------------------------------------------------------------------------------

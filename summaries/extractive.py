@@ -32,11 +32,7 @@ def choose_sentences(
     costs = np.maximum(np.asarray(token_counts, dtype=np.float32)[looked_at], 1)
     importance = np.ones(len(looked_at), np.float32) if weights is None else np.asarray(weights, np.float32)[looked_at]
     similarity = np.maximum(vectors[looked_at] @ vectors[looked_at].T, 0) * importance
-    return sorted(int(looked_at[index]) for index in _greedy(similarity, costs, max_tokens))
-
-
-def _greedy(similarity: Vector, costs: Vector, max_tokens: int) -> list[int]:
-    """Choose candidates (rows) greedily by their gain in coverage of all sentences (columns)."""
+    # Choose candidates (rows) greedily by their gain in coverage of all sentences (columns).
     chosen: list[int] = []
     covered = np.zeros(similarity.shape[1], np.float32)
     room = float(max_tokens)
@@ -51,4 +47,4 @@ def _greedy(similarity: Vector, costs: Vector, max_tokens: int) -> list[int]:
         room -= float(costs[best])
         open_[best] = False
         open_ &= costs <= room
-    return chosen
+    return sorted(int(looked_at[index]) for index in chosen)

@@ -60,9 +60,24 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
     if summary is None:
         return None
     try:
-        written = _write(summary)
+        messages = load_range(summary.conversation, summary.from_position, summary.to_position)
+        written: Written | None
+        if summary.method == ConversationSummary.Method.EXTRACTIVE:
+            written = extract(messages, owner_id=summary.owner_id, max_tokens=config.summary_max_tokens)
+        else:
+            endpoint = endpoint_from_settings()
+            if endpoint is None:
+                raise ConvMemoryError(
+                    "This summary's language model is not set up any more: set CHAT_MODEL, or regenerate it."
+                )
+            written = _by_model(summary, endpoint, messages)
     except QuotaUsedUp as error:
-        return _wait_for_quota(summary, error)
+        # Set the summary to pending until the owner's quota is renewed. Its finished pieces are kept; the sweep resumes
+        # it.
+        _own(summary).update(
+            status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
+        )
+        return Outcome(State.PENDING, again_in_s=error.retry_after_s)
     except ConvMemoryError as error:
         return _store_failure(summary, error)
     except Exception as error:
@@ -71,7 +86,20 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
     if written is None:
         _own(summary).update(status=State.PENDING, due_at=timezone.now(), attempts=0, updated_at=timezone.now())
         return Outcome(State.PENDING, again_in_s=0)
-    return _store(summary, written)
+    now = timezone.now()
+    is_model = summary.method == ConversationSummary.Method.MODEL
+    stored = _own(summary).update(
+        status=State.COMPLETED,
+        content=written.text,
+        model=written.model[:200],
+        token_count=written.token_count,
+        prompt_version=PROMPT_VERSION if is_model else None,
+        partials={},
+        error="",
+        completed_at=now,
+        updated_at=now,
+    )
+    return Outcome(State.COMPLETED) if stored else None
 
 
 def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
@@ -102,23 +130,6 @@ def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
     return ConversationSummary.objects.filter(pk=summary.pk, run=summary.run, status=State.PROCESSING)
 
 
-def _store(summary: ConversationSummary, written: Written) -> Outcome | None:
-    now = timezone.now()
-    is_model = summary.method == ConversationSummary.Method.MODEL
-    stored = _own(summary).update(
-        status=State.COMPLETED,
-        content=written.text,
-        model=written.model[:200],
-        token_count=written.token_count,
-        prompt_version=PROMPT_VERSION if is_model else None,
-        partials={},
-        error="",
-        completed_at=now,
-        updated_at=now,
-    )
-    return Outcome(State.COMPLETED) if stored else None
-
-
 def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable)) and not isinstance(
         error, EmbedderMisconfigured
@@ -134,28 +145,7 @@ def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     return Outcome(status, again_in_s=pause.total_seconds() if again else None)
 
 
-def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome:
-    """Set the summary to pending until the owner's quota is renewed.
-
-    Its finished pieces are kept; the sweep resumes it.
-    """
-    _own(summary).update(
-        status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
-    )
-    return Outcome(State.PENDING, again_in_s=error.retry_after_s)
-
-
 # --- writing --------------------------------------------------------------------------------------
-
-
-def _write(summary: ConversationSummary) -> Written | None:
-    messages = load_range(summary.conversation, summary.from_position, summary.to_position)
-    if summary.method == ConversationSummary.Method.EXTRACTIVE:
-        return extract(messages, owner_id=summary.owner_id, max_tokens=config.summary_max_tokens)
-    endpoint = endpoint_from_settings()
-    if endpoint is None:
-        raise ConvMemoryError("This summary's language model is not set up any more: set CHAT_MODEL, or regenerate it.")
-    return _by_model(summary, endpoint, messages)
 
 
 def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequence[RangeMessage]) -> Written | None:

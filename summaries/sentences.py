@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import QuerySet
 
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.core.errors import EmbeddingError
@@ -65,7 +64,16 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
     Raises: EmbedderUnavailable if vectors must be computed and the model is unavailable.
     """
     space = active_space()
-    known = _stored(Passage.objects.filter(owner_id=owner_id, space=space), sentences)
+    # The stored vectors of passages that equal these sentences, by place. One query.
+    passages = Passage.objects.filter(owner_id=owner_id, space=space)
+    message_ids = {sentence.message.message_id for sentence in sentences}
+    rows = passages.filter(
+        source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)
+    )
+    values = rows.values_list("element_id", "part_index", "start", "end", "embedding")
+    known = {
+        (message, part, start, end): np.asarray(vector, np.float32) for message, part, start, end, vector in values
+    }
     missing = [sentence for sentence in sentences if sentence.place not in known]
     texts = [f"{sentence.speaker}: {sentence.text}" for sentence in missing]
     for sentence, result in zip(missing, embed_each(embedder_for(space), texts) if texts else [], strict=True):
@@ -74,13 +82,3 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
     kept = [sentence for sentence in sentences if sentence.place in known]
     vectors = np.array([known[sentence.place] for sentence in kept], np.float32)
     return kept, vectors.reshape(len(kept), space.dimensions)
-
-
-def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[SentencePlace, Vector]:
-    """Return the stored vectors of passages that equal these sentences, by place. One query."""
-    message_ids = {sentence.message.message_id for sentence in sentences}
-    rows = passages.filter(
-        source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)
-    )
-    values = rows.values_list("element_id", "part_index", "start", "end", "embedding")
-    return {(message, part, start, end): np.asarray(vector, np.float32) for message, part, start, end, vector in values}

@@ -68,22 +68,20 @@ def _part_lines(parts: Iterable[Part]) -> Iterator[str]:
     """
     is_first = True
     for part in parts:
-        if text := _part_text(part):
+        if isinstance(part, TextPart):
+            text = part.text.strip()
+        elif isinstance(part, ToolCallPart):
+            text = f"(calls {tool_call_text(part)})"
+        elif isinstance(part, ToolResultPart):
+            text = f"({'error' if part.is_error else 'result'}: {cut(part.text.strip(), RESULT_CHARS)})"
+        elif isinstance(part, AttachmentPart):
+            text = f"(attachment {part.name}: {cut(part.text.strip(), ATTACHMENT_CHARS)})"
+        else:
+            text = ""
+        if text:
             begins_freely = isinstance(part, TextPart) and not is_first
             yield (CONTINUED if begins_freely else "") + quoted(text, FENCE)
             is_first = False
-
-
-def _part_text(part: Part) -> str:
-    if isinstance(part, TextPart):
-        return part.text.strip()
-    if isinstance(part, ToolCallPart):
-        return f"(calls {tool_call_text(part)})"
-    if isinstance(part, ToolResultPart):
-        return f"({'error' if part.is_error else 'result'}: {cut(part.text.strip(), RESULT_CHARS)})"
-    if isinstance(part, AttachmentPart):
-        return f"(attachment {part.name}: {cut(part.text.strip(), ATTACHMENT_CHARS)})"
-    return ""
 
 
 def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:

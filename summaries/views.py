@@ -49,7 +49,14 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
     wrong, status = "", 200
     if request.method == "POST":
         try:
-            summary = _request_summary(request, conversation)
+            first, last = positions_of_turns(conversation, _turn(request, "from_turn"), _turn(request, "to_turn"))
+            summary = ordering.request_summary(
+                owner=request.user,
+                conversation_id=conversation.pk,
+                from_position=first,
+                to_position=last,
+                method=request.POST.get("method") or None,
+            )
         except (InvalidInput, QuotaUsedUp) as error:
             wrong, status = str(error), 429 if isinstance(error, QuotaUsedUp) else 422
         else:
@@ -69,17 +76,6 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 def _head(conversation: Conversation) -> dict[str, Any]:
     return {"conversation": conversation, "last_turn": conversation.last_turn}
-
-
-def _request_summary(request: PageRequest, conversation: Conversation) -> ConversationSummary:
-    first, last = positions_of_turns(conversation, _turn(request, "from_turn"), _turn(request, "to_turn"))
-    return ordering.request_summary(
-        owner=request.user,
-        conversation_id=conversation.pk,
-        from_position=first,
-        to_position=last,
-        method=request.POST.get("method") or None,
-    )
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
