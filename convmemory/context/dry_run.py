@@ -11,7 +11,7 @@ from typing import Any, Literal
 from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.context.sending import preview_context
-from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyStep, SummaryUse
+from convmemory.context.values import ContextRecipe, FilterResult, StrategyStep, SummaryUse
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
@@ -99,35 +99,32 @@ def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRec
 
 def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
     shortened = set(result.shortened_ids)
-    kept = [_row(message, shortened) for message in result.messages]
+    kept: list[Row] = []
+    for message in result.messages:
+        kind: RowKind = "sent"
+        if message.message_id is None:
+            kind = "inserted"
+        elif message.message_id in shortened:
+            kind = "shortened"
+        text = " ".join(part_text(part)[: GIST_CHARS * 4] for part in message.parts)
+        kept.append(
+            Row(
+                kind=kind,
+                position=message.position,
+                last_position=message.position,
+                turn_number=message.turn_number,
+                role=message.role,
+                tokens=message.tokens,
+                gist=one_line(text, GIST_CHARS),
+            )
+        )
     yield from (row for row in kept if row.kind == "inserted")
     own = [row for row in kept if row.kind != "inserted"]
-    yield from sorted([*own, *_left_out(result, places)], key=lambda row: row.position)
-
-
-def _row(message: ContextMessage, shortened: set[int]) -> Row:
-    kind: RowKind = "sent"
-    if message.message_id is None:
-        kind = "inserted"
-    elif message.message_id in shortened:
-        kind = "shortened"
-    text = " ".join(part_text(part)[: GIST_CHARS * 4] for part in message.parts)
-    return Row(
-        kind=kind,
-        position=message.position,
-        last_position=message.position,
-        turn_number=message.turn_number,
-        role=message.role,
-        tokens=message.tokens,
-        gist=one_line(text, GIST_CHARS),
-    )
-
-
-def _left_out(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
-    """Yield a row for each run of consecutive messages that the same strategy left out."""
+    # A row for each run of consecutive messages that the same strategy left out.
     removed = ((pk, step.name) for step in result.steps for pk in step.removed_ids if pk in places)
     gone = sorted(((*places[pk], name) for pk, name in removed), key=lambda place: place[0])
     for _, run in groupby(enumerate(gone), key=lambda item: (item[1][0] - item[0], item[1][2])):
         members = [member for _, member in run]
         (first, turn, strategy), (last, _, _) = members[0], members[-1]
-        yield Row("left out", first, last, turn, strategy=strategy)
+        own.append(Row("left out", first, last, turn, strategy=strategy))
+    yield from sorted(own, key=lambda row: row.position)

@@ -69,7 +69,14 @@ def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[S
     taken: list[PositionRange] = []
     uses: list[SummaryUse] = []
     for summary in summaries:
-        left = _without((summary.from_position, min(summary.to_position, last_position)), taken)
+        first, last = (summary.from_position, min(summary.to_position, last_position))
+        left: list[PositionRange] = []
+        for taken_first, taken_last in taken:
+            if taken_first > first:
+                left.append((first, min(taken_first - 1, last)))
+            first = max(first, taken_last + 1)
+        left.append((first, last))
+        left = [(start, end) for start, end in left if start <= end]
         if left:
             uses.append(SummaryUse(summary, tuple(left)))
             taken = sorted([*taken, *left])
@@ -79,15 +86,3 @@ def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[S
 def is_covered(position: int, uses: Iterable[SummaryUse]) -> bool:
     """Return whether a summary represents the message at this position."""
     return any(first <= position <= last for use in uses for first, last in use.stands_for)
-
-
-def _without(wanted: PositionRange, taken: Iterable[PositionRange]) -> list[PositionRange]:
-    """Return what remains of a range; `taken` are in order and do not overlap."""
-    first, last = wanted
-    left: list[PositionRange] = []
-    for taken_first, taken_last in taken:
-        if taken_first > first:
-            left.append((first, min(taken_first - 1, last)))
-        first = max(first, taken_last + 1)
-    left.append((first, last))
-    return [(start, end) for start, end in left if start <= end]

@@ -56,6 +56,22 @@ def build_context(
         around = Surroundings(max(limit - fixed, 0), count_tokens, options, summaries, recall)
         rest, steps = _run(names, rest, around)
     after = fixed + total(rest)
+    if after <= recipe.window:
+        error = None
+    else:
+        reserved = f"{fixed:,} of them for the system prompt, the tools and a reply of {recipe.reply_tokens:,}"
+        remedy = (
+            "shorten the system prompt, enable fewer tools, or lower the reply limit"
+            if fixed >= recipe.window
+            else "shorten the message, or add token_budget to the agent's context strategies"
+            if "token_budget" not in recipe.strategies
+            else "shorten the message, or add tool_output_trim to the agent's context strategies"
+        )
+        reason = (
+            f"The context needs {after:,} tokens ({reserved}), the model's window holds {recipe.window:,}: {remedy}, "
+            "or choose a model with a larger window."
+        )
+        error = ContextOverflow(reason, tokens_needed=after, window=recipe.window)
     return FilterResult(
         system_prompt=recipe.system_prompt,
         messages=pinned + rest,
@@ -64,42 +80,36 @@ def build_context(
         tokens_after=after,
         fixed_tokens=fixed,
         window=recipe.window,
-        error=_overflow(recipe, fixed, after),
+        error=error,
     )
 
 
 def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tuple[Messages, tuple[StrategyStep, ...]]:
     steps: list[StrategyStep] = []
     for number, name in enumerate(names):
-        left = STRATEGIES[name](messages, _with_reserve(around, names[number + 1 :]))
-        step = _step(name, messages, left)
+        # Lower the target if a later strategy brings messages back, so that they find room.
+        if around.recall is None or "resurrection" not in names[number + 1 :]:
+            reserved = around
+        else:
+            reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)
+            reserved = replace(around, target=around.target - reserve)
+        left = STRATEGIES[name](messages, reserved)
+        kept = {message.message_id: message for message in left}
+        own = [message for message in messages if message.message_id is not None]
+        shortened = [message for message in own if kept.get(message.message_id, message).parts != message.parts]
+        step = StrategyStep(
+            name=name,
+            removed_ids=_ids(message for message in own if message.message_id not in kept),
+            shortened_ids=_ids(shortened),
+            added=_inserted(left) - _inserted(messages),
+            tokens_before=total(messages),
+            tokens_after=total(left),
+            summaries=tuple(use for message in left if message not in messages for use in message.summaries),
+        )
         around = replace(around, left_out=around.left_out + step.removed_ids)
         steps.append(step)
         messages = left
     return messages, tuple(steps)
-
-
-def _with_reserve(around: Surroundings, later: Sequence[str]) -> Surroundings:
-    """Lower the target if a later strategy brings messages back, so that they find room."""
-    if around.recall is None or "resurrection" not in later:
-        return around
-    reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)
-    return replace(around, target=around.target - reserve)
-
-
-def _step(name: str, before: Messages, after: Messages) -> StrategyStep:
-    kept = {message.message_id: message for message in after}
-    own = [message for message in before if message.message_id is not None]
-    shortened = [message for message in own if kept.get(message.message_id, message).parts != message.parts]
-    return StrategyStep(
-        name=name,
-        removed_ids=_ids(message for message in own if message.message_id not in kept),
-        shortened_ids=_ids(shortened),
-        added=_inserted(after) - _inserted(before),
-        tokens_before=total(before),
-        tokens_after=total(after),
-        summaries=tuple(use for message in after if message not in before for use in message.summaries),
-    )
 
 
 def _ids(messages: Iterable[ContextMessage]) -> tuple[int, ...]:
@@ -108,21 +118,3 @@ def _ids(messages: Iterable[ContextMessage]) -> tuple[int, ...]:
 
 def _inserted(messages: Messages) -> int:
     return sum(message.message_id is None for message in messages)
-
-
-def _overflow(recipe: ContextRecipe, fixed: int, needed: int) -> ContextOverflow | None:
-    if needed <= recipe.window:
-        return None
-    reserved = f"{fixed:,} of them for the system prompt, the tools and a reply of {recipe.reply_tokens:,}"
-    remedy = (
-        "shorten the system prompt, enable fewer tools, or lower the reply limit"
-        if fixed >= recipe.window
-        else "shorten the message, or add token_budget to the agent's context strategies"
-        if "token_budget" not in recipe.strategies
-        else "shorten the message, or add tool_output_trim to the agent's context strategies"
-    )
-    message = (
-        f"The context needs {needed:,} tokens ({reserved}), the model's window holds {recipe.window:,}: {remedy}, "
-        "or choose a model with a larger window."
-    )
-    return ContextOverflow(message, tokens_needed=needed, window=recipe.window)

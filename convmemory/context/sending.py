@@ -28,7 +28,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.core.text import one_line
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from memory.context import RecalledMessage, build_memory_context
+from memory.context import build_memory_context
 from memory.recall import recall
 from search.query import SEARCHED_CHARS, is_too_short
 from summaries.ordering import completed_summaries
@@ -68,11 +68,16 @@ def preview_context(
     threshold = config.context_threshold if recipe.threshold is None else recipe.threshold
     stored = conversation.messages.filter(superseded=False).order_by("position")
     rows = stored.only("conversation", "position", "role", "parts", "turn_number")
+    messages = list(map(_context_message, rows))
+    summaries: list[SummaryText] = []
+    if "summary_boundary" in recipe.strategies:
+        for row in completed_summaries(owner=owner, conversation_id=conversation_id):
+            summaries.append(SummaryText(row.pk, row.from_position, row.to_position, row.content))
     return build_context(
-        messages=list(map(_context_message, rows)),
+        messages=messages,
         recipe=replace(recipe, threshold=threshold, options=recipe.options or strategy_options()),
         count_tokens=_counter(encoding),
-        summaries=_summaries(owner, conversation_id) if "summary_boundary" in recipe.strategies else (),
+        summaries=summaries,
         recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
     )
 
@@ -81,11 +86,6 @@ def preview_context(
 def _counter(encoding: str) -> CountTokens:
     """Return the same function for the same encoding, so that its results can be cached."""
     return partial(count_tokens, encoding=encoding)
-
-
-def _summaries(owner: AbstractBaseUser, conversation_id: int) -> list[SummaryText]:
-    found = completed_summaries(owner=owner, conversation_id=conversation_id)
-    return [SummaryText(row.pk, row.from_position, row.to_position, row.content) for row in found]
 
 
 def _context_message(row: Message) -> ContextMessage:
@@ -135,11 +135,7 @@ class LeftOutRecall:
             return ""
         gone = frozenset(left_out)
         messages = [message for message in found.messages if message.message_id in gone]
-        alive = _openings(messages, gone)
+        # The keys of openings that the model already sees, so that they are not inserted again.
+        openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
+        alive = {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}
         return build_memory_context(messages, max_tokens, alive=alive, encoding=self.encoding).text
-
-
-def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
-    """Return the keys of openings that the model already sees, so that they are not inserted again."""
-    openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
-    return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -64,7 +64,15 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
     found = answers(messages)
     answered = set(found.values())
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    names = _call_ids(messages)
+    # An id for each call, unique in the request and the call's own if possible.
+    names: dict[PartPlace, str] = {}
+    taken: set[str] = set()
+    for index, message in enumerate(messages):
+        for part_index, part in enumerate(message.parts):
+            if isinstance(part, ToolCallPart) and message.role == "assistant":
+                own = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
+                taken.add(own)
+                names[PartPlace(index, part_index)] = own
     for index, message in enumerate(messages):
         sent += _own(message, index, answered, names)
         for part_index, part in enumerate(message.parts):
@@ -97,19 +105,6 @@ def _own(
         return [{"role": "assistant", "content": content or None, "tool_calls": calls}]
     role = "user" if message.role == "tool" else message.role
     return [{"role": role, "content": content}] if content else []
-
-
-def _call_ids(messages: Sequence[ContextMessage]) -> dict[PartPlace, str]:
-    """Return an id for each call, unique in the request and the call's own if possible."""
-    names: dict[PartPlace, str] = {}
-    taken: set[str] = set()
-    for index, message in enumerate(messages):
-        for part_index, part in enumerate(message.parts):
-            if isinstance(part, ToolCallPart) and message.role == "assistant":
-                own = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
-                taken.add(own)
-                names[PartPlace(index, part_index)] = own
-    return names
 
 
 def _result_text(part: Part) -> str:

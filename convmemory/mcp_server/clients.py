@@ -44,16 +44,16 @@ def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> 
     """Return the lines for each agent, for a server at this address. `key` replaces the placeholder `KEY_PLACE`."""
     wires = Wires(tuple(command), server, key or KEY_PLACE, "off", is_direct=True, arguments=("mcp", "--user", user))
     stdio = shlex.join([*command, *wires.arguments])
-    return (
-        *(_setup(agent, wires) for agent in AGENTS if agent.local is not None),
-        Setup("other", "Any other agent", "As a command on this machine", stdio),
-    )
-
-
-def _setup(agent: Agent, wires: Wires) -> Setup:
-    entry = next(iter(entries_of(agent, wires)))
-    note = "" if agent.remote else "It starts the server itself, so this is for the machine that convmemory runs on."
-    return Setup(agent.slug, agent.name, shown_path(agent), insert("", entry.target, entry.value).text.strip(), note)
+    found = []
+    for agent in AGENTS:
+        if agent.local is not None:
+            entry = next(iter(entries_of(agent, wires)))
+            text = insert("", entry.target, entry.value).text.strip()
+            note = ""
+            if not agent.remote:
+                note = "It starts the server itself, so this is for the machine that convmemory runs on."
+            found.append(Setup(agent.slug, agent.name, shown_path(agent), text, note))
+    return (*found, Setup("other", "Any other agent", "As a command on this machine", stdio))
 
 
 def shown_path(agent: Agent) -> str:

@@ -61,7 +61,17 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _send(refused.response, send)
     else:
         acting.authenticated(caller.pk)
-        await _serve({**scope, CALLER: caller}, receive, send)
+        # Serve one request with a session manager of its own.
+        scope = {**scope, CALLER: caller}
+        server = await in_thread(_server)
+        # The SDK takes 1.6 to 1.9 s to import on two busy cores (ADR 12), so only the first request with a valid key
+        # loads it.
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        # Stateless: nothing is shared between requests, and no background task has to start with the process.
+        manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
 
 
 def _oauth_application(site: str) -> Any:
@@ -73,7 +83,13 @@ def _oauth_application(site: str) -> Any:
 def admit(method: str, headers: Mapping[str, str], site: str) -> User:
     """Return the caller of a valid request. Raises: Refused."""
     # Host and Origin come first: a request from a foreign page must not reach the check of its key.
-    _check_place(headers.get("host", ""), headers.get("origin"))
+    # Refuse pages of other sites that make a browser believe this server is theirs (DNS rebinding).
+    host = headers.get("host", "")
+    origin = headers.get("origin")
+    _check_host(host)
+    if origin is not None and not _is_trusted(origin, host):
+        detail = f"Pages of {origin[:100]!r} may not ask here: add it to CSRF_TRUSTED_ORIGINS."
+        raise Refused(problems.problem(HTTPStatus.FORBIDDEN, detail))
     try:
         # A tool that writes refuses a read-only key itself.
         caller = caller_of_header(headers.get("authorization", ""), writes=False)
@@ -92,14 +108,6 @@ def admit(method: str, headers: Mapping[str, str], site: str) -> User:
     return caller
 
 
-def _check_place(host: str, origin: str | None) -> None:
-    """Refuses pages of other sites that make a browser believe this server is theirs (DNS rebinding)."""
-    _check_host(host)
-    if origin is not None and not _is_trusted(origin, host):
-        detail = f"Pages of {origin[:100]!r} may not ask here: add it to CSRF_TRUSTED_ORIGINS."
-        raise Refused(problems.problem(HTTPStatus.FORBIDDEN, detail))
-
-
 def _check_host(host: str) -> None:
     if not validate_host(split_domain_port(host)[0], config.allowed_hosts):
         detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
@@ -112,19 +120,6 @@ def _is_trusted(origin: str, host: str) -> bool:
         scheme == trusted.scheme and is_same_domain(netloc, trusted.netloc.lstrip("*"))
         for trusted in map(urlsplit, config.csrf_trusted_origins)
     )
-
-
-async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one request with a session manager of its own."""
-    server = await in_thread(_server)
-    # The SDK takes 1.6 to 1.9 s to import on two busy cores (ADR 12), so only the first request with a valid key loads
-    # it.
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-    # Stateless: nothing is shared between requests, and no background task has to start with the process.
-    manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
-    async with manager.run():
-        await manager.handle_request(scope, receive, send)
 
 
 @cache

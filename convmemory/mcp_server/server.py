@@ -52,7 +52,10 @@ def build_server(caller_of: Callable[[Context], Caller], site_of: Callable[[Cont
     """
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = _known_tool(params.name)
+        try:
+            tool = tool_named(params.name)
+        except NotFound as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
         with links_from(site_of(context)):
             return await in_tool_thread(_call, tool, params.arguments or {}, caller_of(context))
 
@@ -126,13 +129,6 @@ def mcp_tool(tool: Tool[Any, Any]) -> types.Tool:
         output_schema=None if tool.as_text else tool.output_schema,
         annotations=WRITES if tool.writes else READ_ONLY,
     )
-
-
-def _known_tool(name: str) -> Tool[Any, Any]:
-    try:
-        return tool_named(name)
-    except NotFound as error:
-        raise MCPError(types.INVALID_PARAMS, str(error)) from error
 
 
 def _call(tool: Tool[Any, Any], arguments: dict[str, Any], caller: Caller) -> types.CallToolResult:

@@ -124,7 +124,17 @@ class Tool(Generic[Input, Output]):
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
-            reason = f"{self.name} cannot be called like this: {_complaints(error)}."
+            said = []
+            for item in error.errors(include_url=False, include_input=False):
+                if item["type"] == "none_required":
+                    continue  # the complaint about the value itself says more
+                place = ".".join(
+                    each for each in map(str, item["loc"]) if "[" not in each
+                )  # without names of validators
+                said.append(
+                    f"{place or 'arguments'}: {WRITE_A_DATE if item['type'].startswith('datetime') else item['msg']}"
+                )
+            reason = f"{self.name} cannot be called like this: {'; '.join(said)}."
             if self.refuse is None:
                 raise InvalidInput(reason) from error
             return self.refuse(arguments, reason).model_dump(mode="json", exclude_none=True)
@@ -135,16 +145,6 @@ class Tool(Generic[Input, Output]):
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:
     """Return the caller, if it is an active user."""
     return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
-
-
-def _complaints(error: ValidationError) -> str:
-    said = []
-    for item in error.errors(include_url=False, include_input=False):
-        if item["type"] == "none_required":
-            continue  # the complaint about the value itself says more
-        place = ".".join(each for each in map(str, item["loc"]) if "[" not in each)  # without names of validators
-        said.append(f"{place or 'arguments'}: {WRITE_A_DATE if item['type'].startswith('datetime') else item['msg']}")
-    return "; ".join(said)
 
 
 @cache

@@ -17,7 +17,7 @@ from convmemory.tools.definition import (
 )
 from convmemory.tools.searching import named_like_query
 from search.reasons import Explanation, Reason
-from search.searching import SearchQuery, SectionHit, search_documents
+from search.searching import SearchQuery, search_documents
 
 Documents = frozenset[int] | None
 
@@ -63,25 +63,24 @@ def document_search(
     )
     return DocumentSearchOutput(
         titles=named_like_query(found.titles),
-        results=[_found(number, hit) for number, hit in enumerate(found.sections, 1)],
+        results=[
+            FoundSection(
+                cite=f"[{number}]({site()}{hit.marked_url})",
+                document_id=hit.document_id,
+                title=hit.title,
+                headings=list(hit.heading_path),
+                page=hit.page,
+                passage=hit.passage,
+                similarity=hit.similarity,
+                relevance=hit.relevance,
+                url=f"{site()}{hit.url}",
+            )
+            for number, hit in enumerate(found.sections, 1)
+        ],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
         pending=found.pending or None,
-    )
-
-
-def _found(number: int, hit: SectionHit) -> FoundSection:
-    return FoundSection(
-        cite=f"[{number}]({site()}{hit.marked_url})",
-        document_id=hit.document_id,
-        title=hit.title,
-        headings=list(hit.heading_path),
-        page=hit.page,
-        passage=hit.passage,
-        similarity=hit.similarity,
-        relevance=hit.relevance,
-        url=f"{site()}{hit.url}",
     )
 
 

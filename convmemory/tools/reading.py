@@ -18,7 +18,7 @@ from convmemory.conversations.messages.parts import (
     ToolResultPart,
     tool_call_text,
 )
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Message
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
@@ -243,19 +243,20 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
     if not rows:
         explanation = Explanation(Reason.PAST_END) if arguments.cursor else explain_no_conversation(owner.pk, filters)
     return ListConversationsOutput(
-        results=[_listed(row) for row in rows], next_cursor=next_cursor, **_said(explanation)
-    )
-
-
-def _listed(row: Conversation) -> ListedConversation:
-    return ListedConversation(
-        conversation_id=row.pk,
-        title=row.title,
-        agent=row.agent,
-        project=row.project,
-        turn_count=row.turn_count,
-        updated_at=row.updated_at,
-        url=f"{site()}{row.get_absolute_url()}",
+        results=[
+            ListedConversation(
+                conversation_id=row.pk,
+                title=row.title,
+                agent=row.agent,
+                project=row.project,
+                turn_count=row.turn_count,
+                updated_at=row.updated_at,
+                url=f"{site()}{row.get_absolute_url()}",
+            )
+            for row in rows
+        ],
+        next_cursor=next_cursor,
+        **_said(explanation),
     )
 
 

@@ -11,7 +11,7 @@ from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.definition import Caller, Optional, SearchOutput, Tool, archive_owner, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput
-from memory.context import Outcome, RecalledMessage, build_memory_context, enclosed
+from memory.context import build_memory_context, enclosed
 from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
 
 MAX_TOKENS = 20_000
@@ -79,7 +79,14 @@ def conversation_recall(
     alive = alive_passages(found.messages, arguments.alive)
     context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
     results = [
-        _recalled(message, outcome)
+        RecalledTurn(
+            conversation_id=message.conversation_id,
+            turn_number=message.turn_number,
+            message_id=message.message_id,
+            similarity=message.similarity,
+            url=message.url,
+            in_context=not outcome.left_out,
+        )
         for message, outcome in zip(found.messages, context.resurrection.outcomes, strict=True)
     ]
     notes = found.notes_for_tools
@@ -95,7 +102,20 @@ def conversation_recall(
         pending=found.pending or None,
     )
     if arguments.documents:
-        _add_sections(answer, caller, arguments, documents)
+        # Add the best passages of documents after the recalled messages, as many as fit.
+        wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
+        said: list[str] = []
+        block, tokens = "", 0
+        for section in document_search(caller, wanted, documents).results:
+            said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
+            longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
+            needed = count_tokens(longer, encoding=ESTIMATE)
+            if answer.tokens + needed > arguments.max_tokens:
+                break
+            block, tokens = longer, needed
+            answer.sections.append(section.cite)
+        answer.context = f"{answer.context}\n\n{block}".strip()
+        answer.tokens += tokens
     return answer
 
 
@@ -106,36 +126,6 @@ def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOu
 
 def recall_as_text(answer: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, [answer["context"], answer.get("note")]))
-
-
-def _add_sections(
-    answer: ConversationRecallOutput, caller: Caller, arguments: ConversationRecallInput, documents: Documents
-) -> None:
-    """Add the best passages of documents after the recalled messages, as many as fit."""
-    wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
-    said: list[str] = []
-    block, tokens = "", 0
-    for section in document_search(caller, wanted, documents).results:
-        said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
-        longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
-        needed = count_tokens(longer, encoding=ESTIMATE)
-        if answer.tokens + needed > arguments.max_tokens:
-            break
-        block, tokens = longer, needed
-        answer.sections.append(section.cite)
-    answer.context = f"{answer.context}\n\n{block}".strip()
-    answer.tokens += tokens
-
-
-def _recalled(message: RecalledMessage, outcome: Outcome) -> RecalledTurn:
-    return RecalledTurn(
-        conversation_id=message.conversation_id,
-        turn_number=message.turn_number,
-        message_id=message.message_id,
-        similarity=message.similarity,
-        url=message.url,
-        in_context=not outcome.left_out,
-    )
 
 
 CONVERSATION_RECALL = Tool(

@@ -1,6 +1,6 @@
 """The list of all tools; looks tools up and runs them by name. To add a tool, add a line to `TOOLS`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,19 +76,16 @@ def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: S
     """
     tool = tool_named(name)
     if seen.messages and ALIVE in tool.input_model.model_fields:
-        arguments = {**arguments, ALIVE: _joined(arguments.get(ALIVE), seen.messages)}
+        # Join the model's own list with the newest messages of its context. The tool itself refuses a value that is not
+        # a list.
+        given = arguments.get(ALIVE)
+        arguments = {
+            **arguments,
+            ALIVE: given
+            if given and not isinstance(given, list)
+            else [*(given or []), *sorted(seen.messages, reverse=True)][:MAX_ALIVE],
+        }
     return tool.run(arguments, caller, seen.documents)
-
-
-def _joined(given: Any, alive: Collection[int]) -> Any:
-    """Join the model's own list with the newest messages of its context.
-
-    The tool itself refuses a value that is not a list.
-    """
-    if given and not isinstance(given, list):
-        return given
-    # Newest first, because the list is cut at its limit and new messages are the likelier matches.
-    return [*(given or []), *sorted(alive, reverse=True)][:MAX_ALIVE]
 
 
 def openai_tool(tool: Tool[Any, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from convmemory.tools.definition import (
 from memory.recall import load_openings
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
-from search.searching import TURNS_ALONE, Hit, SearchQuery, search
+from search.searching import TURNS_ALONE, SearchQuery, search
 from search.titles import TitleHit
 
 # --- filters --------------------------------------------------------------------------------------
@@ -129,10 +129,33 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     """Return the caller's turns that answer the query, best first. Raises: InvalidInput."""
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
-    answers = _answers_of_repeated(caller, found.hits)
+    # The first passages of the answers in turns whose passage only repeats the question. At most one query.
+    repeated = {hit.key: hit.passage_message_id for hit in found.hits if _is_repeated(hit.passage, hit.user_question)}
+    message_ids = [message_id for message_id in repeated.values() if message_id is not None]
+    owner = archive_owner(caller)
+    openings = load_openings(owner_id=owner.pk, message_ids=message_ids) if owner else {}
+    of_hits = {key: openings.get((message_id or 0, "assistant")) for key, message_id in repeated.items()}
+    answers = {key: opening.passage.text for key, opening in of_hits.items() if opening}
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
-        results=[_found_turn(hit, answers.get(hit.key)) for hit in found.hits],
+        results=[
+            FoundTurn(
+                conversation_id=hit.conversation_id,
+                conversation_title=hit.conversation_title,
+                turn_number=hit.turn_number,
+                agent=hit.agent,
+                project=hit.project,
+                user_question=one_line(hit.user_question, QUESTION_CHARS),
+                passage=hit.passage,
+                answer=answers.get(hit.key),
+                similarity=hit.similarity,
+                relevance=hit.relevance,
+                created_at=hit.created_at,
+                url=f"{site()}{hit.url}",
+                mark=str(hit.mark) if hit.mark else None,
+            )
+            for hit in found.hits
+        ],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
@@ -140,36 +163,8 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     )
 
 
-def _answers_of_repeated(caller: Caller, hits: Sequence[Hit]) -> dict[int, str]:
-    """Return the first passages of the answers in turns whose passage only repeats the question. At most one query."""
-    repeated = {hit.key: hit.passage_message_id for hit in hits if _is_repeated(hit.passage, hit.user_question)}
-    message_ids = [message_id for message_id in repeated.values() if message_id is not None]
-    owner = archive_owner(caller)
-    openings = load_openings(owner_id=owner.pk, message_ids=message_ids) if owner else {}
-    answers = {key: openings.get((message_id or 0, "assistant")) for key, message_id in repeated.items()}
-    return {key: opening.passage.text for key, opening in answers.items() if opening}
-
-
 def _is_repeated(passage: str, question: str) -> bool:
     return one_line(passage, PASSAGE_CHARS).rstrip("…") in one_line(question, QUESTION_CHARS)
-
-
-def _found_turn(hit: Hit, answer: str | None) -> FoundTurn:
-    return FoundTurn(
-        conversation_id=hit.conversation_id,
-        conversation_title=hit.conversation_title,
-        turn_number=hit.turn_number,
-        agent=hit.agent,
-        project=hit.project,
-        user_question=one_line(hit.user_question, QUESTION_CHARS),
-        passage=hit.passage,
-        answer=answer,
-        similarity=hit.similarity,
-        relevance=hit.relevance,
-        created_at=hit.created_at,
-        url=f"{site()}{hit.url}",
-        mark=str(hit.mark) if hit.mark else None,
-    )
 
 
 CONVERSATION_SEARCH = Tool(
@@ -291,22 +286,21 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
         logger.exception("search_chat_history failed")
         return _nothing(arguments.query, "the search failed; the server's log says why")
     return SearchChatHistoryOutput(
-        results=[_snippet(hit) for hit in found.hits],
+        results=[
+            Snippet(
+                conversationId=hit.conversation_id,
+                turnNumber=hit.turn_number,
+                snippet=hit.user_question[:SNIPPET_CHARS],
+                score=round(1 - hit.similarity, 4),
+                mark=str(hit.mark) if hit.mark else None,
+            )
+            for hit in found.hits
+        ],
         totalFound=found.total,
         query=arguments.query,
         note=" ".join(found.notes) or None,
         reason=found.reason,
         pending=found.pending or None,
-    )
-
-
-def _snippet(hit: Hit) -> Snippet:
-    return Snippet(
-        conversationId=hit.conversation_id,
-        turnNumber=hit.turn_number,
-        snippet=hit.user_question[:SNIPPET_CHARS],
-        score=round(1 - hit.similarity, 4),
-        mark=str(hit.mark) if hit.mark else None,
     )
 
 
