@@ -31,6 +31,9 @@ TOOL_LABELS: Mapping[str, str] = {
 }
 
 
+ADVANCED = ("context_window", "reply_tokens", "temperature", "context_strategies")
+
+
 class AgentForm(forms.Form):
     """All fields of an agent; the key can be set and is never shown."""
 
@@ -52,7 +55,7 @@ class AgentForm(forms.Form):
         required=False,
         max_length=200,
         help_text="Empty: the server's own.",
-        widget=forms.TextInput(attrs={"list": "endpoint-models", "autocomplete": "off"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     context_window = forms.IntegerField(required=False, help_text="In tokens. Empty: the server's own.")
     reply_tokens = forms.IntegerField(required=False, label="Reply limit", help_text="The longest reply, in tokens.")
@@ -77,6 +80,18 @@ class AgentForm(forms.Form):
         self.fields["context_strategies"].choices = _strategy_choices(  # type: ignore[attr-defined]
             self.initial.get("context_strategies", ())
         )
+
+    def main_fields(self) -> list[forms.BoundField]:
+        """Return the fields that every agent needs, in the order of the form."""
+        return [field for field in self if field.name not in ADVANCED]
+
+    def advanced_fields(self) -> list[forms.BoundField]:
+        """Return the fields that the page folds."""
+        return [field for field in self if field.name in ADVANCED]
+
+    def has_advanced_error(self) -> bool:
+        """Return whether a folded field was refused."""
+        return any(field.errors for field in self.advanced_fields())
 
     def values(self) -> dict[str, Any]:
         """Return the arguments for `agents.create_agent` and `change_agent`."""

@@ -219,18 +219,25 @@ def list_agents(request: PageRequest) -> HttpResponse:
 
 @require_POST
 async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
-    """Show the models of the form's endpoint, or its error; a part of the agent's page."""
+    """Show the field of the model as a menu of the endpoint's models, or with its error; a part of the agent's page."""
     caller = await user_of_session(request)
     if caller is None:
         return to_login(request, "/agents")
     given = request.POST
     trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
-    context: dict[str, Any] = {"model": trial.model.strip(), "models": None}
+    found: dict[str, Any] = {"models": None}
     try:
-        context["models"] = await list_models(owner=caller, trial=trial)
+        found["models"] = await list_models(owner=caller, trial=trial)
     except ConvMemoryError as error:
-        context["problem"] = str(error)
-    return await in_thread(render, request, "chat/endpoint_check.html", context)
+        found["problem"] = str(error)
+
+    def show() -> HttpResponse:
+        model = trial.model.strip()
+        form = AgentForm(owner=caller, initial={"model": model})
+        typed = {"form": form, "model": model, "base_url": trial.base_url.strip(), "agent_id": agent_id}
+        return render(request, "chat/model_field.html", found | typed)
+
+    return await in_thread(show)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -242,7 +249,9 @@ def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpRespons
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200
-    return render(request, "chat/agent.html", {"form": form, "agent": agent}, status=status)
+    lists_models = agents.has_endpoint(agent, owner=request.user)
+    context = {"form": form, "agent": agent, "agent_id": agent_id, "lists_models": lists_models}
+    return render(request, "chat/agent.html", context, status=status)
 
 
 def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:

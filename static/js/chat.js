@@ -439,8 +439,16 @@ document.addEventListener("htmx:load", ({ detail }) => {
   if (detail.elt.matches?.("[data-attached]:not([data-unread])")) showError(detail.elt.closest("form"), "");
 });
 
+/** The menu of models becomes a field to type into: an endpoint may answer to names that it does not list. */
+function typeModel(menu) {
+  const field = Object.assign(document.createElement("input"), { id: menu.id, name: menu.name, maxLength: 200, autocomplete: "off" });
+  menu.replaceWith(field);
+  field.focus();
+}
+
 document.addEventListener("change", ({ target }) => {
   if (target.form?.matches("[data-attach-form]")) attach(target.form);
+  if (target.matches("[data-model-menu]") && target.selectedOptions[0].matches("[data-other-model]")) typeModel(target);
 });
 
 /** A message waits until its files have been read. */
@@ -482,8 +490,6 @@ document.addEventListener("click", (event) => {
     writeDraft(form);
   }
   pressed("[data-detach]")?.closest("[data-attached]").remove();
-  const model = pressed("[data-model]");
-  if (model) one("[name=model]", model.closest("form")).value = model.dataset.model;
 });
 
 /** What was typed on this page before is there again. */

@@ -229,6 +229,8 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
     def steps(page: Page, width: int) -> None:
         page.get_by_label("Name").fill(f"Baker {width}")
         page.get_by_label("System prompt").fill("You bake.")
+        expect(page.get_by_label("Context window")).to_be_hidden()
+        page.get_by_text("Advanced").click()
         page.get_by_label("Leave the oldest messages out").check()
         page.get_by_label("Shorten the output of tools").check()
         page.get_by_role("button", name="Save").click()
@@ -245,15 +247,23 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
         assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch", "document_search"]
 
 
-def test_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def test_models_of_endpoint_are_menu(visit: Callable[..., None], endpoint: ChatServer) -> None:
     def steps(page: Page, _: int) -> None:
-        page.get_by_role("button", name="Test the endpoint").click()
-        expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
-        page.locator("[data-model]").first.click()
-        expect(page.get_by_label("Model", exact=True)).to_have_value("test-model")
+        model = page.get_by_label("Model", exact=True)
+        expect(model.locator("option", has_text="test-model")).to_have_count(1)
+        model.select_option("test-model")
+        page.get_by_role("button", name="Ask the endpoint").click()
+        expect(model).to_have_value("test-model")
+        model.select_option(label="Type another name…")
+        expect(model).to_be_focused()
+        model.fill("unlisted")
+        page.get_by_role("button", name="Ask the endpoint").click()
+        expect(page.locator("#model-field")).to_contain_text("unlisted is not among its models")
+        expect(model).to_have_value("unlisted")
         page.get_by_label("Endpoint", exact=True).fill("http://192.0.2.1/v1")
-        page.get_by_role("button", name="Test the endpoint").click()
-        expect(page.locator("#endpoint-check .error")).to_contain_text("Your account may not use the endpoint")
+        page.get_by_role("button", name="Ask the endpoint").click()
+        expect(page.locator("#model-field .error")).to_contain_text("Your account may not use the endpoint")
+        expect(model).to_have_value("unlisted")
 
     at_every_width(visit, steps, at="/agents/new")
 
@@ -457,7 +467,7 @@ def test_first_admin_chats_with_endpoint_of_this_machine(
         page.get_by_label("Endpoint", exact=True).fill(endpoint.url)
         page.get_by_label("Key of the endpoint").fill(endpoint.key)
         page.get_by_label("Model", exact=True).focus()
-        page.get_by_role("button", name="test-model").click()
+        page.locator("select[name=model]").select_option("test-model")
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".notice")).to_contain_text("is saved")
         expect(page.get_by_text("No chat model is set up")).to_have_count(0)
