@@ -19,6 +19,7 @@ from convmemory.core.sql import load_sql
 
 BATCH = 20  # conversations per statement
 SHOWN = 12  # bars of agents, projects, models and tools
+RANGES = (6, 18, 36)  # months that a chart can show
 MONTHS_SHOWN = 18
 CHARACTERS_A_TOKEN = 4  # an estimate, and the page says so
 WEEKS_SHOWN = 53
@@ -70,6 +71,16 @@ class Statistics:
     models: Sequence[Named]
     tools: Sequence[Named]
 
+    @property
+    def most_messages(self) -> int:
+        """Return the messages of the busiest month that is shown."""
+        return max(month.messages for month in self.months)
+
+    @property
+    def most_tokens(self) -> int:
+        """Return the tokens of the busiest month that is shown."""
+        return max(month.tokens for month in self.months)
+
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -93,8 +104,8 @@ def uncounted(*, owner: AbstractBaseUser) -> int:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Statistics:
-    """Return the caller's statistics. Seven queries."""
+def statistics_of(*, owner: AbstractBaseUser, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:
+    """Return the caller's statistics, with the last `months` of activity. Seven queries."""
     own = Conversation.objects.filter(owner_id=owner.pk).order_by()
     totals = own.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
     activity = _activity(owner)
@@ -104,7 +115,7 @@ def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Stat
         messages=totals["messages"] or 0,
         tokens=sum(characters for _, _, characters in activity) // CHARACTERS_A_TOKEN,
         uncounted=uncounted(owner=owner),
-        months=_months(activity, today or timezone.localdate()),
+        months=_months(activity, today or timezone.localdate(), months),
         agents=_most_frequent(owner, "agent", SHOWN),
         projects=top_projects(owner=owner, limit=SHOWN),
         models=_named(_sums(owner, "models_of_owner")),
@@ -169,14 +180,14 @@ def _share(count: int, most: int) -> int:
     return max(1, round(100 * count / most)) if count and most else 0
 
 
-def _months(activity: Iterable[tuple[date, int, int]], today: date) -> list[Month]:
+def _months(activity: Iterable[tuple[date, int, int]], today: date, shown: int) -> list[Month]:
     """Return the last months up to today, including empty ones."""
     sums: dict[tuple[int, int], tuple[int, int]] = {}
     for day, messages, characters in activity:
         before = sums.get((day.year, day.month), (0, 0))
         sums[day.year, day.month] = before[0] + messages, before[1] + characters
     number = today.year * 12 + today.month - 1
-    months = [divmod(number - back, 12) for back in reversed(range(MONTHS_SHOWN))]
+    months = [divmod(number - back, 12) for back in reversed(range(shown))]
     found = [sums.get((year, month + 1), (0, 0)) for year, month in months]
     most_messages, most_characters = (max(counts[at] for counts in found) for at in (0, 1))
     return [

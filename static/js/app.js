@@ -318,6 +318,20 @@
     say(isGone ? word("That is no longer there.") : word("The server could not answer that. Try again in a moment."));
   });
 
+  /* --- settings that apply at once --------------------------------------------------------------- */
+
+  document.addEventListener("change", async ({ target }) => {
+    const form = target.closest("[data-apply]");
+    if (!form) return;
+    const body = new FormData(form), headers = { "HX-Request": "true" };
+    const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+    if (response.type !== "opaqueredirect") return htmx.trigger(document.body, "htmx:sendError");
+    if (target.name === "language") return location.reload();
+    document.documentElement.dataset[target.name] = target.value;
+    one("[data-applied]", form).textContent = word("Saved");
+  });
+
   /* --- start --------------------------------------------------------------------------------- */
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -1,4 +1,5 @@
-/* The palette (Ctrl K) and the list of keys (?), as dialogs over every page. Without this file the palette is a page. */
+/* The palette (Ctrl K) and the list of keys (?), as dialogs over every page. It also does what the open page's head and
+   menu do. Without this file the palette is a page. */
 (() => {
   "use strict";
 
@@ -10,7 +11,9 @@
   let waiting;
   let asked;
   let filledFor; // the text that the entries answer
-  let picked; // the address that was gone to with the arrow keys since something was typed
+  let picked; // the entry that was gone to with the arrow keys since something was typed: its address or its text
+
+  const nameOf = (entry) => entry?.href ?? entry?.textContent;
 
   function choose(index) {
     const list = entries();
@@ -24,10 +27,49 @@
     chosen.scrollIntoView({ block: "nearest" });
   }
 
+  /* --- what can be done with the page that is open ----------------------------------------------- */
+
+  /* Buttons and links of its head and menu; a form with a field of its own wants to be seen. */
+  const CONTROLS = ["[data-preview-open]", ".star button", "[data-copy-address]", "[data-wants-find]", ".menu-body > :is(a, button)", ".menu-body > form:not(.rename) > button"]
+    .map((control) => `:scope > .page-head ${control}`)
+    .concat(".doc-bar [data-wants-find]").join();
+
+  const labelOf = (control) => control.title || control.getAttribute("aria-label") || control.firstChild.textContent.trim();
+
+  /** An entry that presses the control, or for a field puts the caret there. */
+  function entryFor(control) {
+    const entry = Object.assign(document.createElement("button"), { type: "button", className: "palette-entry" });
+    const label = Object.assign(document.createElement("span"), { className: "palette-label", textContent: labelOf(control) });
+    entry.append(label);
+    entry.addEventListener("click", () => {
+      palette().close();
+      if (control.matches("[data-wants-find]")) document.dispatchEvent(new Event("convmemory:find"));
+      else control.click();
+    });
+    return entry;
+  }
+
+  /** Returns the section of the open page's actions, those whose words begin with what was typed. */
+  function actions(text) {
+    const page = one("#main :is(.page, .preview):has(> .page-head :is(.menu-body, [data-preview-open]))");
+    const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (control) => {
+      const words = labelOf(control).toLowerCase().split(/\s+/);
+      return wanted.every((typed) => words.some((word) => word.startsWith(typed)));
+    };
+    const found = [...(page?.querySelectorAll(CONTROLS) ?? [])].filter(fits);
+    if (!found.length) return [];
+    const section = Object.assign(document.createElement("section"), { className: "palette-section" });
+    const list = document.createElement("ul");
+    for (const control of found) list.appendChild(document.createElement("li")).append(entryFor(control));
+    section.append(Object.assign(document.createElement("h2"), { dir: "auto", textContent: one("h1", page).textContent }), list);
+    return [section];
+  }
+
   /** Goes to the next entry, or the one before; what comes in later does not move the choice away from it. */
   function step(by) {
     choose(chosenIndex() + by);
-    picked = entries()[chosenIndex()]?.href;
+    picked = nameOf(entries()[chosenIndex()]);
   }
 
   const chosenIndex = () => entries().findIndex((entry) => entry.classList.contains("is-chosen"));
@@ -42,9 +84,11 @@
       const response = await fetch(address, { headers: { "HX-Request": "true" }, signal });
       if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
       if (!response.ok || signal.aborted) return;
-      one("#palette-entries").innerHTML = await response.text();
+      const html = await response.text();
+      one("#palette-entries").innerHTML = html;
+      one("#palette-entries").prepend(...actions(text));
       filledFor = text;
-      choose(entries().findIndex((entry) => entry.href === picked));
+      choose(entries().findIndex((entry) => nameOf(entry) === picked));
     } catch (error) {
       if (error.name !== "AbortError") htmx.trigger(document.body, "htmx:sendError");
     }

@@ -117,6 +117,14 @@
     one("[aria-current]", panel())?.scrollIntoView({ block: "center" });
   }
 
+  /** Puts the caret where words of the page are looked for. */
+  function find() {
+    if (panel()?.hidden) one("[data-outline-link]").click();
+    else one("[data-find]")?.focus();
+  }
+
+  document.addEventListener("convmemory:find", find);
+
   /** Fills the panel of a page on which it was left open, where there is room for both. */
   function reopenOutline() {
     if (panel()?.hidden && !panel().children.length && wasOpen() && matchMedia("(min-width: 1280px)").matches) {
@@ -304,11 +312,10 @@
     } else if ("JK".includes(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && page() &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       one(`.turns a[rel=${event.key === "J" ? "next" : "prev"}]:not([hidden])`)?.click();
-    } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("#main:not([aria-busy]) [data-outline-link]") &&
+    } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("#main:not([aria-busy]) [data-wants-find]") &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       event.preventDefault();
-      if (panel().hidden) one("[data-outline-link]").click();
-      else one("[data-find]", panel())?.focus();
+      find();
     }
   }, true);
 

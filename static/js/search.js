@@ -105,6 +105,9 @@
     const response = await fetch(address, { method: "POST", body: values, headers: { "HX-Request": "true" }, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (!response.ok) return htmx.trigger(document.body, "htmx:sendError");
+    const shown = one("[data-preview] .star button");
+    shown?.setAttribute("aria-pressed", "true");
+    if (shown) shown.form.elements.starred.value = "0"; // pressed again, it takes the star off
     const toast = one("#toast");
     toast.textContent = word("The conversation is starred.");
     toast.hidden = false;

@@ -111,5 +111,5 @@
   document.addEventListener("DOMContentLoaded", () => (describe(), letCodeBeScrolled()));
   document.addEventListener("htmx:afterSettle", letCodeBeScrolled);
   document.addEventListener("htmx:historyRestore", describe);
-  addEventListener("resize", describe);
+  addEventListener("resize", () => (describe(), letCodeBeScrolled()));
 })();

@@ -71,6 +71,16 @@ QUICK_POLLS = """(() => {
 })()"""
 """What pages ask for every two seconds, the progress of work, they ask for five times a second: tests wait for it."""
 
+SHIFT = """window.shift = 0; window.shifted = new Set(); new PerformanceObserver(list => {
+  const name = ({node}) => node?.id || node?.className || node?.nodeName;
+  for (const entry of list.getEntries().filter(entry => !entry.hadRecentInput)) {
+    window.shift += entry.value;
+    entry.sources.forEach(source => shifted.add(name(source)));
+  }
+}).observe({type: "layout-shift", buffered: true});"""
+"""Adds up how far the page moves what is on it, while nobody uses it, and names what moved."""
+MOST_SHIFT = 0.01
+
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
 

@@ -1,6 +1,7 @@
 """No page breaks a rule of WCAG 2.1, A or AA, that axe can check: wide and narrow, light and dark.
 
-Targets have 24 pixels, as WCAG 2.2 asks, and each page has a main area and a first heading."""
+Targets have 24 pixels, as WCAG 2.2 asks, and each page has a main area and one first heading. While pages load, nothing
+on them moves."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,12 +12,19 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from convmemory.conversations.marking import set_mark
+from convmemory.conversations.models import Conversation
 from convmemory.core.marks import Mark
+from convmemory.documents.models import Document
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import PHONE, WIDTHS
+from tests.support.documents import GUIDE, indexed, read, upload
+from tests.surfaces.browser import MOST_SHIFT, PHONE, SHIFT, WIDTHS
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("documents_here"),
+]
 
 AXE = (Path(__file__).parents[1] / "support" / "axe" / "axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
@@ -54,6 +62,40 @@ ADMIN = ("", "dashboard/", "conversations/conversation/", "search/itemembedding/
 OPENED = ("#chip-agent", "#chip-time", "#chip-places", ".why summary")
 
 
+LAYOUT = """most => {
+  const one = (selector) => document.querySelector(selector), found = [];
+  const padding = (element) => parseFloat(getComputedStyle(element).paddingInlineStart);
+  const left = (element) => element.getBoundingClientRect().left + padding(element);
+  const headings = [...document.querySelectorAll("h1")].filter(heading => heading.checkVisibility());
+  if (window.shift >= most) found.push(`it moves by ${window.shift}: ${[...shifted]}`);
+  if (headings.length !== 1) found.push(`it has ${headings.length} first headings`);
+  if (one("summary :is(a, button, input)")) found.push("a control lies in a summary");
+  const column = one("#main .page > :is(.column, .wide-column, .library-grid)");
+  if (column && !one("#main .back").checkVisibility() && Math.abs(left(one("#main h1")) - left(column)) > 1)
+    found.push(`its title begins at ${left(one("#main h1"))}, its text at ${left(column)}`);
+  return found;
+}"""
+SAID = exchange(
+    ("why is my sourdough flat?", "# Age\n\nIt is too young."), ("and the rye?", "Rye sourdough is lively.")
+)
+
+
+def make_bread(owner: User) -> Conversation:
+    return make_conversation(owner, SAID, title="Bread", agent="baker", project="/home/kitchen")
+
+
+def pages_of(conversation: Conversation, document: Document) -> list[str]:
+    """Return the addresses of all pages."""
+    of_conversation = [conversation.get_absolute_url() + rest for rest in OF_A_CONVERSATION]
+    return [*PAGES, *of_conversation, f"{document.get_absolute_url()}?section=1"]
+
+
+def expect_calm_layout(page: Page, where: str) -> None:
+    """The page has loaded without moving, begins at one edge, and has one first heading."""
+    page.evaluate(SETTLED)
+    assert page.evaluate(LAYOUT, MOST_SHIFT) == [], where
+
+
 def expect_no_violation(page: Page, where: str, rules: Sequence[str] = RULES, more: Sequence[str] = ()) -> None:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
@@ -70,15 +112,33 @@ def expect_no_violation_anywhere(page: Page, where: str, more: Sequence[str] = (
             expect_no_violation(page, f"{where}, {scheme}, {width} pixels", rules, more if rules == RULES else ())
 
 
-def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
-    said = exchange(("why is my sourdough flat?", "It is too young."), ("and the rye?", "Rye sourdough is lively."))
-    conversation = make_conversation(owner, said, title="Bread", agent="baker", project="/home/kitchen")
-    index_conversation(conversation_id=conversation.pk)
-    set_mark(owner=owner, conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old"))
+def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None], owner: User) -> None:
+    addresses = pages_of(make_bread(owner), read(upload(owner, GUIDE)))
 
     def steps(page: Page) -> None:
-        for address in (*PAGES, *(conversation.get_absolute_url() + rest for rest in OF_A_CONVERSATION)):
+        page.add_init_script(SHIFT)
+        for address in addresses:
+            for width in (WIDTHS[0], WIDTHS[-1]):
+                page.set_viewport_size({"width": width, "height": PHONE["height"]})
+                page.goto(address)
+                expect_calm_layout(page, f"{address}, {width} pixels")
+        expect(page.locator("#progress progress")).to_have_count(1)
+
+    visit(steps)
+
+
+def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
+    conversation = make_bread(owner)
+    index_conversation(conversation_id=conversation.pk)
+    set_mark(owner=owner, conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old"))
+    addresses = pages_of(conversation, indexed(upload(owner, GUIDE)))
+
+    def steps(page: Page) -> None:
+        page.add_init_script(SHIFT)
+        for address in addresses:
+            page.set_viewport_size({"width": WIDTHS[0], "height": PHONE["height"]})
             page.goto(address)
+            expect_calm_layout(page, address)
             expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES)
         for opened in OPENED:
             page.goto("/search?q=sourdough")

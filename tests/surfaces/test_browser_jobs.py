@@ -15,14 +15,9 @@ from playwright.sync_api import Locator, Page, expect
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import without_haste
+from tests.surfaces.browser import MOST_SHIFT, SHIFT, without_haste
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-SHIFT = """window.shift = 0; new PerformanceObserver(list => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
-}).observe({type: "layout-shift", buffered: true});"""
-MOST_SHIFT = 0.01
 
 
 @dataclass

@@ -515,7 +515,7 @@ def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages:
     index_conversation(conversation_id=conversation.pk)
     silent = pages.get("/index/progress")
     assert 'hx-trigger="convmemory:changed from:document"' in silent, "it asks again only once more has come in"
-    assert 'id="progress" hidden' in silent
+    assert 'id="progress" class="progress" hidden' in silent
 
 
 def test_htmx_request_for_main_gets_only_welcome(owner: User, pages: Pages) -> None:

@@ -27,7 +27,7 @@ from convmemory.conversations.exports.formats import export_response
 from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
-from convmemory.conversations.statistics import statistics_of
+from convmemory.conversations.statistics import MONTHS_SHOWN, RANGES, statistics_of
 from convmemory.conversations.tasks import enqueue_count
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import number_or_refuse, parse_number
@@ -246,11 +246,13 @@ def came_from(request: PageRequest) -> str:
 @signed_in
 def statistics(request: PageRequest) -> HttpResponse:
     """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
-    found = statistics_of(owner=request.user)
+    asked = parse_number(request.GET.get("months", ""))
+    found = statistics_of(owner=request.user, months=asked if asked in RANGES else MONTHS_SHOWN)
     if found.uncounted:
         enqueue_count(request.user.pk)
     context = {
         "statistics": found,
+        "ranges": RANGES,
         "projects": [(row, project_name(row.name) or row.name) for row in found.projects],
     }
     is_part = request.htmx and request.htmx.target != "main"

@@ -131,7 +131,7 @@ def _is_ordinary(code: str) -> bool:
 
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
 _TAGS = {
-    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "a", "span", "div"),
+    *("p", "br", "hr", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "a", "span", "div"),
     *("code", "pre", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _ATTRIBUTES = {"a": {"href", "title"}, "span": {"title"}, "ol": {"start"}, "div": {"data-language"}}
@@ -199,6 +199,12 @@ class _Renderer(RendererHTML):
             end = match.start() + len(address)
         return "".join([*pieces, escape(content[end:])])
 
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<{_below_title(tokens[idx])}>"
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"</{_below_title(tokens[idx])}>\n"
+
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         language = token.info.strip().split(maxsplit=1)[0].strip("{}.")[:30] if token.info.strip() else ""
@@ -244,6 +250,11 @@ class _Renderer(RendererHTML):
         return f'<{token.tag} class="{escape(side)}">' if side else f"<{token.tag}>"
 
     td_open = th_open
+
+
+def _below_title(heading: Token) -> str:
+    """Return the tag one level below the heading's own: the only `h1` of a page is its title."""
+    return f"h{min(int(heading.tag[1]) + 1, 6)}"
 
 
 def _is_own_place(address: str) -> bool:

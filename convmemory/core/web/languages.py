@@ -111,6 +111,7 @@ SCRIPT_WORDS = (
     gettext_noop("The server does not answer. Is it running?"),
     gettext_noop("That is no longer there."),
     gettext_noop("The server could not answer that. Try again in a moment."),
+    gettext_noop("Saved"),
     gettext_noop("{count} chosen"),
     gettext_noop("{count} conversation deleted."),
     gettext_noop("{count} conversations deleted."),

@@ -15,6 +15,7 @@ from convmemory.conversations.models import Figures
 from convmemory.conversations.statistics import count_changed, days_of, statistics_of, uncounted
 from convmemory.conversations.tasks import count_for_statistics
 from convmemory.core.queue.fair_queue import asked_for
+from convmemory.core.templatetags.texts import short_count
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -111,7 +112,7 @@ def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     assert "Nothing to count yet" in client.get("/statistics").content.decode()
     make_conversation(owner, said(1, model="<b>large</b>"), agent="codex & co")
     page = client.get("/statistics").content.decode()
-    assert "is being counted" in page
+    assert "is still being counted" in page
     assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
     count_for_statistics(owner_id=owner.pk)
     with django_assert_max_num_queries(12):
@@ -120,5 +121,17 @@ def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     assert 'href="/library?model=%3Cb%3Elarge%3C%2Fb%3E"' in page
     assert 'href="/search?agent=codex%20%26%20co"' in page
     assert "/search?after=2026-03-01&amp;before=2026-03-31" in page
+    for asked, shown in (("36", 36), ("6", 6), ("7", 18), ("many", 18), ("", 18)):
+        page = client.get("/statistics", {"months": asked}).content.decode()
+        assert page.count('class="column-bar"') == 2 * shown
+        assert f'?months={shown}" aria-current="true"' in page
     part = client.get("/statistics", headers={"HX-Request": "true", "HX-Target": "figures"}).content.decode()
     assert "<html" not in part
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0"), (950, "950"), (1_240, "1.2k"), (38_400, "38k"), (1_160_000, "1.2M"), (2 * 10**9, "2.0G")],
+)
+def test_short_count_has_unit(count: int, shown: str) -> None:
+    assert short_count(count) == shown
