@@ -1,4 +1,4 @@
-"""Recalls messages: the one use case behind the tool, the API and the page "What would an agent recall?".
+"""Recalls messages: the one use case behind the tool, the API and the page Recall.
 
 Messages are ranked inside the turns that search finds. The functions take the caller, never an owner from input;
 without a caller the result is empty.

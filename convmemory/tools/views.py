@@ -1,4 +1,4 @@
-"""The page "What would an agent recall?": it runs the tool's own recall and shows the scores and the budget."""
+"""The page Recall: it runs the tool's own recall and shows the scores and the budget."""
 
 from http import HTTPStatus
 from typing import Any
@@ -21,7 +21,7 @@ from memory.recall import MAX_TOP_K, recall
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 # --- forms ----------------------------------------------------------------------------------------
-# The form of the page "What would an agent recall?".
+# The form of the page Recall.
 
 
 class RecallForm(forms.Form):

@@ -20,17 +20,20 @@ MAX_TEXT_CHARS = 200
 
 COMMANDS = (
     (_("New chat"), "plus", "new-chat"),
-    (_("Import conversations"), "upload", "import"),
-    (_("Add documents"), "note", "documents"),
-    (_("Recall: what an agent brings back"), "recall", "recall"),
+    (_("Library"), "library", "library"),
+    (_("Documents"), "note", "documents"),
+    (_("Recall"), "recall", "recall"),
+    (_("Import"), "upload", "import"),
     (_("Statistics"), "chart", "statistics"),
-    (_("Agents and models"), "agent", "agents"),
-    (_("API keys"), "key", "keys"),
-    (_("Connect an agent"), "plug", "connect"),
     (_("Account"), "person", "account"),
     (_("Password"), "lock", "password"),
+    (_("Appearance"), "panes", "appearance"),
+    (_("Agents"), "agent", "agents"),
+    (_("API keys"), "key", "keys"),
+    (_("Connect an agent"), "plug", "connect"),
+    (_("Your data"), "box", "data"),
 )
-"""The label, the icon and the URL name of each command; commands whose URL does not exist are left out."""
+"""The name, the icon and the URL name of each page; those whose URL does not exist are left out."""
 
 
 @dataclass(frozen=True, slots=True)

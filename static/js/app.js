@@ -200,6 +200,12 @@
     }
   }
 
+  /** The result whose preview answers what stands in the box: Enter opens it, as the preview says. */
+  function shownHit() {
+    const isCurrent = queryOf(query().form) === listed && !underway.size && one("#main [data-preview]");
+    return isCurrent && one("#results .hit[data-preview][aria-current]");
+  }
+
   const stepKeys = { j: 1, k: -1 };
   const hitKeys = { n: "[data-hit=next]", p: "[data-hit=previous]" };
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
@@ -212,6 +218,8 @@
       query().select();
     } else if (event.key === "Escape") {
       onEscape(active);
+    } else if (event.key === "Enter" && active === query() && shownHit()) {
+      shownHit().click();
     } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
       if (!underway.size) one(hitKeys[event.key]).click();
     } else if (stepKeys[event.key] && !isTyping(active) && items().length) {

@@ -17,7 +17,6 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
-    "authorize",  # asked for by a program alone
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip

@@ -6,9 +6,11 @@
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
@@ -18,11 +20,12 @@ from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
 from tests.pictures.visitors import GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION
 from tests.support.chat_server import running_chat_server, says
 from tests.support.installation import ROOT, Installation, running_installation, wait_until
-from tests.surfaces.browser import ARGUMENTS, chromium_path
+from tests.surfaces.browser import ARGUMENTS, SETTLED, chromium_path
 
 IMAGES, PAGES = ROOT / "docs/images", ROOT / "docs/images/pages"
 SAMPLES = ROOT / "convmemory/conversations/samples"
-READY_S = 240
+READY_S = 600
+CALLBACK = "http://localhost:9999/callback"
 README_SIZE: ViewportSize = {"width": 1280, "height": 800}
 ANSWER = """Two things, from what you worked out in *Deadlock in billing-service*:
 
@@ -49,9 +52,18 @@ def main() -> None:
                 visitors = {who: signed_in(browser, installation, who) for who in (OWNER, NEWCOMER)}
                 visitors[""] = browser.new_context(base_url=installation.address)
                 ids["chat"] = chat(visitors[OWNER].new_page())
-                shots = [shot for shot in shots_of(ids) if not given.only or shot.name in given.only]
-                for shot in shots:
-                    picture(visitors[shot.visitor].new_page(), shot, given.whole)
+                shots = [
+                    shot
+                    for shot in shots_of(ids, consent_address(installation))
+                    if not given.only or shot.name in given.only
+                ]
+                with ThreadPoolExecutor(1) as packing:  # a sheet is packed while the next page is looked at
+                    saved = [
+                        packing.submit(save_sheet, PAGES / f"{shot.name}.webp", taken)
+                        for shot, taken in pictures(shots, visitors, given.whole)
+                    ]
+                    for sheet in saved:
+                        sheet.result()
                 if not given.only:
                     pictures_of_the_readme(visitors[OWNER].new_page())
                     write_index(ROOT / "docs/pages.md", shots)
@@ -83,6 +95,19 @@ def fill(installation: Installation) -> dict[str, int]:
         wait_until(lambda: not api.get("/index/status").json()["pending"], "an index that is complete", READY_S)
     ids |= json.loads(in_django(installation, "complete").splitlines()[-1])
     return ids
+
+
+def consent_address(installation: Installation) -> str:
+    """Register a program, and return the address at which it asks a user for access."""
+    program = {"client_name": "Gardener", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    registered = (
+        httpx2.post(f"{installation.address}/register", json=program, trust_env=False).raise_for_status().json()
+    )
+    asked = {
+        "response_type": "code", "client_id": registered["client_id"], "redirect_uri": CALLBACK, "state": "1",
+        "code_challenge": "A" * 43, "code_challenge_method": "S256", "resource": f"{installation.address}/mcp",
+    }  # fmt: skip
+    return f"/authorize?{urlencode(asked)}"
 
 
 def has_all_samples(api: httpx2.Client) -> bool:
@@ -120,24 +145,28 @@ def chat(page: Page) -> int:
     return number
 
 
-def picture(page: Page, shot: Shot, whole: Path | None) -> None:
-    """The sheet of one page: four widths, light and dark."""
-    taken: dict[tuple[str, int], bytes] = {}
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme="light")
-        page.goto(shot.address)
-        page.wait_for_load_state("networkidle")
-        shot.steps(page)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            taken[scheme, width] = page.screenshot(animations="disabled", caret="hide")
-            if whole:
-                whole.mkdir(parents=True, exist_ok=True)
-                (whole / f"{shot.name}-{width}-{scheme}.png").write_bytes(taken[scheme, width])
-    page.close()
-    save_sheet(PAGES / f"{shot.name}.webp", taken)
-    print(shot.name, flush=True)
+def pictures(
+    shots: Sequence[Shot], visitors: Mapping[str, BrowserContext], whole: Path | None
+) -> Iterator[tuple[Shot, dict[tuple[str, int], bytes]]]:
+    """Yield each page with its pictures, by scheme and width."""
+    for shot in shots:
+        page = visitors[shot.visitor].new_page()
+        taken: dict[tuple[str, int], bytes] = {}
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme="light", reduced_motion="reduce")
+            page.goto(shot.address)
+            page.evaluate(SETTLED)
+            shot.steps(page)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                taken[scheme, width] = page.screenshot(animations="disabled", caret="hide")
+                if whole:
+                    whole.mkdir(parents=True, exist_ok=True)
+                    (whole / f"{shot.name}-{width}-{scheme}.png").write_bytes(taken[scheme, width])
+        page.close()
+        print(shot.name, flush=True)
+        yield shot, taken
 
 
 def pictures_of_the_readme(page: Page) -> None:
@@ -148,7 +177,7 @@ def pictures_of_the_readme(page: Page) -> None:
         ("recall", "/recall?query=payments+deadlock"),
     ):
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        page.evaluate(SETTLED)
         if name == "search":
             page.locator(".hit").first.wait_for()
             page.keyboard.press("ArrowDown")

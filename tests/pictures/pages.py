@@ -79,8 +79,8 @@ def _name_no_folder(page: Page) -> None:
     )
 
 
-def shots_of(ids: Mapping[str, int]) -> list[Shot]:
-    """Every page, for an archive with these ids."""
+def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
+    """Every page, for an archive with these ids, and the address at which a program asks for access."""
     coding, reading = f"/conversations/{ids['coding']}", f"/conversations/{ids['reading']}"
     document, imported = f"/documents/{ids['document']}", f"/import/{ids['import']}"
     rows = "/admin/conversations/conversation", "/admin/search/itemembedding"
@@ -116,8 +116,9 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("appearance", "Appearance", "/settings/appearance"),
         Shot("agents", "Agents", "/agents"),
         Shot("agent", "An agent", "/agents/new"),
-        Shot("connect", "Keys and connections", "/settings/connect", steps=_name_no_folder),
+        Shot("connect", "Connect an agent", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
+        Shot("consent", "A program asks for access", consent),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),
         Shot("delete-account", "Deleting an account", "/settings/account/delete"),

@@ -14,7 +14,6 @@ GAP = 12
 HEIGHT = max(height for _, height in SIZES) // 2
 QUALITY = 38
 COLOURS = 128
-HOW = "`make pages` takes the pictures anew, from the sample conversations on a scratch database."
 
 
 def save_sheet(path: Path, taken: Mapping[tuple[str, int], bytes]) -> None:
@@ -41,11 +40,7 @@ def save_small(path: Path, png: bytes) -> None:
 
 
 def write_index(path: Path, shots: Sequence[Shot]) -> None:
-    """The document that shows the sheets."""
-    widths = ", ".join(str(width) for width, _ in SIZES[:-1])
-    parts = [
-        "# Pages",
-        f"Every page at {widths} and {SIZES[-1][0]} pixels, light above and dark below, at half its size.\n{HOW}",
-        *(f"## {shot.title}\n\n![{shot.title}](images/pages/{shot.name}.webp)" for shot in shots),
-    ]
+    """Write the part of the document that shows the sheets; what stands before them stays."""
+    before = path.read_text(encoding="utf-8").partition(f"## {shots[0].title}\n")[0].rstrip()
+    parts = [before, *(f"## {shot.title}\n\n![{shot.title}](images/pages/{shot.name}.webp)" for shot in shots)]
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -81,6 +81,20 @@ SHIFT = """window.shift = 0; window.shifted = new Set(); new PerformanceObserver
 """Adds up how far the page moves what is on it, while nobody uses it, and names what moved."""
 MOST_SHIFT = 0.01
 
+SETTLED = """async () => {
+  const isUnderWay = (one) => one.playState === "running" && one.effect.getTiming().iterations !== Infinity;
+  const until = performance.now() + 10_000;
+  const isBusy = () => document.querySelector("#main[aria-busy], .htmx-request");
+  const isMoving = () => document.getAnimations().some(isUnderWay) || isBusy();
+  for (let still = 0; still < 2; still = isMoving() ? 0 : still + 1) {
+    if (performance.now() > until) throw new Error("The page does not come to rest.");
+    await Promise.race([new Promise(requestAnimationFrame), new Promise(done => setTimeout(done, 1_000))]);
+  }
+}"""
+"""Until what htmx loads is there, also the reading pane, which is dimmed meanwhile, and no colour is on its way to
+another: one that is inherited follows a frame later. A page that Chromium does not draw has no frames. To wait for an
+idle network takes half a second more on each page."""
+
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
 

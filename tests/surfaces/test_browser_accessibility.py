@@ -18,7 +18,7 @@ from convmemory.documents.models import Document
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.documents import GUIDE, indexed, read, upload
-from tests.surfaces.browser import MOST_SHIFT, PHONE, SHIFT, WIDTHS
+from tests.surfaces.browser import MOST_SHIFT, PHONE, SETTLED, SHIFT, WIDTHS
 
 pytestmark = [
     pytest.mark.browser,
@@ -28,21 +28,8 @@ pytestmark = [
 
 AXE = (Path(__file__).parents[1] / "support" / "axe" / "axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
-# Without preloading: for it axe writes styles into the page, which the content security policy refuses, and says so.
-SETTLED = """async () => {
-  const isUnderWay = (one) => one.playState === "running" && one.effect.getTiming().iterations !== Infinity;
-  const until = performance.now() + 10_000;
-  const isBusy = () => document.querySelector("#main[aria-busy], .htmx-request");
-  const isMoving = () => document.getAnimations().some(isUnderWay) || isBusy();
-  for (let still = 0; still < 2; still = isMoving() ? 0 : still + 1) {
-    if (performance.now() > until) throw new Error("The page does not come to rest.");
-    await Promise.race([new Promise(requestAnimationFrame), new Promise(done => setTimeout(done, 1_000))]);
-  }
-}"""
-"""Until what htmx loads is there, also the reading pane, which is dimmed meanwhile, and no colour is on its way to
-another: one that is inherited follows a frame later. A page that Chromium does not draw has no frames. To wait for an
-idle network takes half a second more on each page."""
 OF_WHOLE_PAGES = ["target-size", "page-has-heading-one", "landmark-one-main"]  # not of ones that a menu covers
+# Without preloading: for it axe writes styles into the page, which the content security policy refuses, and says so.
 FIND = """async ([rules, more]) => (await axe.run(document, {
     runOnly: rules, preload: false, resultTypes: ["violations"],
     rules: Object.fromEntries(more.map(rule => [rule, {enabled: true}]))

@@ -598,6 +598,9 @@ def test_language_is_chosen_in_settings(visit: Callable[..., None], archive: Arc
                 page.get_by_label(language).check()
             page.goto("/library")
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            labels = page.locator(".rail-label").filter(visible=True)
+            lines = "labels => labels.map(label => label.offsetHeight / parseFloat(getComputedStyle(label).lineHeight))"
+            assert max(labels.evaluate_all(lines)) < 1.5, f"a label of the rail takes two lines in {language}"
             for address in ("/", "/library", "/statistics", f"/conversations/{archive.long.pk}?turn=2", "/recall"):
                 page.goto(address)
                 expect_to_fit(page, f"{address}, {language}")

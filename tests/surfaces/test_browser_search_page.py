@@ -122,7 +122,7 @@ def test_back_and_forward_restore_box_list_and_preview(visit: Callable[..., None
         box.press_sequentially("sourdough")
         expect_found(page, "sourdough", "Bread", "sourdough")
         if width > ONE_PANE:
-            page.keyboard.press("Enter")
+            page.keyboard.press("ArrowDown")
             expect(page.locator(".hit").first).to_be_focused()  # else the focus leaves the box while it is cleared
         else:
             page.locator(".hit").first.click()

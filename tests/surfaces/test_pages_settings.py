@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -20,6 +22,7 @@ from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy import exporting
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.tasks import remove_old_archives, write_own_archive
+from search.pages.palette import COMMANDS
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +53,20 @@ def test_settings_pages_share_navigation(client: Client) -> None:
         page = text(client, f"/settings/{path}")
         assert page.count('class="settings-nav"') == 1
         assert page.count('aria-current="page"') >= 1
+
+
+def test_page_has_one_name_in_heading_menus_and_palette(client: Client) -> None:
+    page = text(client, "/settings/account")
+    link = re.compile(r'<a [^>]*?href="(/[^"]*)"[^>]*>\s*(?:<svg.*?</svg>)?\s*(?:<span[^>]*>)?([^<\s][^<]*)')
+    menus = [page.partition(f'<nav class="{name}"')[2].partition("</nav>")[0] for name in ("rail", "settings-nav")]
+    named = {(address, name.strip()) for menu in menus for address, name in link.findall(menu)}
+    named |= {(reverse(name), str(label)) for label, _, name in COMMANDS}
+    named -= {("/search", "Search"), ("/chat", "Chat"), ("/palette", "Go anywhere, and keys")}
+    headings = {
+        address: re.findall(r"<h1[^>]*>([^<]+)", text(client, address)) for address, _ in named if "/api" not in address
+    }
+    assert len(headings) > 12
+    assert [(address, name) for address, name in named if headings.get(address, [name]) != [name]] == []
 
 
 # --- appearance ---------------------------------------------------------------------------------------
