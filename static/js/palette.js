@@ -40,7 +40,9 @@
   function entryFor(control) {
     const entry = Object.assign(document.createElement("button"), { type: "button", className: "palette-entry" });
     const label = Object.assign(document.createElement("span"), { className: "palette-label", textContent: labelOf(control) });
-    entry.append(label);
+    const icon = (one("svg", control) ?? one(".palette-box svg")).cloneNode(true);
+    if (!one("svg", control)) one("use", icon).setAttribute("href", one("use", icon).getAttribute("href").replace(/#.*/, "#chevron"));
+    entry.append(icon, label);
     entry.addEventListener("click", () => {
       palette().close();
       if (control.matches("[data-wants-find]")) document.dispatchEvent(new Event("convmemory:find"));
@@ -49,8 +51,9 @@
     return entry;
   }
 
-  /** Returns the section of the open page's actions, those whose words begin with what was typed. */
-  function actions(text) {
+  /** Shows first what can be done with the open page: the actions whose words begin with what was typed. */
+  function showActions(text) {
+    one("[data-actions]", palette())?.remove();
     const page = one("#main :is(.page, .preview):has(> .page-head :is(.menu-body, [data-preview-open]))");
     const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (control) => {
@@ -58,12 +61,13 @@
       return wanted.every((typed) => words.some((word) => word.startsWith(typed)));
     };
     const found = [...(page?.querySelectorAll(CONTROLS) ?? [])].filter(fits);
-    if (!found.length) return [];
+    if (!found.length) return;
     const section = Object.assign(document.createElement("section"), { className: "palette-section" });
     const list = document.createElement("ul");
     for (const control of found) list.appendChild(document.createElement("li")).append(entryFor(control));
+    section.dataset.actions = "";
     section.append(Object.assign(document.createElement("h2"), { dir: "auto", textContent: one("h1", page).textContent }), list);
-    return [section];
+    one("#palette-entries").prepend(section);
   }
 
   /** Goes to the next entry, or the one before; what comes in later does not move the choice away from it. */
@@ -84,9 +88,8 @@
       const response = await fetch(address, { headers: { "HX-Request": "true" }, signal });
       if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
       if (!response.ok || signal.aborted) return;
-      const html = await response.text();
-      one("#palette-entries").innerHTML = html;
-      one("#palette-entries").prepend(...actions(text));
+      one("#palette-entries").innerHTML = await response.text();
+      showActions(text);
       filledFor = text;
       choose(entries().findIndex((entry) => nameOf(entry) === picked));
     } catch (error) {
@@ -107,6 +110,8 @@
     picked = undefined;
     palette().showModal();
     box().focus();
+    showActions("");
+    choose(0);
     fill();
   }
 
@@ -142,6 +147,8 @@
     if (!palette() || event.target !== box()) return;
     clearTimeout(waiting);
     picked = undefined;
+    showActions(box().value);
+    choose(0);
     waiting = setTimeout(fill, DELAY_MS);
   });
 
