@@ -16,7 +16,6 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.support.documents import GUIDE, read, upload
 from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit, without_haste
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -173,48 +172,6 @@ def test_links_messages_and_code_are_copied(visit: Callable[..., None], archive:
         page.locator(".code").hover()
         page.get_by_role("button", name="Copy this code").click()
         assert copied(page, "Code copied") == "print('cinnabar')\n"
-
-    at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
-
-
-@pytest.mark.usefixtures("documents_here")
-def test_palette_acts_on_what_is_open(visit: Callable[..., None], archive: Archive) -> None:
-    document = read(upload(archive.owner, GUIDE))
-
-    def act(page: Page, typed: str) -> None:
-        page.keyboard.press("Control+k")
-        page.keyboard.type(typed)
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("dialog")).to_have_count(0)
-
-    def steps(page: Page, _: int) -> None:
-        star, chosen = page.locator(".star button"), page.locator(".palette-entry.is-chosen")
-        page.keyboard.press("Control+k")
-        expect(page.get_by_role("dialog").get_by_role("heading", name="The oven")).to_be_visible()
-        expect(chosen).to_have_text(re.compile("Star|Take the star off"))
-        before = star.get_attribute("aria-pressed")
-        page.keyboard.press("Enter")
-        expect(star).not_to_have_attribute("aria-pressed", str(before))
-        act(page, "copy link")
-        assert copied(page, "Link copied").endswith("?turn=2#turn-2")
-        act(page, "find")
-        expect(page.locator("[data-find]")).to_be_focused()
-        act(page, "change title")
-        expect(page.get_by_role("textbox", name="Title")).to_be_focused()
-        page.keyboard.press("Escape")
-        page.keyboard.press("Control+k")
-        page.keyboard.type("rye")
-        expect(chosen).to_have_text("Search for “rye”")
-        page.keyboard.press("Escape")
-        page.goto(document.get_absolute_url())
-        act(page, "find")
-        expect(page.get_by_label("Find in this document").last).to_be_focused()
-        act(page, "delete")
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Delete")
-        page.goto("/library")
-        page.keyboard.press("Control+k")
-        expect(chosen).to_be_visible()
-        expect(page.get_by_role("dialog").get_by_role("heading", name="Library")).to_have_count(0)
 
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 

@@ -1,5 +1,6 @@
 """The page's three zones in a real browser: rail, list, reading pane, at the widths that people have."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation
+from tests.support.documents import GUIDE, read, upload
 from tests.surfaces.browser import ONE_PANE, WIDTHS, at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -66,6 +68,49 @@ def test_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., No
             expect(rail.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
 
     at_every_width(visit, steps)
+
+
+@pytest.mark.usefixtures("documents_here")
+def test_palette_acts_on_what_is_open(visit: Callable[..., None], conversation: Conversation) -> None:
+    document = read(upload(conversation.owner, GUIDE))
+
+    def act(page: Page, typed: str) -> None:
+        page.keyboard.press("Control+k")
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+    def steps(page: Page, _: int) -> None:
+        star, chosen = page.locator(".star button"), page.locator(".palette-entry.is-chosen")
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("dialog").get_by_role("heading", name="Bread")).to_be_visible()
+        expect(chosen).to_have_text(re.compile("Star|Take the star off"))
+        before = star.get_attribute("aria-pressed")
+        page.keyboard.press("Enter")
+        expect(star).not_to_have_attribute("aria-pressed", str(before))
+        act(page, "copy link")
+        expect(page.locator("#toast")).to_have_text("Link copied")
+        assert str(page.evaluate("navigator.clipboard.readText()")).endswith("?turn=0#turn-0")
+        act(page, "find")
+        expect(page.locator("[data-find]")).to_be_focused()
+        act(page, "change title")
+        expect(page.get_by_role("textbox", name="Title")).to_be_focused()
+        page.keyboard.press("Escape")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("rye")
+        expect(chosen).to_have_text("Search for “rye”")
+        page.keyboard.press("Escape")
+        page.goto(document.get_absolute_url())
+        act(page, "find")
+        expect(page.get_by_label("Find in this document").last).to_be_focused()
+        act(page, "delete")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Delete")
+        page.goto("/library")
+        page.keyboard.press("Control+k")
+        expect(chosen).to_be_visible()
+        expect(page.get_by_role("dialog").get_by_role("heading", name="Library")).to_have_count(0)
+
+    at_every_width(visit, steps, at=f"{conversation.get_absolute_url()}?turn=0")
 
 
 def test_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:
