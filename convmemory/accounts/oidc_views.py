@@ -7,6 +7,7 @@ from django.contrib.auth.views import LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.encoding import iri_to_uri
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -27,7 +28,7 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     address, kept = oidc.begin(
         oidc.provider_named(name),
         redirect_uri=absolute_address(request, reverse("provider-done", args=[name])),
-        next_page=wanted if is_here else "",
+        next_page=iri_to_uri(wanted) if is_here else "",
     )
     response = HttpResponseRedirect(address)
     response.set_cookie(

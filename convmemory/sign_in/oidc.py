@@ -28,7 +28,7 @@ SALT = "convmemory.sign_in.oidc"
 TIMEOUT_S = 10.0  # of each request to the provider
 METADATA_S = 3_600  # addresses and keys of a provider; an unknown key is looked for at once
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
-MOST_CHARS = 1_500  # of a code, of a subject, and of the page to lead back to
+MOST_CHARS = 2_000  # of a code, of a subject, and of the page to lead back to
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def begin(provider: IdentityProvider, *, redirect_uri: str, next_page: str) -> t
     address = asked.pop("url")
     kept = {**asked, "name": provider.name, "redirect_uri": redirect_uri}
     kept["next_page"] = next_page if len(next_page) <= MOST_CHARS else ""  # browsers refuse cookies above 4 KB
-    return address, signing.dumps(kept, salt=SALT)
+    return address, signing.dumps(kept, salt=SALT, compress=True)
 
 
 def finish(provider: IdentityProvider, *, cookie: str, answer: Mapping[str, str]) -> SignedIn:

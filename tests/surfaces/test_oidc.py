@@ -59,8 +59,8 @@ def test_new_person_gets_account_that_later_sign_ins_find(provider: Provider) ->
     assert (asked["code_challenge_method"], asked["response_type"]) == (["S256"], ["code"])
     assert asked["redirect_uri"] == ["http://testserver/login/with/corp/done"]
     assert {"state", "nonce", "code_challenge"} <= set(asked)
-    answer = provider.sign_in(client, "s-1", next_page="/settings/keys?x=1")
-    assert answer.headers["Location"] == "/settings/keys?x=1"
+    answer = provider.sign_in(client, "s-1", next_page=f"/settings/keys?x={'ß' * 300}")
+    assert answer.headers["Location"] == f"/settings/keys?x={'%C3%9F' * 300}"
     assert user_of(client) == "grace-hopper"
     user = User.objects.get()
     assert (user.email, user.has_usable_password(), user.is_staff) == ("grace@example.org", False, False)
