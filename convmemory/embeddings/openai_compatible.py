@@ -241,7 +241,8 @@ class OpenAIEmbedder:
         return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
 
     def _where(self) -> str:
-        return f"The embedding endpoint {masked(self._options.base_url)} (model {self._options.model})"
+        # Without its address, which can be internal: people see these messages.
+        return f"The embedding endpoint (model {self._options.model})"
 
     def _clients(self) -> "_Clients":
         if self._opened is None:

@@ -85,9 +85,8 @@ class RerankOptions:
 
     @property
     def where(self) -> str:
-        """Describe the endpoint for messages, without secrets in its URL."""
-        model = f" (model {self.model})" if self.model else ""
-        return f"The rerank endpoint {masked(self.url)}{model}"
+        """Describe the endpoint for messages, without its address, which can be internal: people see them."""
+        return f"The rerank endpoint (model {self.model})" if self.model else "The rerank endpoint"
 
 
 def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[float]:

@@ -168,7 +168,8 @@ def test_failure_of_servers_own_settings_is_told_without_endpoints_words(
         response.read()
     assert response.status_code == answered
     message = response.json()["error"]["message"]
-    assert f"The chat endpoint {endpoint.url} (model test-model) answered {status}" in message
+    assert f"The chat endpoint of this server (model test-model) answered {status}" in message
+    assert endpoint.url not in message
     assert "sk-of" not in message
 
 

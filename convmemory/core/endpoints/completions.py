@@ -146,6 +146,9 @@ class Endpoint:
 
     @property
     def where(self) -> str:
+        """The endpoint's name in messages; without the address of the server's own, which can be internal."""
+        if self.names == SettingNames.with_prefix("CHAT"):
+            return f"The chat endpoint of this server (model {self.model})"
         return f"The chat endpoint {masked(self.base_url)} (model {self.model})"
 
 

@@ -1,8 +1,10 @@
 """Row-level security: what the database itself shows to whom, asked by hand with the product's own log-ins."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
@@ -17,7 +19,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
 from convmemory.core.models import OwnerTask
-from convmemory.core.postgres import logins
+from convmemory.core.postgres import logins, server
 from convmemory.core.postgres.failures import ChangedInTransaction
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
 from convmemory.core.queue.fair_queue import TICKET, enqueue_for
@@ -240,6 +242,17 @@ class TestExternalServers:
         password = urlsplit(url.partition("=")[2]).password
         assert password
         assert said.getvalue().count(password) == 1  # the server gets a verifier alone
+
+    def test_printed_statements_run_by_psql(self, tmp_path: Path) -> None:
+        script = tmp_path / "roles.sql"
+        with script.open("w") as file:
+            call_command("setup_roles", stdout=file)
+        values = connection.settings_dict
+        place = ["--host", str(values["HOST"]), "--port", str(values["PORT"]), "--username", values["USER"]]
+        options = ["--set", "ON_ERROR_STOP=1", "--no-psqlrc", "--file", script]
+        command = [server.binary("psql"), *place, *options, values["NAME"]]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (found.returncode, "ERROR" in found.stderr) == (0, False), found.stderr
 
     def test_applied_roles_can_log_in_with_printed_settings(self) -> None:
         said = StringIO()

@@ -45,11 +45,13 @@ class Command(ArchiveCommand):
                 ) from error
             self.stdout.write("The roles are made. Set for every web process and worker:")
         else:
-            self.stdout.write("-- Run this in the database as a superuser:")
+            self.stdout.write("-- Run this in the database as a superuser, for example by psql -f:")
             self.stdout.write("".join(f"{statement.strip()};\n\n" for statement in statements))
-            self.stdout.write("-- Then set for every web process and worker:")
+            self.stdout.write("/* Then set for every web process and worker:")
         for login, name in SETTINGS.items():
             self.stdout.write(f"{name}={_address(ROLES[login], passwords[login])}")
+        if not apply:
+            self.stdout.write("*/")
 
 
 def _address(role: str, password: str) -> str:
