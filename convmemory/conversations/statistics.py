@@ -4,7 +4,9 @@ Messages are counted once for each conversation (`count_changed`, in the backgro
 The page sums those, so it costs the same few queries for any number of messages.
 """
 
+from calendar import monthrange
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -154,14 +156,12 @@ def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
     """Return days in order with their messages and characters, without dates outside the calendar."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [owner.pk])
-        return [(day, messages, characters) for text, messages, characters in cursor.fetchall() if (day := _day(text))]
-
-
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
+        rows = cursor.fetchall()
+    days = []
+    for text, messages, characters in rows:
+        with suppress(ValueError):
+            days.append((date.fromisoformat(text), messages, characters))
+    return days
 
 
 def _sums(owner: AbstractBaseUser, statement: str) -> list[tuple[str, int]]:
@@ -193,7 +193,7 @@ def _months(activity: Iterable[tuple[date, int, int]], today: date, shown: int) 
     return [
         Month(
             first=date(year, month + 1, 1),
-            last=_month_end(year, month + 1),
+            last=date(year, month + 1, monthrange(year, month + 1)[1]),
             label=date_format(date(year, month + 1, 1), "SHORT_MONTH_FORMAT"),
             messages=messages,
             tokens=characters // CHARACTERS_A_TOKEN,
@@ -202,8 +202,3 @@ def _months(activity: Iterable[tuple[date, int, int]], today: date, shown: int) 
         )
         for (year, month), (messages, characters) in zip(months, found, strict=True)
     ]
-
-
-def _month_end(year: int, month: int) -> date:
-    following = date(year + month // 12, month % 12 + 1, 1)
-    return following - timedelta(days=1)

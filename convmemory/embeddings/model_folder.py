@@ -198,7 +198,10 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
         EmbedderUnavailable: a file or the note cannot be read or written.
     """
     try:
-        about = {"kind": kind, "files": [_fingerprint(path.resolve()) for path in files]}
+        # Path, size and time identify a file without reading it.
+        stats = [(path.resolve(), path.stat()) for path in files]
+        fingerprints = [{"path": str(path), "size": s.st_size, "modified_ns": s.st_mtime_ns} for path, s in stats]
+        about = {"kind": kind, "files": fingerprints}
         key = hashlib.sha256("\n".join([kind, *(str(path.resolve()) for path in files)]).encode()).hexdigest()
         place = cache_folder / f"{key[:16]}.json"
         found = _read(place, about)
@@ -209,12 +212,6 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
     except OSError as error:
         raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
     return found
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    """Return the path, size and time of a file, which identify it without reading it."""
-    stat = path.stat()
-    return {"path": str(path), "size": stat.st_size, "modified_ns": stat.st_mtime_ns}
 
 
 def _read(place: Path, about: Note) -> Note | None:

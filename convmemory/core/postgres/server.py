@@ -171,7 +171,14 @@ def find(folder: Path) -> Postmaster | None:
         lines = (folder / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return None
-    if not lines or not _is_postmaster(int(lines[0]), folder):
+    if not lines:
+        return None
+    try:
+        process = psutil.Process(int(lines[0]))
+        is_postmaster = process.status() != psutil.STATUS_ZOMBIE and str(folder) in process.cmdline()
+    except psutil.NoSuchProcess:
+        is_postmaster = False
+    if not is_postmaster:
         return None
     ready = len(lines) > 7 and lines[7].strip() == "ready"
     return Postmaster(int(lines[0]), Path(lines[4]) if ready else folder, ready)
@@ -274,14 +281,6 @@ def socket_dir(folder: Path, account: Account | None) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or stat.S_IMODE(found.st_mode) & 0o077:
         raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to somebody else.")
     return short
-
-
-def _is_postmaster(pid: int, folder: Path) -> bool:
-    try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and str(folder) in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _disarm_lock_files(folder: Path, sockets: Path) -> None:

@@ -163,18 +163,15 @@ def _events(root: Any) -> Iterator[tuple[str, str, str]]:
             waiting.append(("start", child))
 
 
-def _has_too_many_attributes(text: str) -> bool:
-    if len(text) < 2 * MAX_ATTRIBUTES:
-        return False
-    return next(islice(_ATTRIBUTE.finditer(text), MAX_ATTRIBUTES, None), None) is not None
-
-
 def _tree(text: str) -> Any:
     """Return the root of a page, None if it is blank. Raises: Unreadable."""
     from lxml import etree
 
-    if any(_has_too_many_attributes(tag[1]) for tag in _TAG.finditer(text)):
-        raise Unreadable("too_large", f"An element has more than {MAX_ATTRIBUTES:,} attributes: save the page again.")
+    for tag in _TAG.finditer(text):
+        attributes = _ATTRIBUTE.finditer(tag[1]) if len(tag[1]) >= 2 * MAX_ATTRIBUTES else iter(())
+        if next(islice(attributes, MAX_ATTRIBUTES, None), None) is not None:
+            most = f"{MAX_ATTRIBUTES:,}"
+            raise Unreadable("too_large", f"An element has more than {most} attributes: save the page again.")
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     data = text.encode("utf-8", "replace")
     return etree.fromstring(data, parser) if data.strip() else None

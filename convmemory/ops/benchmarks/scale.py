@@ -64,7 +64,18 @@ def bench_scale(passages: int) -> list[Figure]:
         Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
         for name, values in shares.items()
     ]
-    return figures + _bytes(space)
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
+        table, indexes, codes, index, tokens = cursor.fetchone()
+    figures += [
+        Figure("passage table, bytes per passage", table, "bytes"),
+        Figure("its b-trees, bytes per passage", indexes, "bytes"),
+        Figure("their codes in blocks, bytes per passage", codes, "bytes"),
+        Figure("its vector index, bytes per passage", index, "bytes"),
+        Figure("passages altogether, bytes per passage", table + indexes + codes + index, "bytes", "<= 2,200"),
+        Figure("token vectors, bytes per passage", tokens, "bytes"),
+    ]
+    return figures
 
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
@@ -73,18 +84,3 @@ def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) ->
     found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
     ((sources, items, scores, *_),) = PendingQuery(*found).rows()
     return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]
-
-
-def _bytes(space: EmbeddingSpace) -> list[Figure]:
-    """Return bytes per passage of each table with its indexes; token vectors separately."""
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
-        table, indexes, codes, vectors, tokens = cursor.fetchone()
-    return [
-        Figure("passage table, bytes per passage", table, "bytes"),
-        Figure("its b-trees, bytes per passage", indexes, "bytes"),
-        Figure("their codes in blocks, bytes per passage", codes, "bytes"),
-        Figure("its vector index, bytes per passage", vectors, "bytes"),
-        Figure("passages altogether, bytes per passage", table + indexes + codes + vectors, "bytes", "<= 2,200"),
-        Figure("token vectors, bytes per passage", tokens, "bytes"),
-    ]

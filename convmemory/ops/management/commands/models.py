@@ -55,8 +55,16 @@ class Command(ArchiveCommand):
                 path = [*path, target]
             if name := options["get"]:
                 folder = options["into"].expanduser() / name.rpartition("/")[2]
-                if not self._get(name, folder, options["hub_url"], is_accepted=options["yes"]):
+                hub_url = options["hub_url"]
+                model = find_on_hub(name, hub_url=hub_url)
+                self.stderr.write(
+                    f"{name} at commit {model.commit[:12]}: {len(model.files)} files, {_size(model.size)}"
+                )
+                self.stderr.write(f"Licence: {model.licence or 'its author names none'} ({hub_url}/{name})")
+                if not options["yes"]:
+                    self.stderr.write("If you accept it, run the same command with --yes.")
                     return
+                download(model, folder, hub_url=hub_url)
                 path = [*path, folder]
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
@@ -66,17 +74,6 @@ class Command(ArchiveCommand):
             return
         for choice in choices:
             self.stdout.write("\n".join(lines_of(choice)))
-
-    def _get(self, name: str, folder: Path, hub_url: str, *, is_accepted: bool) -> bool:
-        """Show the model's licence and size, and download it if the user accepts; return whether it is there."""
-        model = find_on_hub(name, hub_url=hub_url)
-        self.stderr.write(f"{name} at commit {model.commit[:12]}: {len(model.files)} files, {_size(model.size)}")
-        self.stderr.write(f"Licence: {model.licence or 'its author names none'} ({hub_url}/{name})")
-        if not is_accepted:
-            self.stderr.write("If you accept it, run the same command with --yes.")
-            return False
-        download(model, folder, hub_url=hub_url)
-        return True
 
 
 def lines_of(choice: Choice) -> Iterator[str]:
