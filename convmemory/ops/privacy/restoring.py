@@ -195,7 +195,12 @@ RESTORED = frozenset({
 })  # fmt: skip
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has created these objects."""
-MADE_AFTER = ("convmemory_owner_of_key(", "convmemory_waiting_tasks(", "convmemory_knows_address(")
+MADE_AFTER = (
+    "convmemory_owner_of_key(",
+    "convmemory_owner_of_identity(",
+    "convmemory_waiting_tasks(",
+    "convmemory_knows_address(",
+)
 """Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
 
 CALLED = frozenset({
