@@ -73,6 +73,9 @@ def test_recall_says_which_turn_is_outdated(owner: User, kiln: Conversation) -> 
     assert f"/conversations/{kiln.pk}?turn=0 (marked outdated by the user: new elements" in context.text
     assert context.text.count("</recalled-memory") == 1
     assert context.text.count("marked outdated") == 1
+    later = build_memory_context([message for message in found.messages if message.turn_number == 1]).text
+    assert "?turn=0 (marked outdated by the user: new elements" in later, "the turn before, by its opening"
+    assert later.count("marked outdated") == 1
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "full_text"])
