@@ -111,7 +111,7 @@ def test_markdown_document_is_laid_out_at_every_width(visit: Callable[..., None]
             if width in (WIDTHS[0], WIDTHS[-1]):
                 expect_no_violation(page, f"a document, {scheme}, {width} pixels")
         page.goto(f"/documents/{document.pk}")
-        expect(page.locator(".doc-section h1")).to_have_text("Greenhouse")
+        expect(page.locator(".doc-section h2")).to_have_text("Greenhouse")
         expect(page.locator(".code pre").first).to_contain_text(ANSWER)
 
     at_every_width(visit, steps)
