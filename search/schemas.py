@@ -45,8 +45,8 @@ MARK: Any = Field(None, description="what the owner says of the turn; recall lea
 class HitOut(Schema):
     """One ranked turn."""
 
-    conversation_id: int
-    conversation_title: str
+    conversation_id: int = Field(alias="object_id")
+    conversation_title: str = Field(alias="title")
     turn_number: int
     message_id: int
     similarity: float = Field(description="cosine similarity, 0 to 1")

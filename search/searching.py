@@ -298,7 +298,7 @@ def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> Mix
     for hit in found.hits:
         if hit.kind != SECTIONS:
             hits.append(hit)
-        elif section := sections.get((hit.conversation_id, hit.turn_number)):
+        elif section := sections.get((hit.object_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
     return MixedResults(
         hits,
@@ -338,7 +338,7 @@ def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int
         return {}
     rows = Section.objects.filter(
         owner_id=owner_id,
-        document_id__in={hit.conversation_id for hit in hits},
+        document_id__in={hit.object_id for hit in hits},
         number__in={hit.turn_number for hit in hits},
     )
     return {(row.document_id, row.number): row for row in rows}
@@ -346,8 +346,8 @@ def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int
 
 def _section_hit(hit: Hit, section: Section) -> SectionHit:
     return SectionHit(
-        document_id=hit.conversation_id,
-        title=hit.conversation_title,
+        document_id=hit.object_id,
+        title=hit.title,
         section=hit.turn_number,
         heading_path=_headings(section, hit.passage_start, hit.passage, hit.marks),
         page=section.page,

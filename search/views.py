@@ -218,7 +218,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
         results = search(caller=request.user, query=_query(box, filters, MAX_LIMIT), may_rerank=False)
     except InvalidInput:
         return HttpResponse(status=204)
-    hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)
+    hits = sorted((hit for hit in results.hits if str(hit.object_id) == number), key=lambda hit: hit.turn_number)
     if not hits:
         return HttpResponse(status=204)
     remember_search(owner=request.user, box=box)  # the caller is reading one of its results

@@ -66,7 +66,7 @@ class Convmemory:
         owner = self.owners[archive]
         with acting_for(owner.pk):  # as the application searches, under row-level security
             hits = search(caller=owner, query=query).hits
-        return [f"{self.names[hit.conversation_id]}#{hit.turn_number}" for hit in hits]
+        return [f"{self.names[hit.object_id]}#{hit.turn_number}" for hit in hits]
 
     def bytes_on_disk(self) -> int:
         return _database_bytes() - self.before

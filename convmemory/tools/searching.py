@@ -140,8 +140,8 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
         titles=named_like_query(found.titles),
         results=[
             FoundTurn(
-                conversation_id=hit.conversation_id,
-                conversation_title=hit.conversation_title,
+                conversation_id=hit.object_id,
+                conversation_title=hit.title,
                 turn_number=hit.turn_number,
                 agent=hit.agent,
                 project=hit.project,
@@ -288,7 +288,7 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
     return SearchChatHistoryOutput(
         results=[
             Snippet(
-                conversationId=hit.conversation_id,
+                conversationId=hit.object_id,
                 turnNumber=hit.turn_number,
                 snippet=hit.user_question[:SNIPPET_CHARS],
                 score=round(1 - hit.similarity, 4),

@@ -88,7 +88,7 @@ def group_hits(
         if isinstance(hit, SectionHit):
             by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
         else:
-            by_home.setdefault(f"conversation-{hit.conversation_id}", []).append(hit)
+            by_home.setdefault(f"conversation-{hit.object_id}", []).append(hit)
     found: list[HitGroup] = []
     for home, of_home in by_home.items():
         first = of_home[0]
@@ -97,7 +97,7 @@ def group_hits(
         found.append(
             HitGroup(
                 key=home,
-                title=first.title if isinstance(first, SectionHit) else first.conversation_title,
+                title=first.title,
                 agent="" if isinstance(first, SectionHit) else first.agent,
                 project=project,
                 project_name=project_name(project),
@@ -128,7 +128,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, 
     """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
     is_section = isinstance(hit, SectionHit)
     number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
-    object_id = hit.document_id if isinstance(hit, SectionHit) else hit.conversation_id
+    object_id = hit.document_id if isinstance(hit, SectionHit) else hit.object_id
     said = " > ".join(hit.heading_path) if isinstance(hit, SectionHit) else hit.user_question
     heading = one_line(said, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
@@ -180,5 +180,5 @@ def turn_url(hit: Hit, box: SearchBox) -> str:
             "from": hit.passage_start,
             "to": hit.passage_end,
         }
-    address = reverse("conversation", args=[hit.conversation_id])
+    address = reverse("conversation", args=[hit.object_id])
     return f"{address}?{urlencode(parameters, doseq=True)}#turn-{hit.turn_number}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Q
@@ -48,8 +48,8 @@ class Hit:
     answer. `mark` is what the owner says of the turn.
     """
 
-    conversation_id: int
-    conversation_title: str
+    object_id: int
+    title: str
     turn_number: int
     message_id: int
     similarity: float
@@ -78,7 +78,20 @@ class Hit:
 
     @property
     def url(self) -> str:
-        return adapter_of(self.kind).url(self.conversation_id, self.turn_number)
+        return adapter_of(self.kind).url(self.object_id, self.turn_number)
+
+
+class _Row(NamedTuple):
+    """A row of the statement `hits`, after the turn that it is about."""
+
+    message_id: int
+    question: str
+    created_at: datetime
+    title: str
+    agent: str
+    project: str
+    kind: str
+    object_id: int
 
 
 def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
@@ -90,7 +103,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
         nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
         marking = [adapter.send_marks_query(query.owner_id, set(sources)) for adapter in registered().values()]
-        rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
+        rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
     if query.space and ranked.compared:
@@ -98,7 +111,9 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     passages = best_passages(
         query,
         candidates=candidates,
-        turns={turn: (rows[turn][-2], rows[turn][-1]) for turn in zip(sources, items, strict=True) if turn in rows},
+        turns={
+            turn: (rows[turn].kind, rows[turn].object_id) for turn in zip(sources, items, strict=True) if turn in rows
+        },
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.held.of_items(ranked.table.keys[page]), strict=True)),
     )
@@ -122,29 +137,28 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
 
 def _hit(
     turn: tuple[int, int],
-    row: tuple[Any, ...],
+    row: _Row,
     passages: tuple[ShownPassage, ...],
     relevance: float | None,
     ranked: RankedItems,
     index: int,
     named_from: Mapping[str, float],
 ) -> Hit:
-    message_id, question, created_at, title, agent, project, kind, object_id = row
     passage = passages[0] if passages else None
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
     similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
     return Hit(
         source_id=turn[0],
-        kind=kind,
-        conversation_id=object_id,
-        conversation_title=title,
+        kind=row.kind,
+        object_id=row.object_id,
+        title=row.title,
         turn_number=turn[1],
-        message_id=message_id,
+        message_id=row.message_id,
         similarity=round(min(max(similarity, 0.0), 1.0), 4),
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
-        user_question=question,
+        user_question=row.question,
         passage=passage.text if passage else "",
         marks=passage.marks if passage else (),
         passage_message_id=passage.message_id if passage else None,
@@ -157,9 +171,9 @@ def _hit(
             for name, feature in FEATURE_NAMES.items()
             if feature in named_from and ranked.table.columns[feature][index] >= named_from[feature]
         ),
-        created_at=created_at,
-        agent=agent,
-        project=project,
+        created_at=row.created_at,
+        agent=row.agent,
+        project=row.project,
     )
 
 

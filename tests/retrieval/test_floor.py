@@ -63,7 +63,7 @@ def rank_of(question: dict[str, Any], archive: Archive) -> int:
     with acting_for(archive.owner.pk):
         hits = search(caller=archive.owner, query=SearchQuery(text=question["query"], limit=10)).hits
     right = {(question["conversation"], turn) for turn in question["turns"]}
-    found = [(archive.names[hit.conversation_id], hit.turn_number) for hit in hits]
+    found = [(archive.names[hit.object_id], hit.turn_number) for hit in hits]
     return next((rank for rank, place in enumerate(found, 1) if place in right), 0)
 
 
@@ -150,7 +150,7 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
             transaction.set_rollback(True)
         item_codes.CACHE.drop(archive.owner.pk, space.pk)
         checked += 1
-        if (first.conversation_id, first.turn_number) != (conversation_id, 4):
+        if (first.object_id, first.turn_number) != (conversation_id, 4):
             missed.append((name, sentence))
     assert checked > 20
     assert not missed

@@ -62,7 +62,7 @@ class Command(ArchiveCommand):
                 self.stdout.write(f"{title.kind} {title.title}")
                 self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}\n")
             for hit in results.hits:
-                self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
+                self.stdout.write(f"{hit.similarity:.0%} - {hit.title}")
                 self.stdout.write(f"  {one_line(hit.user_question, 110)}")
                 if hit.mark:
                     self.stdout.write(f"  {hit.mark}")

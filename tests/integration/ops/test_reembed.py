@@ -86,7 +86,7 @@ def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
     hits = search(caller=user, query=SearchQuery(text=text)).hits
     assert hits
     assert all(0 < hit.similarity <= 1 for hit in hits)
-    return [(hit.conversation_id, hit.turn_number) for hit in hits]
+    return [(hit.object_id, hit.turn_number) for hit in hits]
 
 
 def test_reembed_fills_new_space_and_computes_nothing_twice(owner: User, models: dict[str, str]) -> None:
@@ -182,7 +182,7 @@ def test_endpoint_is_searched_by_token_vectors_of_default_model(owner: User) -> 
             reembed(*arguments)
             sent = len(endpoint.requests)
             hits = search(caller=user, query=SearchQuery(text="feeding a cat")).hits
-            assert hits[0].conversation_id == Conversation.objects.order_by("-pk")[0].pk
+            assert hits[0].object_id == Conversation.objects.order_by("-pk")[0].pk
             assert "its vectors are copied" in reembed(*arguments, "--token-model", "none", "--dry-run")
             reembed(*arguments, "--token-model", "none")
         assert rows(spaces.active_space())[2] == 0

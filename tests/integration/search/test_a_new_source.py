@@ -74,8 +74,8 @@ def found(user: User, text: str = "the cat sat on the mat", **filters: object) -
 
 def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
     best, *_ = found(owner)
-    assert (best.conversation_id, best.turn_number, best.url) == (SEVEN, 0, "/diaries/7#0")
-    assert (best.conversation_title, best.passage) == ("Diary", "the cat sat on the mat.")
+    assert (best.object_id, best.turn_number, best.url) == (SEVEN, 0, "/diaries/7#0")
+    assert (best.title, best.passage) == ("Diary", "the cat sat on the mat.")
     assert [hit.passage for hit in found(owner, '"a b c"')] == ["a b c d e f."]
     assert found(owner, project="elsewhere") == []
     assert found(make_user("eve")) == []

@@ -143,9 +143,7 @@ def test_forged_block_yields_no_passages_of_other_owners() -> None:
     BinaryCodeBlock.objects.filter(pk=block.pk).update(owner=owner)
     assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     hits = search(caller=owner, query=SearchQuery(text="boil an egg")).hits
-    assert {hit.conversation_id for hit in hits} <= set(
-        Conversation.objects.filter(owner=owner).values_list("pk", flat=True)
-    )
+    assert {hit.object_id for hit in hits} <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
 
 
 def test_only_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

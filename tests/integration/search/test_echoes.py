@@ -50,7 +50,7 @@ def searched(name: str = "mcp__convmemory__ConversationSearch", **parameters: An
 def found(owner: User) -> set[int]:
     query = SearchQuery(text=" ".join(PUMP), limit=10, scope=EVERYWHERE)
     recalled = recall(owner=owner, query=" ".join(PUMP), min_relevance=0, scope=EVERYWHERE)
-    hits = {hit.conversation_id for hit in search(caller=owner, query=query).hits if "microfarad" in hit.passage}
+    hits = {hit.object_id for hit in search(caller=owner, query=query).hits if "microfarad" in hit.passage}
     return hits | {message.conversation_id for message in recalled.messages if "microfarad" in str(message.passages)}
 
 
@@ -91,7 +91,7 @@ def test_recalled_text_in_prompt_is_no_part_of_question(is_escaped: bool) -> Non
     assert found(owner) == {pump.pk}
     assert note.title == "Write that down for the neighbour, please."
     (hit, *_) = search(caller=owner, query=SearchQuery(text="write that down for the neighbour")).hits
-    assert (hit.conversation_id, hit.user_question) == (note.pk, "Write that down for the neighbour, please.")
+    assert (hit.object_id, hit.user_question) == (note.pk, "Write that down for the neighbour, please.")
     assert hit.passage.startswith("Write that down")
 
 

@@ -93,7 +93,7 @@ def find(owner: Any, text: str, **values: Any) -> SearchResults:
 
 
 def first(found: SearchResults) -> int:
-    return found.hits[0].conversation_id
+    return found.hits[0].object_id
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_event_in_query_is_dated_before_search(
     launched = archives[1]
     found = find(launched.owner, f"what did the retro say {words}")
     names = {conversation_id: name for name, conversation_id in launched.retros.items()}
-    assert next(names[hit.conversation_id] for hit in found.hits if hit.conversation_id in names) in expected
+    assert next(names[hit.object_id] for hit in found.hits if hit.object_id in names) in expected
     assert found.time is not None
     assert "2026" in found.time.label
 
@@ -154,8 +154,8 @@ def test_cursor_belongs_to_one_reading(owner: User) -> None:
 
 def test_period_without_turns_keeps_order(owner: User) -> None:
     query = "the retro of september in March 2020"
-    assert [hit.conversation_id for hit in find(owner, query).hits] == [
-        hit.conversation_id for hit in find(owner, query, is_timeless=True).hits
+    assert [hit.object_id for hit in find(owner, query).hits] == [
+        hit.object_id for hit in find(owner, query, is_timeless=True).hits
     ]
 
 

@@ -174,7 +174,7 @@ def test_forged_cache_yields_no_items_of_other_owners() -> None:
     forged = replace(mine, ids=theirs.ids, items=theirs.items, words=theirs.words)
     CACHE.put(owner.pk, space.pk, forged)
     assert by_code(owner) == {}
-    titles = {hit.conversation_id for hit in search(caller=owner, query=SearchQuery(text="boil an egg")).hits}
+    titles = {hit.object_id for hit in search(caller=owner, query=SearchQuery(text="boil an egg")).hits}
     assert titles <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
 
 

@@ -37,7 +37,7 @@ def indexed(owner: Any, *pairs: tuple[str, str]) -> Conversation:
 
 def found(owner: Any, text: str, *, has_operators: bool = False) -> list[int]:
     query = SearchQuery(text=text, mode="full_text", has_operators=has_operators)
-    return [hit.conversation_id for hit in search(caller=owner, query=query).hits]
+    return [hit.object_id for hit in search(caller=owner, query=query).hits]
 
 
 def prepared(owner: Any, text: str) -> PreparedQuery:

@@ -67,7 +67,7 @@ def test_messages_outside_of_turns_are_found(owner: User, query: str, passage: s
 def test_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: list[MessageDraft]) -> None:
     conversation = indexed(owner, *drafts)
     (hit,) = hits(owner, "quadrant of Tycho in alpine huts")
-    assert (hit.conversation_id, hit.turn_number) == (conversation.pk, 0)
+    assert (hit.object_id, hit.turn_number) == (conversation.pk, 0)
     client = Client()
     client.force_login(owner)
     page = client.get(hit.url).content.decode()

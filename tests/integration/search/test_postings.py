@@ -278,4 +278,4 @@ def test_lost_postings_are_found_and_packed_again(damage: str) -> None:
     index_conversation(conversation_id=conversation.pk)
     assert find_lost_postings() == []
     hits = search(caller=owner, query=SearchQuery(text="eggs", mode="full_text")).hits
-    assert [hit.conversation_id for hit in hits] == [conversation.pk]
+    assert [hit.object_id for hit in hits] == [conversation.pk]

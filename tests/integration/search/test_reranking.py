@@ -148,7 +148,7 @@ def test_new_turn_between_pages_neither_repeats_nor_hides_hits(owner: User, serv
     first = find(owner, limit=3)
     newer = make_conversation(owner, exchange(("boiled egg", "boiled egg, egg boiled")))
     index_conversation(conversation_id=newer.pk)
-    assert find(owner, limit=1).hits[0].conversation_id != newer.pk  # turned round: it is the best of the fused ones
+    assert find(owner, limit=1).hits[0].object_id != newer.pk  # turned round: it is the best of the fused ones
     assert turns(first) + turns(find(owner, limit=3, cursor=first.next_cursor or "")) == best
 
 
@@ -162,7 +162,7 @@ def test_single_hit_is_not_reranked(owner: User, server: RerankServer) -> None:
 
 def test_number_of_queries_stays_same(owner: User, server: RerankServer, django_assert_num_queries: Any) -> None:
     find(owner)  # warms the space and the query's vector
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         find(owner)
 
 

@@ -53,9 +53,9 @@ def test_right_turn_comes_first_in_every_mode(mode: str) -> None:
     owner = make_user()
     conversation = indexed(owner, exchange(*KITCHEN), title="Kitchen", agent="chef")
     hit = find(owner, "sourdough starter too cold", mode=mode).hits[0]
-    assert (hit.conversation_id, hit.turn_number) == (conversation.pk, 1)
+    assert (hit.object_id, hit.turn_number) == (conversation.pk, 1)
     assert hit.url == f"/conversations/{conversation.pk}?turn=1"
-    assert (hit.conversation_title, hit.agent, hit.user_question) == ("Kitchen", "chef", "my sourdough stays flat")
+    assert (hit.title, hit.agent, hit.user_question) == ("Kitchen", "chef", "my sourdough stays flat")
     assert "starter" in hit.passage
 
 
@@ -71,7 +71,7 @@ def test_two_users_with_same_texts_never_see_each_other(mode: str) -> None:
     mine, other = make_user(), make_user()
     own = indexed(mine, exchange(*KITCHEN))
     indexed(other, exchange(*KITCHEN))
-    assert {hit.conversation_id for hit in find(mine, "sourdough starter", mode=mode).hits} == {own.pk}
+    assert {hit.object_id for hit in find(mine, "sourdough starter", mode=mode).hits} == {own.pk}
     assert find(make_user(), "sourdough starter", mode=mode).hits == []
 
 
@@ -98,9 +98,9 @@ def test_filters_hold_in_every_leg_and_archived_is_left_out() -> None:
         for expected, filters in cases.items():
             for one in filters:
                 hits = find(owner, "sourdough starter", mode=mode, filters=one).hits
-                assert {hit.conversation_id for hit in hits} == {expected}, (mode, one)
+                assert {hit.object_id for hit in hits} == {expected}, (mode, one)
         now = datetime(2026, 1, 1, 12, tzinfo=UTC)
-        assert {h.conversation_id for h in find(owner, "sourdough", mode=mode).hits} == {chef.pk, baker.pk}
+        assert {h.object_id for h in find(owner, "sourdough", mode=mode).hits} == {chef.pk, baker.pk}
         assert find(owner, "sourdough", mode=mode, filters=Filters(after=now + year)).hits == []
         assert find(owner, "sourdough", mode=mode, filters=Filters(before=now - year)).hits == []
 
@@ -203,7 +203,7 @@ def test_strange_queries_are_only_text(text: str) -> None:
     conversation = indexed(owner, exchange(*KITCHEN))
     indexed(make_user(), exchange(*KITCHEN))
     for mode in MODES:
-        assert {hit.conversation_id for hit in find(owner, text, mode=mode).hits} <= {conversation.pk}
+        assert {hit.object_id for hit in find(owner, text, mode=mode).hits} <= {conversation.pk}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_single_character_word_is_searched(text: str, answer: str) -> None:
     owner = make_user()
     found = indexed(owner, exchange(("who needs what?", answer)))
     indexed(owner, exchange(*KITCHEN))
-    assert find(owner, text).hits[0].conversation_id == found.pk
+    assert find(owner, text).hits[0].object_id == found.pk
 
 
 def test_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
@@ -236,7 +236,7 @@ def test_pasted_stack_trace_is_searched_by_its_rarest_words() -> None:
     trace = "Traceback (most recent call last):\n" + frame * 12 + "LedgerMismatch: settle_batch has no open day"
     assert 900 < len(trace) < 1_100
     results = find(owner, trace)
-    assert results.hits[0].conversation_id == found.pk
+    assert results.hits[0].object_id == found.pk
     assert "rarest words" in results.notes[0]
 
 
@@ -250,7 +250,7 @@ def test_question_of_time_alone_lists_what_was_said_then_newest_first() -> None:
         made.append(indexed(owner, [replace(message, created_at=at) for message in said]))
     results = find(owner, "What did we discuss last week?", limit=2)
     following = find(owner, "What did we discuss last week?", limit=2, cursor=results.next_cursor or "")
-    listed = [hit.conversation_id for hit in (*results.hits, *following.hits)]
+    listed = [hit.object_id for hit in (*results.hits, *following.hits)]
     assert listed == [made[1].pk, made[3].pk, made[0].pk]
     assert results.answered is True
     assert results.total == 3

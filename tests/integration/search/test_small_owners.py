@@ -167,9 +167,7 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     assert set(held.items.tolist()) == set(held.items_of_vectors.tolist())
-    assert {hit.conversation_id for hit in hits} == set(
-        Conversation.objects.filter(owner=owner).values_list("pk", flat=True)
-    )
+    assert {hit.object_id for hit in hits} == set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
 
 
 def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

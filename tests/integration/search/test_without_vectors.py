@@ -81,7 +81,7 @@ def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User,
             take_vectors(source, turn)
             hits = found(owner, sentence).hits
             transaction.set_rollback(True)
-        assert (hits[0].conversation_id, hits[0].turn_number) == (archive[number].pk, turn), sentence
+        assert (hits[0].object_id, hits[0].turn_number) == (archive[number].pk, turn), sentence
         assert hits[0].similarity == 0
         assert any(hit.similarity > 0 for hit in hits[1:])
         assert hits[0].relevance == max(hit.relevance or 0 for hit in hits), sentence
@@ -122,7 +122,7 @@ def test_section_without_vectors_comes_first_for_each_of_its_sentences(
             (first, *_) = search_documents(caller=owner, query=SearchQuery(text=text)).sections
             transaction.set_rollback(True)
         home = (section.document_id, section.number)
-        assert (among_all[0].kind, among_all[0].conversation_id, among_all[0].turn_number) == ("document", *home), text
+        assert (among_all[0].kind, among_all[0].object_id, among_all[0].turn_number) == ("document", *home), text
         assert (first.document_id, first.section) == home, text
 
 
@@ -140,7 +140,7 @@ def test_grown_turn_is_found_by_words_that_its_vector_lacks(owner: User, archive
     ingest.append_messages(owner=owner, conversation_id=archive[0].pk, drafts=[assistant_says(more)])
     assert SourceIndex.objects.filter(indexed_version=1).count() == 4
     best = found(owner, more).hits[0]
-    assert (best.conversation_id, best.turn_number) == (archive[0].pk, 3)
+    assert (best.object_id, best.turn_number) == (archive[0].pk, 3)
 
 
 def test_word_of_unanswered_question_alone_finds_it_first(owner: User, archive: list[Conversation]) -> None:
@@ -148,7 +148,7 @@ def test_word_of_unanswered_question_alone_finds_it_first(owner: User, archive: 
     last = make_conversation(owner, drafts)
     index_conversation(conversation_id=last.pk)
     best = found(owner, "Frisian").hits[0]
-    assert (best.conversation_id, best.turn_number) == (last.pk, 3)
+    assert (best.object_id, best.turn_number) == (last.pk, 3)
     assert best.passage == "Which bread do the Frisian islands bake?"
     assert best.similarity > 0  # of the passage, not of the turn
 
