@@ -91,7 +91,7 @@ def test_external_database_works_before_and_after_setup_roles(external: External
     assert external.run("shell", "--no-imports", "-c", code).strip() == "[1, 1, 1]"  # only its filters stand
     assert external.findings() == {"database.one-login"}
 
-    script, _, urls = external.run("setup_roles").partition("-- Then set")
+    script, _, urls = external.run("setup_roles").partition("/* Then set")
     external.as_superuser(script)
     external.settings |= dict(line.split("=", 1) for line in urls.splitlines() if line.startswith("DATABASE_"))
     assert external.run("shell", "--no-imports", "-c", code).strip() == "[0, 1, 0]"

@@ -89,4 +89,5 @@ def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
 
 
 def hit_document(hit: Hit) -> dict[str, Any]:
-    return {**asdict(hit), "url": hit.url}
+    named = {"object_id": "conversation_id", "title": "conversation_title"}  # as the API names them
+    return {**{named.get(name, name): value for name, value in asdict(hit).items()}, "url": hit.url}

@@ -61,7 +61,7 @@ def span_of(text: str, passage: str) -> MarkedSpan:
 
 def test_headings_tables_lists_and_code_are_laid_out() -> None:
     (html,) = html_of(sections_of(GUIDE))
-    for part in ("<h1>Greenhouse</h1>", "<td>tomatoes</td>", "<strong>two</strong>", 'data-language="python"'):
+    for part in ("<h2>Greenhouse</h2>", "<td>tomatoes</td>", "<strong>two</strong>", 'data-language="python"'):
         assert part in html
     assert "<br" not in html  # a wrapped line goes on
     assert read(html).count("# not a heading") == 1
@@ -141,7 +141,7 @@ def test_fields_at_beginning_are_code_and_no_heading() -> None:
     sections = sections_of(text)
     assert [section.path for section in sections] == [["Beds"]]
     (html,) = html_of(sections, span_of(text, "date: 2026"), target=0)
-    assert "<h1>Beds</h1>" in html
+    assert "<h2>Beds</h2>" in html
     assert "<hr" not in html
     assert marked(html) == "date: 2026"
     assert end_of_fields("---\n\nText between rules.\n\n---\n") == 0
