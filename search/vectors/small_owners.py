@@ -1,8 +1,8 @@
 """Caches all vectors of small owners: of their items, and of their passages with places and token vectors.
 
 A search of such an owner compares vectors in this process, exactly, and reads no vector from the database. Each search
-asks for a digest of the owner's blocks of codes and item vectors; what changed is fetched. A block stands for the
-passages of its items: whatever changes one of them packs a new block.
+asks for a digest of the owner's blocks of codes and item vectors; what changed is fetched. Passages are cached by the
+block of their items' codes: whatever changes one of them packs a new block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -204,7 +204,13 @@ class PendingSmallOwner:
             rows = PendingQuery(
                 load_sql("search.vectors", "small_owner_passages"), parameters | {"cached": list(blocks)}
             ).rows()
-            current = {number: blocks.get(number) or _read(space, *row) for number, *row in rows}
+            current = {
+                number: blocks.get(number)
+                or VectorBlock(
+                    kind, np.frombuffer(passages, PASSAGE), _vectors(space, data), np.frombuffer(tokens, np.uint8)
+                )
+                for number, kind, passages, data, tokens in rows
+            }
             entries, vectors = np.empty(0, ITEM_VECTOR), np.empty((0, space.dimensions), np.float32)
             if cached is not None:
                 entries, vectors = cached.item_entries, cached.item_vectors
@@ -217,12 +223,6 @@ class PendingSmallOwner:
             cached = SmallOwner.of(digest, current, entries, vectors)
             CACHE.put(self._owner_id, self._space.pk, cached)
         return cached
-
-
-def _read(space: EmbeddingSpace, source_kind: str, entries: bytes, vectors: bytes, tokens: bytes) -> VectorBlock:
-    return VectorBlock(
-        source_kind, np.frombuffer(entries, PASSAGE), _vectors(space, vectors), np.frombuffer(tokens, np.uint8)
-    )
 
 
 def _vectors(space: EmbeddingSpace, data: bytes) -> Vector:

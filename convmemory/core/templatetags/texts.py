@@ -1,4 +1,4 @@
-"""How values stand on a page: foreign texts with a writing direction of their own, JSON, short numbers."""
+"""Formats values for pages: foreign texts with a writing direction of their own, JSON, short numbers."""
 
 import json
 from typing import Any

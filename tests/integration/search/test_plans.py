@@ -67,7 +67,7 @@ def filled_owners() -> dict[str, Any]:
 def vacuum() -> None:
     """Mark every page as free of dead rows, as soon as no snapshot of an automatic ANALYZE is older than they are.
 
-    The indexes are built anew first: pages left by the deleted rows of earlier tests count in the costs of a plan.
+    The indexes are rebuilt first: pages left by the deleted rows of earlier tests count in the costs of a plan.
     """
     for model in VACUUMED:
         with connection.cursor() as cursor:
