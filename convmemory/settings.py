@@ -58,7 +58,6 @@ INSTALLED_APPS = [
     "convmemory.chat",
     "convmemory.mcp_server",
     "convmemory.ops",
-    "convmemory.evaluation",
 ]
 
 MIDDLEWARE = [

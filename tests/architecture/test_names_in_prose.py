@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 from django.apps import apps
-from django.core.management import get_commands, load_command_class
-from django.core.management.base import BaseCommand
+from django.core.management import load_command_class
 from django.urls import Resolver404, resolve
 
 from convmemory.core.config import declared
+from tests.support.commands import all_commands
 from tests.support.prose import (
     ROOT,
     Prose,
@@ -170,8 +170,7 @@ def unknown_targets(prose: Prose) -> Iterator[str]:
 @cache
 def options_of(command: str) -> frozenset[str]:
     """Return the options of a command, with those of its subcommands."""
-    app = get_commands()[command]
-    made = app if isinstance(app, BaseCommand) else load_command_class(app, command)
+    made = load_command_class(all_commands()[command], command)
     return frozenset(_options(made.create_parser("manage.py", command)))
 
 
@@ -185,7 +184,7 @@ def _options(parser: ArgumentParser) -> Iterator[str]:
 
 def unknown_commands(prose: Prose) -> Iterator[str]:
     for command, rest in COMMAND.findall(prose.text):
-        if command not in get_commands():
+        if command not in all_commands():
             yield command
         else:
             yield from (f"{command} {option}" for option in OPTION.findall(rest) if option not in options_of(command))

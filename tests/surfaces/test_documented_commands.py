@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command, get_commands, load_command_class
+from django.core.management import call_command, load_command_class
+
+from tests.support.commands import all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,7 +22,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 def documented() -> list[tuple[str, str, str]]:
     """Page, command and the rest of its line, for each place that names one of our commands."""
-    ours = {name for name, app in get_commands().items() if app.startswith(OWN_APPS)} | {"migrate"}
+    ours = {name for name, app in all_commands().items() if app.startswith(OWN_APPS)} | {"migrate"}
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -32,7 +34,7 @@ def documented() -> list[tuple[str, str, str]]:
 
 
 def options_of(command: str) -> set[str]:
-    loaded = load_command_class(get_commands()[command], command)
+    loaded = load_command_class(all_commands()[command], command)
     parser = loaded.create_parser("manage.py", command)
     return {option for action in parser._actions for option in action.option_strings}
 
@@ -41,7 +43,7 @@ def test_every_command_that_is_named_exists_and_takes_its_options() -> None:
     calls = documented()
     assert len(calls) > 20
     for page, command, rest in calls:
-        assert command in get_commands(), f"{page}: manage.py {command}"
+        assert command in all_commands(), f"{page}: manage.py {command}"
         unknown = set(OPTION.findall(rest)) - options_of(command)
         assert not unknown, f"{page}: manage.py {command} takes no {unknown}"
 

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
+from convmemory.evaluation.management.commands import evaluate
 from search.models import RerankerWeight
 from search.ranking import reranking
 from search.ranking.relevance import read_calibrations
@@ -41,7 +42,7 @@ def test_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps([SAMPLE]), encoding="utf-8")
     out = StringIO()
-    call_command("evaluate", "locomo", "--data", str(file), "--json", stdout=out, stderr=StringIO())
+    call_command(evaluate.Command(), "locomo", "--data", str(file), "--json", stdout=out, stderr=StringIO())
     report = json.dumps(json.loads(out.getvalue()))
     assert '"hit@1": 1.0' in report
     assert not User.objects.exists()
@@ -57,7 +58,7 @@ def test_silence_is_measured_and_calibration_fitted(tmp_path: Path) -> None:
     file.write_text(json.dumps([two_sessions]), encoding="utf-8")
     out = StringIO()
     call_command(
-        "evaluate", "locomo", "--data", str(file), "--silence", "--fit-relevance", "--archive-turns", "1",
+        evaluate.Command(), "locomo", "--data", str(file), "--silence", "--fit-relevance", "--archive-turns", "1",
         stdout=out, stderr=StringIO(),
     )  # fmt: skip
     report = json.loads(out.getvalue())
@@ -76,21 +77,21 @@ def test_evaluate_measures_recall_of_messages_and_contexts(tmp_path: Path) -> No
     file.write_text(json.dumps([SAMPLE]), encoding="utf-8")
     out = StringIO()
     arguments = ["locomo", "--data", str(file), "--messages", "--fit"]
-    call_command("evaluate", *arguments, "--json", stdout=out, stderr=StringIO())
+    call_command(evaluate.Command(), *arguments, "--json", stdout=out, stderr=StringIO())
     report = json.loads(out.getvalue())
     figures = report["locomo"]["all"]
     assert (figures["questions"], figures["recall@5"]) == (1, 1.0)
     assert (figures["in_context_with_partners"], figures["in_context_without_partners"]) == (1.0, 1.0)
     assert set(report["fit"]) == {"messages", "messages_full_text"}
     small = StringIO()
-    call_command("evaluate", *arguments, "--budget", "40", stdout=small, stderr=StringIO())
+    call_command(evaluate.Command(), *arguments, "--budget", "40", stdout=small, stderr=StringIO())
     assert "ctx with" in small.getvalue()
     assert not User.objects.exists()
 
 
 def test_folder_without_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no"):
-        call_command("evaluate", "samples", "--data", str(tmp_path), stdout=StringIO(), stderr=StringIO())
+        call_command(evaluate.Command(), "samples", "--data", str(tmp_path), stdout=StringIO(), stderr=StringIO())
 
 
 def test_library_is_loaded_measured_and_deleted(
@@ -112,7 +113,7 @@ def test_library_is_loaded_measured_and_deleted(
         rows.writerow(["When does the greenhouse open?", references, "garden"])
     out = StringIO()
     with django_capture_on_commit_callbacks(execute=True):
-        call_command("evaluate", "documents", "--data", str(tmp_path), "--json", stdout=out, stderr=StringIO())
+        call_command(evaluate.Command(), "documents", "--data", str(tmp_path), "--json", stdout=out, stderr=StringIO())
     report = json.loads(out.getvalue())
     assert report["questions"] == 1
     assert report["section_recall@1"] == report["passage_recall@1"] == report["chunk_recall@1"] == 1.0
@@ -160,7 +161,7 @@ def test_reranker_gets_weight_that_questions_ask_for(
     with running_reranker(scores=lambda documents: [float(judge(text)) for text in documents]) as server:
         settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL = server.url, server.key, "judge"
         out = StringIO()
-        call_command("evaluate", "locomo", "--data", str(file), "--fit-reranker", "--json", stdout=out)
+        call_command(evaluate.Command(), "locomo", "--data", str(file), "--fit-reranker", "--json", stdout=out)
     reranking.close_connections()
     report = json.loads(out.getvalue())
     kept = RerankerWeight.objects.get(name="judge")
@@ -174,4 +175,4 @@ def test_reranker_gets_weight_that_questions_ask_for(
 def test_fit_reranker_without_rerank_url_is_refused(tmp_path: Path, settings: Settings) -> None:
     settings.RERANK_URL = ""
     with pytest.raises(CommandError, match="RERANK_URL"):
-        call_command("evaluate", "locomo", "--data", str(tmp_path), "--fit-reranker", stdout=StringIO())
+        call_command(evaluate.Command(), "locomo", "--data", str(tmp_path), "--fit-reranker", stdout=StringIO())

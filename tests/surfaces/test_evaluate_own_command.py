@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from convmemory.embeddings import spaces
 from convmemory.embeddings.token_reader import TokenReader
+from convmemory.evaluation.management.commands import evaluate
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.onnx_models import SHAPES, write_model
 from tests.support.tiny_bert import write_tiny_bert
@@ -30,7 +31,7 @@ def model(tmp_path: Path, settings: Settings) -> Iterator[Path]:
 
 def compared(*arguments: str) -> str:
     out = StringIO()
-    call_command("evaluate", "own", *arguments, stdout=out, stderr=StringIO())
+    call_command(evaluate.Command(), "own", *arguments, stdout=out, stderr=StringIO())
     return out.getvalue()
 
 
@@ -84,6 +85,6 @@ def test_evaluate_command_names_missing_arguments() -> None:
     with pytest.raises(CommandError, match="0 conversations with turns"):
         compared("--user", "eve")
     with pytest.raises(CommandError, match="by themselves"):
-        call_command("evaluate", "own", "locomo", stdout=StringIO())
+        call_command(evaluate.Command(), "own", "locomo", stdout=StringIO())
     with pytest.raises(CommandError, match="one --data path"):
-        call_command("evaluate", "locomo", stdout=StringIO())
+        call_command(evaluate.Command(), "locomo", stdout=StringIO())
