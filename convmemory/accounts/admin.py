@@ -44,6 +44,10 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     actions = ("make_reset_links",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        people: QuerySet[User] = super().get_queryset(request).filter(space=None)
+        return people
+
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 

@@ -126,3 +126,49 @@ class Mail(models.Model):
 
     def __str__(self) -> str:
         return f"mail {self.pk}"
+
+
+class SharedSpace(models.Model):
+    """An archive that several people read. Its rows belong to an account that cannot sign in.
+
+    The account is inactive and has neither a password nor an address, so that no way of signing in admits it.
+    """
+
+    account = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, db_column="space_id", related_name="space"
+    )
+    name = models.CharField(_("name"), max_length=100)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "space"
+
+    def __str__(self) -> str:
+        return f"space {self.pk}"  # not the name, which members chose: the log of the administration keeps this
+
+
+class SpaceMember(models.Model):
+    """A person who reads a space. The database looks here for each statement of a member (`apply_policies`).
+
+    `space` is the space's account: all that belongs to an account is erased with it.
+    """
+
+    class Role(models.TextChoices):
+        READER = "reader", _("Reader")
+        CONTRIBUTOR = "contributor", _("Contributor")
+        MANAGER = "manager", _("Manager")
+
+    space = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="members", db_index=False
+    )
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(_("role"), max_length=20, choices=Role.choices, default=Role.READER)
+    added_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "member of a space"
+        verbose_name_plural = "members of spaces"
+        constraints = [models.UniqueConstraint(fields=["space", "person"], name="space_member_once")]
+
+    def __str__(self) -> str:
+        return f"user {self.person_id} in space {self.space_id}"

@@ -17,3 +17,10 @@ RETURNING id
 -- name: owner_of_identity
 -- The id of the user who is linked with a subject of an issuer; null without one.
 SELECT convmemory_owner_of_identity(%s, %s)
+
+-- name: policies_know_members
+-- Whether the policies let members of a space in, and no others.
+SELECT EXISTS (
+    SELECT FROM pg_policy AS p
+    WHERE p.polname = 'owner_alone' AND pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role_in_space%'
+)

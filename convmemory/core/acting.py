@@ -26,6 +26,9 @@ class Login(StrEnum):
 class Identity:
     """A log-in, and for the application's log-in, the one owner whose rows it sees.
 
+    `person_id` is set if the owner is a space: the member who makes the request. The database then shows and
+    accepts rows only as far as that person's role in the space allows at the time of each statement.
+
     If owners are spread over groups, work for an owner uses the tables of that owner's group. Other work uses the
     tables of `group`, or of the group of a named owner; without either it reads all groups and can insert nothing.
     """
@@ -34,6 +37,7 @@ class Identity:
     owner_id: int | None = None
     group: int | None = None
     group_of: int | None = None
+    person_id: int | None = None
 
     @property
     def group_owner(self) -> int | None:
@@ -110,6 +114,16 @@ def authenticated(owner_id: int) -> None:
         request.identity = Identity(Login.APP, owner_id)
 
 
+def open_space(space_id: int) -> None:
+    """Let the caller of this request use a space from now on; does nothing outside a request.
+
+    Nothing is checked here: the database shows the space to members only.
+    """
+    request = _acting.get()
+    if isinstance(request, _Request) and (caller := request.identity).login == Login.APP:
+        request.identity = Identity(Login.APP, space_id, person_id=caller.person_id or caller.owner_id)
+
+
 def admit_staff() -> None:
     """Let this request read the rows of all owners: a member of staff opened an administration page."""
     request = _acting.get()
@@ -121,9 +135,12 @@ def admit_staff() -> None:
 
 
 @contextmanager
-def acting_for(owner_id: int) -> Iterator[None]:
-    """Restrict the block to this owner's rows, for reading and writing."""
-    with _acting_as(Identity(Login.APP, owner_id)):
+def acting_for(owner_id: int, *, person_id: int | None = None) -> Iterator[None]:
+    """Restrict the block to this owner's rows, for reading and writing.
+
+    With `person_id`, which differs from the owner only in a space, also to what this person may read and write there.
+    """
+    with _acting_as(Identity(Login.APP, owner_id, person_id=None if person_id == owner_id else person_id)):
         yield
 
 

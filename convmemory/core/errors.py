@@ -40,6 +40,10 @@ class SwitchedOff(ConvMemoryError):
     """A setting of this server turns the feature off; the message names it."""
 
 
+class NotAllowed(ConvMemoryError):
+    """The caller's role in a space does not allow the request; the message says whose role does."""
+
+
 class ReadOnlyKey(ConvMemoryError):
     """A read-only key was used for a request that writes."""
 

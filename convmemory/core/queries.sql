@@ -1,6 +1,6 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose an identity is, whether somebody has signed in
--- from an address, and how many tasks wait. They run as the tables' owner.
+-- from an address, how many tasks wait, and of which spaces a person is a member. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -74,14 +74,47 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_role_in_space()
+        RETURNS text
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = %s AS
+        $role$
+            SELECT m.role
+            FROM accounts_spacemember AS m
+            WHERE
+                m.space_id = nullif(current_setting('convmemory.owner', true), '')::int
+                AND m.person_id = nullif(current_setting('convmemory.person', true), '')::int
+        $role$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_spaces()
+        RETURNS SETOF int
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = %s AS
+        $spaces$
+            SELECT m.space_id
+            FROM accounts_spacemember AS m
+            WHERE
+                m.person_id = coalesce(
+                    nullif(current_setting('convmemory.person', true), ''),
+                    nullif(current_setting('convmemory.owner', true), '')
+                )::int
+        $spaces$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
-    convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity
+    convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity,
+    convmemory_role_in_space, convmemory_spaces
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
-            'convmemory_owner_of_identity TO %I',
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces TO %I',
             part
         );
     END LOOP;
@@ -89,27 +122,64 @@ END
 $body$
 
 -- name: apply_policies
--- Puts a policy on every table with `owner_id`, whoever created it; idempotent.
+-- Puts policies on every table with `owner_id`, whoever created it, and on the tables of spaces; replaces those of
+-- versions without spaces; idempotent.
 DO $body$
 DECLARE
     owned record;
     mine text;
+    -- Once a statement (InitPlan), because it reads no column. Nodes of Citus refuse such policies.
+    knows_members bool := to_regprocedure('convmemory_role_in_space()') IS NOT NULL
+        AND to_regclass('pg_catalog.pg_dist_schema') IS NULL;
+    no_person text := 'nullif(current_setting(''convmemory.person'', true), '''') IS NULL';
+    may_read text := format('(SELECT %s OR convmemory_role_in_space() IS NOT NULL)', no_person);
+    may_write text := format('(SELECT %s OR convmemory_role_in_space() IN (''contributor'', ''manager''))', no_person);
 BEGIN
     FOR owned IN
         SELECT
             c.oid::regclass AS name, c.relrowsecurity AS is_on, format_type(a.atttypid, NULL) AS owner_type,
-            EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid AND p.polname = 'owner_alone') AS has_policy
+            p.polname IS NOT NULL AS has_policy,
+            coalesce(pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role_in_space%', false) AS knows_members
         FROM pg_class AS c
         INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
+        LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'owner_alone'
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
     LOOP
-        IF NOT owned.has_policy THEN
+        IF NOT owned.has_policy OR owned.knows_members <> knows_members THEN
             mine := format('owner_id = nullif(current_setting(''convmemory.owner'', true), '''')::%s', owned.owner_type);
-            EXECUTE format('CREATE POLICY owner_alone ON %s USING (%s) WITH CHECK (%s)', owned.name, mine, mine);
+            EXECUTE format('DROP POLICY IF EXISTS owner_alone ON %s', owned.name);
+            EXECUTE format('DROP POLICY IF EXISTS readers_delete_nothing ON %s', owned.name);
+            IF knows_members THEN
+                EXECUTE format(
+                    'CREATE POLICY owner_alone ON %s USING (%s AND %s) WITH CHECK (%s AND %s)',
+                    owned.name, mine, may_read, mine, may_write
+                );
+                EXECUTE format(
+                    'CREATE POLICY readers_delete_nothing ON %s AS RESTRICTIVE FOR DELETE USING (%s)',
+                    owned.name, may_write
+                );
+            ELSE
+                EXECUTE format('CREATE POLICY owner_alone ON %s USING (%s) WITH CHECK (%s)', owned.name, mine, mine);
+            END IF;
         END IF;
         IF NOT owned.is_on THEN
             EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', owned.name);
         END IF;
+    END LOOP;
+    FOR owned IN
+        SELECT c.oid::regclass AS name
+        FROM pg_class AS c
+        LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'members_read'
+        WHERE
+            c.relnamespace = current_schema()::regnamespace AND c.relname IN ('accounts_sharedspace', 'accounts_spacemember')
+            AND to_regprocedure('convmemory_spaces()') IS NOT NULL AND NOT (c.relrowsecurity AND p.polname IS NOT NULL)
+    LOOP
+        -- No policy lets the application write: managers change members as maintenance, once their role was checked.
+        EXECUTE format('DROP POLICY IF EXISTS members_read ON %s', owned.name);
+        EXECUTE format(
+            'CREATE POLICY members_read ON %s FOR SELECT USING (space_id IN (SELECT convmemory_spaces()))', owned.name
+        );
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', owned.name);
     END LOOP;
 END
 $body$
@@ -279,15 +349,29 @@ SELECT
 SET citus.propagate_set_commands = 'local'
 
 -- name: tables_without_policy
--- The tables with `owner_id` that lack the policy, or on which it is off.
+-- The tables with `owner_id` or of spaces that lack the policy or have an older one, or on which it is off.
 SELECT CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name
 FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
-INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
+LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
 WHERE
     n.nspname = ANY(%s) AND c.relkind IN ('r', 'p')
+    AND (a.attname IS NOT NULL OR c.relname IN ('accounts_sharedspace', 'accounts_spacemember'))
     AND NOT (
-        c.relrowsecurity AND EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid AND p.polname = 'owner_alone')
+        c.relrowsecurity AND EXISTS (
+            SELECT
+            FROM pg_policy AS p
+            WHERE
+                p.polrelid = c.oid
+                AND CASE
+                    WHEN a.attname IS NULL THEN p.polname = 'members_read'
+                    ELSE
+                        p.polname = 'owner_alone' AND (
+                            pg_get_expr(p.polqual, p.polrelid) LIKE '%%convmemory_role_in_space%%'
+                            OR to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL
+                        )
+                END
+        )
     )
 ORDER BY name
 
@@ -296,7 +380,7 @@ ORDER BY name
 SELECT
     num_nulls(
         to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress'),
-        to_regclass('sign_in_linkedidentity')
+        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_spacemember')
     ) = 0
 
 -- name: bypasses_row_security

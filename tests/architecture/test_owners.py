@@ -10,6 +10,8 @@ OTHERWISE = {
     "auth.User_groups": "the framework's own table, with `user`",
     "auth.User_user_permissions": "the framework's own table, with `user`",
     "admin.LogEntry": "the framework's own table, with `user`: who did it",
+    "accounts.SharedSpace": "is the account of several persons, with `account` as its key",
+    "accounts.SpaceMember": "belongs to its space and its `person`; the database admits members by it",
     "ops.Erasure": "a mark on a person, with `user` as its key",
 }
 """Models of persons without `owner`, and why."""

@@ -31,13 +31,14 @@ django.setup()
 TAKE_DOWN = """
 DO $body$
 DECLARE
-    owned regclass;
+    owned record;
 BEGIN
-    FOR owned IN SELECT polrelid FROM pg_policy LOOP
-        EXECUTE format('DROP POLICY owner_alone ON %s', owned);
-        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', owned);
+    FOR owned IN SELECT polname AS policy, polrelid::regclass AS name FROM pg_policy LOOP
+        EXECUTE format('DROP POLICY %I ON %s', owned.policy, owned.name);
+        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', owned.name);
     END LOOP;
-    DROP FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address;
+    DROP FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address,
+        convmemory_role_in_space, convmemory_spaces;
     DROP OWNED BY convmemory_app, convmemory_maintenance;
     DROP ROLE convmemory_app, convmemory_maintenance;
 END

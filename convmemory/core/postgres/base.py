@@ -4,8 +4,9 @@ The first connection of a process joins the server (`convmemory.core.postgres.em
 that cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and sends the server the
-owner before the first statement for that owner. A connection returned to its pool no longer carries an owner. With
-several owner groups, `grouped.py` adds the search path; with read replicas, `writers.py` records who wrote.
+owner, and the member of a space, before the first statement for them. A connection returned to its pool no longer
+carries an owner. With several owner groups, `grouped.py` adds the search path; with read replicas, `writers.py` records
+who wrote.
 """
 
 import os
@@ -100,12 +101,15 @@ os.register_at_fork(after_in_child=_leave_pools_to_the_parent)
 
 
 CONNECT_TIMEOUT_S = 10
-OWNER_SETTING = "convmemory.owner"
 NO_ROLE = "none"
 
 
-def _owner_statement(owner_id: int | None, command: str = "SET") -> str:
-    return f"{command} {OWNER_SETTING} = '{owner_id or ''}'"
+def _setting(name: str, number: int | None, command: str = "SET") -> str:
+    return f"{command} convmemory.{name} = '{number or ''}'"
+
+
+def _identity_statement(owner_id: int | None, person_id: int | None = None) -> str:
+    return f"{_setting('owner', owner_id)}; {_setting('person', person_id)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class _SessionState:
     """The role of a connection's session and the statement that set it up; None if it has to be sent again."""
 
     role: str = NO_ROLE
-    settings: str | None = _owner_statement(None)
+    settings: str | None = _identity_statement(None)
 
 
 FRESH_SESSION = _SessionState()
@@ -241,7 +245,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
         query.
         """
-        settings, groups, repeat = _owner_statement(who.owner_id), self._groups, False
+        settings, groups, repeat = _identity_statement(who.owner_id, who.person_id), self._groups, False
         if groups:
             repeat = groups.must_repeat_settings
             settings = f"{settings}; {groups.settings_of(who)}"  # may look up a group, which changes the session
@@ -249,11 +253,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.connection.execute(settings)
             self._session = replace(self._session or FRESH_SESSION, settings=settings)
             if groups and who.owner_id is not None:
-                groups.repeat_on_nodes(_owner_statement(who.owner_id, "SET LOCAL"))
+                groups.repeat_on_nodes(_setting("owner", who.owner_id, "SET LOCAL"))
 
     def send_owner(self, owner_id: int) -> None:
         """Set the owner of the session for one look-up; `set_owner` sends everything again afterwards."""
-        self.connection.execute(_owner_statement(owner_id))
+        self.connection.execute(_identity_statement(owner_id))
         self._session = replace(self._session, settings=None) if self._session else None  # the role stays
 
     def _refuse_in_transaction(self) -> None:
@@ -288,7 +292,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 connection.rollback()
                 connection.autocommit = True
                 setting_path = "; RESET search_path" if layout_of(connection).groups else ""
-                connection.execute(f"{_owner_statement(None)}{setting_path}")
+                connection.execute(f"{_identity_statement(None)}{setting_path}")
             except psycopg.Error:
                 connection.close()
         self._forget_transaction()

@@ -26,7 +26,8 @@ from convmemory.core.sql import load_sql
 
 DATABASE = "convmemory"
 DEFINER_FUNCTIONS = "create_definer_functions"
-ROW_SECURITY = ("apply_policies", DEFINER_FUNCTIONS, "grant_rights", "mark_leakproof")  # statements, in their order
+ROW_SECURITY = (DEFINER_FUNCTIONS, "apply_policies", "grant_rights", "mark_leakproof")
+"""Statements in their order: policies call the functions."""
 LOCK_TIMEOUT_S = 330
 LEAVE_PRIORITY = -10  # below 0: after the children that multiprocessing waits for have ended
 

@@ -200,6 +200,8 @@ MADE_AFTER = (
     "convmemory_owner_of_identity(",
     "convmemory_waiting_tasks(",
     "convmemory_knows_address(",
+    "convmemory_role_in_space(",
+    "convmemory_spaces(",
 )
 """Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
 

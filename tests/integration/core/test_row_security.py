@@ -4,18 +4,22 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.utils import ProgrammingError
 from django_q.models import OrmQ
 
-from convmemory.conversations.models import Conversation
+from convmemory.accounts import spaces
+from convmemory.accounts.models import SharedSpace, SpaceMember
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
 from convmemory.core.models import OwnerTask
@@ -33,6 +37,7 @@ from tests.support.own_logins import own_logins
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BUILD = "CREATE INDEX CONCURRENTLY slow ON conversations_conversation (title)"
+TWICE = "SELECT count(*) FROM conversations_message AS a, conversations_message AS b"
 READ = "SELECT owner_id FROM conversations_conversation ORDER BY owner_id"
 
 
@@ -221,6 +226,114 @@ class TestLogins:
     def test_doctor_ignores_index_under_construction(self) -> None:
         with index_under_construction(), maintenance():
             assert list(check_validity()) == []
+
+
+@pytest.fixture
+def space(people: tuple[int, int]) -> Iterator[int]:
+    """A space with a conversation, a manager, a contributor and a reader, seen by the product's own log-ins."""
+    manager, contributor, reader = (make_user(name) for name in ("manager", "contributor", "reader"))
+    found = spaces.create_space(person=manager, name="Boat house").account
+    for person, role in ((contributor, "contributor"), (reader, "reader")):
+        spaces.set_member(person=manager, space_id=found.pk, username=person.username, role=role)
+    make_conversation(found, exchange(("where is the key?", "under the mat")), title="shared")
+    with own_logins():
+        yield found.pk
+
+
+def number_of(username: str) -> int:
+    return User.objects.get(username=username).pk
+
+
+def seen_in(space: int, person_id: int) -> list[tuple[object, ...]]:
+    with acting_for(space, person_id=person_id):
+        return ask(READ)
+
+
+class TestSpaces:
+    def test_members_alone_see_rows_of_space(self, space: int, people: tuple[int, int]) -> None:
+        for name in ("manager", "contributor", "reader"):
+            assert seen_in(space, number_of(name)) == [(space,)]
+        for stranger in people:
+            assert seen_in(space, stranger) == []
+            assert seen_in(people[0], people[1]) == []  # an archive that is no space
+        with acting_for(space):
+            assert ask(READ) == [(space,)]  # as a worker, for the space itself
+
+    def test_removed_member_sees_nothing_in_next_statement(self, space: int) -> None:
+        reader = number_of("reader")
+        with acting_for(space, person_id=reader), transaction.atomic():
+            assert ask(READ) == [(space,)]
+            leave_by_another_connection(reader)
+            assert ask(READ) == []
+
+    def test_reader_changes_nothing_in_space(self, space: int) -> None:
+        reader = number_of("reader")
+        with acting_for(space, person_id=reader):
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                Conversation.objects.create(owner_id=space, title="added")
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                Conversation.objects.update(title="changed")
+            assert ask("DELETE FROM conversations_message RETURNING id") == []
+        with maintenance():
+            assert list(Conversation.objects.filter(owner_id=space).values_list("title", flat=True)) == ["shared"]
+            assert Message.objects.filter(owner_id=space).count() == 2
+
+    @pytest.mark.parametrize("name", ["contributor", "manager"])
+    def test_writer_changes_rows_of_space_alone(self, space: int, people: tuple[int, int], name: str) -> None:
+        person = number_of(name)
+        with acting_for(space, person_id=person):
+            made = make_conversation(User.objects.get(pk=space), exchange(("where is it?", "in the boat")))
+            assert Conversation.objects.filter(pk=made.pk).update(title="changed")
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                Conversation.objects.filter(pk=made.pk).update(owner_id=people[0])
+            assert Conversation.objects.filter(pk=made.pk).delete()[0] > 1  # with its messages
+
+    def test_application_reads_own_memberships_and_writes_none(self, space: int, people: tuple[int, int]) -> None:
+        reader = number_of("reader")
+        with acting_for(reader):
+            assert SharedSpace.objects.values_list("pk", flat=True).get() == space
+            assert SpaceMember.objects.count() == 3
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                SpaceMember.objects.create(space_id=space, person_id=people[0], role="manager")
+            assert SpaceMember.objects.update(role="manager") == 0
+            assert ask("DELETE FROM accounts_spacemember RETURNING id") == []
+        with acting_for(people[0]):
+            assert not SharedSpace.objects.exists()
+            assert not SpaceMember.objects.exists()
+
+    def test_connection_that_is_handed_back_has_forgotten_its_person(self, space: int) -> None:
+        reader = number_of("reader")
+        assert seen_in(space, reader)
+        connection.close()
+        assert value("SELECT current_setting('convmemory.person', true)") == ""
+        with acting_for(space):
+            assert ask(READ) == [(space,)]
+
+    def test_member_is_looked_up_once_a_statement(self, space: int) -> None:
+        with acting_for(space, person_id=number_of("reader")):
+            lines = [str(line) for (line,) in ask(f"EXPLAIN (ANALYZE, COSTS OFF) {TWICE}")]
+        lookups = [after for line, after in pairwise(lines) if line.strip().startswith("InitPlan")]
+        assert len(lookups) == 2  # one for each of the two tables
+        assert all("loops=1)" in line for line in lookups)
+
+
+def leave_by_another_connection(person_id: int) -> None:
+    values = connection.get_connection_params()
+    place = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
+    with psycopg.connect(**place, autocommit=True) as other:
+        other.execute("DELETE FROM accounts_spacemember WHERE person_id = %s", [person_id])
+
+
+def test_older_policy_is_found_and_replaced() -> None:
+    mine = "owner_id = nullif(current_setting('convmemory.owner', true), '')::int"
+    with connection.cursor() as cursor:
+        cursor.execute("DROP POLICY readers_delete_nothing ON conversations_message")
+        cursor.execute(f"ALTER POLICY owner_alone ON conversations_message USING ({mine}) WITH CHECK ({mine})")
+    assert tables_without_policy() == ["conversations_message"]
+    apply_policies()
+    assert tables_without_policy() == []
+    names = ask("SELECT polname FROM pg_policy WHERE polrelid = 'conversations_message'::regclass ORDER BY 1")
+    assert names == [("owner_alone",), ("readers_delete_nothing",)]
 
 
 class TestExternalServers:

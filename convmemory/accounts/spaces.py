@@ -1,0 +1,167 @@
+"""Spaces: archives that several people read. Creates them and changes their members. Reads and writes `SharedSpace` and
+`SpaceMember`.
+
+The database itself looks up a member's role for each statement (ADR 101), and no policy lets the application's log-in
+write these tables: changes run as maintenance, after the role of the person who makes them was checked under a lock.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.utils.translation import gettext
+
+from convmemory.accounts.models import SharedSpace, SpaceMember
+from convmemory.core import acting
+from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, SwitchedOff
+from convmemory.core.sql import load_sql
+
+MAX_NAME_CHARS = 100
+MAX_MEMBERS = 1_000
+MAX_SPACES = 100  # of one person: a search of everything searches each
+ACCOUNT_PREFIX = "space:"  # no name of a person can contain a colon
+
+WRITERS = frozenset({SpaceMember.Role.CONTRIBUTOR, SpaceMember.Role.MANAGER})
+
+
+def create_space(*, person: User, name: str) -> SharedSpace:
+    """Return a new space, whose first manager is `person`. Raises: InvalidInput, SwitchedOff."""
+    name = _checked_name(name)
+    with acting.maintenance(), transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.accounts", "policies_know_members"))
+            (knows_members,) = cursor.fetchone()
+        if not knows_members:
+            raise SwitchedOff(
+                "This server's database cannot keep members of spaces apart: the nodes of Citus have no table of them."
+            )
+        if SpaceMember.objects.filter(person=person).count() >= MAX_SPACES:
+            raise InvalidInput(f"You are a member of {MAX_SPACES} spaces, which is the most: leave one first.")
+        account = User(username=ACCOUNT_PREFIX + uuid.uuid4().hex, is_active=False)
+        account.set_unusable_password()
+        account.save()
+        space = SharedSpace.objects.create(account=account, name=name)
+        SpaceMember.objects.create(space=account, person=person, role=SpaceMember.Role.MANAGER)
+    return space
+
+
+def spaces_of(person: User) -> list[SpaceMember]:
+    """Return the person's memberships with their spaces, by name. One query."""
+    rows = SpaceMember.objects.filter(person_id=person.pk).select_related("space__space")
+    return list(rows.order_by("space__space__name", "pk"))
+
+
+def get_membership(*, person: User, space_id: int) -> SpaceMember:
+    """Return the person's membership with its space. Raises: NotFound, also for a space of others."""
+    found = SpaceMember.objects.filter(person_id=person.pk, space_id=space_id).select_related("space__space").first()
+    if found is None:
+        raise _no_space(space_id)
+    return found
+
+
+def members_of(*, person: User, space_id: int) -> list[SpaceMember]:
+    """Return all members of a space that `person` is a member of, by name. Raises: NotFound."""
+    rows = SpaceMember.objects.filter(space_id=space_id).select_related("person").order_by("person__username")
+    found = list(rows)
+    if person.pk not in {member.person_id for member in found}:
+        raise _no_space(space_id)
+    return found
+
+
+def rename_space(*, person: User, space_id: int, name: str) -> None:
+    """Raises: NotFound, NotAllowed, InvalidInput."""
+    name = _checked_name(name)
+    with _managing(person, space_id):
+        SharedSpace.objects.filter(pk=space_id).update(name=name)
+
+
+def set_member(*, person: User, space_id: int, username: str, role: str) -> SpaceMember:
+    """Add the active user with this name to the space, or change the role of a member.
+
+    Raises: NotFound for an unknown space or user, NotAllowed, InvalidInput.
+    """
+    if role not in SpaceMember.Role.values:
+        raise InvalidInput(f"There is no role {role[:40]!r}: use {', '.join(SpaceMember.Role.values)}.")
+    with _managing(person, space_id) as members:
+        found = User.objects.filter(username=username, is_active=True).first()
+        if found is None:
+            raise NotFound(gettext("There is no user %(name)s.") % {"name": repr(username[:150])})
+        known = next((member for member in members if member.person_id == found.pk), None)
+        if known is None:
+            if len(members) >= MAX_MEMBERS:
+                raise InvalidInput(f"The space has {MAX_MEMBERS:,} members, which is the most.")
+            return SpaceMember.objects.create(space_id=space_id, person=found, role=role)
+        if role != SpaceMember.Role.MANAGER:
+            _keep_a_manager(members, without=known)
+        known.role = role
+        known.save(update_fields=["role"])
+        return known
+
+
+def remove_member(*, person: User, space_id: int, member_id: int) -> None:
+    """End a membership: of `person`, or as a manager of another member. It ends with the next statement.
+
+    Raises: NotFound, NotAllowed, InvalidInput for the last manager.
+    """
+    with _locked(person, space_id) as members:
+        leaving = next((member for member in members if member.person_id == member_id), None)
+        if member_id != person.pk:
+            _require_manager(members, person)
+        if leaving is None:
+            raise NotFound(gettext("The space has no such member."))
+        _keep_a_manager(members, without=leaving)
+        leaving.delete()
+
+
+def refuse_readers(member: SpaceMember) -> None:
+    """Raises: NotAllowed if the member's role does not allow writing."""
+    if member.role not in WRITERS:
+        raise NotAllowed(
+            gettext(
+                "You read the space %(name)s. Its contributors and managers can change it; a manager can make you one."
+            )
+            % {"name": member.space.space.name}
+        )
+
+
+@contextmanager
+def _locked(person: User, space_id: int) -> Iterator[list[SpaceMember]]:
+    """Yield the locked members of a space that `person` is a member of, as maintenance. Raises: NotFound."""
+    with acting.maintenance(), transaction.atomic():
+        # The row of the space is the lock: two managers who leave at once would otherwise leave none.
+        if not SharedSpace.objects.select_for_update().filter(pk=space_id).exists():
+            raise _no_space(space_id)
+        members = list(SpaceMember.objects.filter(space_id=space_id))
+        if person.pk not in {member.person_id for member in members}:
+            raise _no_space(space_id)
+        yield members
+
+
+@contextmanager
+def _managing(person: User, space_id: int) -> Iterator[list[SpaceMember]]:
+    with _locked(person, space_id) as members:
+        _require_manager(members, person)
+        yield members
+
+
+def _require_manager(members: list[SpaceMember], person: User) -> None:
+    if not any(member.person_id == person.pk and member.role == SpaceMember.Role.MANAGER for member in members):
+        raise NotAllowed(gettext("Only managers of the space may change it and its members."))
+
+
+def _keep_a_manager(members: list[SpaceMember], *, without: SpaceMember) -> None:
+    if not any(m.role == SpaceMember.Role.MANAGER and m.pk != without.pk for m in members):
+        raise InvalidInput(gettext("A space needs a manager: make another member a manager first."))
+
+
+def _checked_name(name: str) -> str:
+    name = " ".join(name.split())
+    if not 1 <= len(name) <= MAX_NAME_CHARS:
+        raise InvalidInput(gettext("A space needs a name of 1 to %(most)s characters.") % {"most": MAX_NAME_CHARS})
+    return name
+
+
+def _no_space(space_id: int) -> NotFound:
+    return NotFound(gettext("You are not a member of a space %(number)s.") % {"number": space_id})
