@@ -2,9 +2,9 @@
 (lifespan).
 
 Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. As it starts it loads the model that
-the first search needs. While it runs it releases conversations of dead processes. At the end it stores replies in
-progress and measurements, closes the database pools and leaves the embedded server, because uvicorn ends its process
-without exit handlers.
+the first search needs. While it runs it releases conversations of dead processes. At the end it waits for replies
+(`core/web/stopping.py`), stores those in progress and measurements, closes the database pools and leaves the embedded
+server, because uvicorn ends its process without exit handlers.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 gc.disable()  # as in manage.py, while the program is loaded
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
+from convmemory.core.web import stopping  # noqa: E402
 from convmemory.http_limits.bodies import BodyLimit  # noqa: E402
 from convmemory.http_limits.concurrency import ConcurrencyLimit, limited  # noqa: E402
 from convmemory.http_limits.refusals import HealthCheckHosts, HttpsOnly, PrivateResponses  # noqa: E402 (Django has to be set up before)
@@ -50,6 +51,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         from convmemory.ops.runtime.warming import load_models
 
         await receive()  # lifespan.startup
+        stopping.delay_sigterm()
         sys.setswitchinterval(THREAD_TURN_S)
         async with chat_is_running():
             gc.collect()

@@ -1,7 +1,7 @@
 """Health and readiness of this process. Neither needs a key nor contains anything private.
 
-`/health` checks nothing: a process that answers it need not be restarted. `/ready` checks the database, its migrations,
-the queue and the disk; a balancer sends requests elsewhere while it answers 503.
+`/health` checks nothing: a process that answers it need not be restarted. `/ready` checks that the process was not told
+to stop, the database, its migrations, the queue and the disk; a balancer sends requests elsewhere while it answers 503.
 """
 
 import logging
@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from convmemory.core.config import config
 from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
 from convmemory.core.sql import load_sql
+from convmemory.core.web import stopping
 
 router = Router(tags=["health"], auth=None)
 logger = logging.getLogger(__name__)
@@ -44,6 +45,10 @@ def ready(request: HttpRequest) -> JsonResponse:
         body = {"status": "unavailable", "detail": " ".join(problems), "failed": [n for n, p in checks.items() if p]}
         return JsonResponse(body, status=HTTPStatus.SERVICE_UNAVAILABLE)
     return JsonResponse({"status": "ok", "checks": list(checks)})
+
+
+def _process() -> str:
+    return "This process is being stopped." if stopping.is_stopping() else ""
 
 
 def _database() -> str:
@@ -94,6 +99,7 @@ def _disk() -> str:
 
 
 CHECKS: dict[str, Callable[[], str]] = {
+    "process": _process,
     "database": _database,
     "migrations": _migrations,
     "queue": _queue,

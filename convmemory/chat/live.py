@@ -38,6 +38,7 @@ from convmemory.core.errors import ConvMemoryError, EndpointBusy, NotFound, Quot
 from convmemory.core.text import cut, storable
 from convmemory.core.threads import in_thread
 from convmemory.core.titles import plain_title, says_something
+from convmemory.core.web import stopping
 
 # --- titles ---------------------------------------------------------------------------------------
 # Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
@@ -184,7 +185,7 @@ class LiveReply:
         self._progress = ReplyProgress()
         self._events_of_delta = 0
         self._kept = 0
-        self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
+        self.task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
     def listen(self) -> AsyncIterator[Event | None]:
         """Yield the events from this call on, including the last one; None if there was none for `QUIET_S`."""
@@ -210,9 +211,9 @@ class LiveReply:
 
     async def interrupt(self) -> None:
         """Store the received text, because the process is ending."""
-        self._task.cancel()
+        self.task.cancel()
         with suppress(asyncio.CancelledError):
-            await self._task
+            await self.task
 
     def _publish(self, event: Event) -> None:
         self._events_of_delta += 1
@@ -343,8 +344,10 @@ def stop_here(reply_id: int) -> None:
         reply.stop()
 
 
-async def interrupt_all() -> None:
-    """Store the received text of all replies of this process, because the process is ending."""
+async def end_replies(within_s: float) -> None:
+    """Wait for the replies of this process, which is ending; store the received text of those that take longer."""
+    if tasks := [reply.task for reply in _replies.values()]:
+        await asyncio.wait(tasks, timeout=within_s)
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))
 
 
@@ -358,7 +361,7 @@ MAX_PAUSE_S = 10.0
 
 @asynccontextmanager
 async def chat_is_running() -> AsyncIterator[None]:
-    """Run while the server serves; at the end, store replies in progress as interrupted."""
+    """Run while the server serves; at the end, wait for replies in progress, or store them as interrupted."""
     watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
     warming = asyncio.create_task(asyncio.to_thread(_warm_up))
     try:
@@ -368,7 +371,7 @@ async def chat_is_running() -> AsyncIterator[None]:
         with suppress(asyncio.CancelledError):
             await watching
         await warming
-        await interrupt_all()
+        await end_replies(stopping.remaining_s())
         await finish_recordings()
         await close_clients()
 

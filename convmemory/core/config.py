@@ -409,6 +409,13 @@ class Config:
         "without a key or session, has at most a quarter (429), and those without leave the last quarter to users; "
         "half as many more may still be sending their bodies",
     )
+    drain_s = number(
+        0.0,
+        0.0,
+        3_600.0,
+        "how long `manage.py web` goes on after SIGTERM: `/ready` answers 503 at once, connections are accepted for a "
+        "third of it, and replies have until its end, at least 5 s ([deployment.md](deployment.md#rolling-restarts))",
+    )
     request_idle_s = seconds(20.0, "how long a client may be silent while it sends a request")
     request_min_bytes_per_s = whole(4096, 1, 1_000_000_000, "how slowly a body may come after that time")
 

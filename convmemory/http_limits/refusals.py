@@ -11,6 +11,7 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from convmemory.core.config import config
+from convmemory.core.web import stopping
 from convmemory.core.web.asgi_types import Application, Message, Receive, Scope, Send, header, is_for_programs
 from convmemory.core.web.middleware import POLICY
 from convmemory.problems import problem, told
@@ -85,8 +86,15 @@ NO_SNIFF = (b"x-content-type-options", b"nosniff")
 PROGRAM_PATHS = frozenset({"/health", "/ready", "/metrics"})
 
 
+CLOSE = (b"connection", b"close")
+
+
 class PrivateResponses:
-    """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application."""
+    """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application.
+
+    A process that stops closes each connection after its response: a proxy that sent a further request while the idle
+    connection is closed would have to report a failure.
+    """
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -104,6 +112,8 @@ class PrivateResponses:
                     given = [(bytes(name), bytes(value)) for name, value in headers]
                     kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
                     message = {**message, "headers": [*kept, NO_STORE, NO_SNIFF]}
+                if stopping.is_stopping():
+                    message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
             await send(message)
 
         try:

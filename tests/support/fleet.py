@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import psycopg
@@ -86,6 +87,8 @@ class Fleet:
     replica_url: str = ""
     keys: list[str] = field(default_factory=list)
     """One for each person."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Environment variables of all processes, on top of those of every fleet."""
 
     def environment(self) -> dict[str, str]:
         return os.environ | {
@@ -100,6 +103,7 @@ class Fleet:
             "DATABASE_POOL_SIZE": "4",
             "MEASURES_FLUSH_S": "1",
             "LOG_FORMAT": "json",
+            **self.settings,
         }
 
     def start_servers(self, *, people: int = 1) -> None:
@@ -138,6 +142,17 @@ class Fleet:
         assert port
         self.kill(f"web-{port}")
         self._spawn_web(port)
+
+    def replace_web(self, number: int, *, timeout_s: float) -> float:
+        """Stop a web process by SIGTERM and start another on its port; return the seconds that the stop took."""
+        port = urlsplit(self.webs[number]).port
+        assert port
+        started, process = time.monotonic(), self.processes.pop(f"web-{port}")
+        process.terminate()
+        process.wait(timeout_s)
+        stopped_s = time.monotonic() - started
+        self._spawn_web(port)
+        return stopped_s
 
     def _spawn_web(self, port: int) -> str:
         """Its address, once it answers."""
@@ -215,11 +230,11 @@ class Fleet:
 
 
 @contextmanager
-def fleet(folder: Path) -> Iterator[Fleet]:
+def fleet(folder: Path, *, people: int = 1, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Fleet]:
     """Two web processes on a PostgreSQL and a Redis; workers are started by the caller."""
-    made = Fleet(folder)
+    made = Fleet(folder, settings=dict(settings))
     try:
-        made.start_servers()
+        made.start_servers(people=people)
         made.start_web()
         made.start_web()
         yield made

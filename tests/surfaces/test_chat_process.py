@@ -1,5 +1,6 @@
-"""The web server as a process: killed in the middle of a stream, and with fewer connections than streams."""
+"""The web server as a process: killed or stopped in the middle of streams, and with fewer connections than these."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
+from convmemory.ops.runtime.instance import web_command
 from tests.factories import make_user
 from tests.support.chat_server import Hold, Say, Script, running_chat_server, says
 from tests.support.chatting import Talker, names
@@ -56,6 +58,41 @@ def test_killed_process_leaves_idle_conversation_with_what_was_received() -> Non
             assert [message["turn_number"] for message in ada.messages(number)] == [0, 0, 1, 1]
             ada.close()
     assert list(Reply.objects.order_by("pk").values_list("status", flat=True)) == ["interrupted", "done"]
+
+
+def test_stopped_process_is_not_ready_then_refuses_connections_and_ends_replies() -> None:
+    owner = make_user()
+    release = threading.Event()
+    with running_chat_server() as endpoint, ExitStack() as stack:
+        endpoint.scripts.extend([Script((Say("Once upon"), Hold(release), Say(" a time.")))] * 3)
+        chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "m", "DRAIN_S": "6"}
+        web = stack.enter_context(web_process(chat, command=lambda port: web_command("127.0.0.1", port)))
+        ada = Talker(web.address, owner)
+        stack.callback(ada.close)
+        with ada.streaming(ada.new_conversation(), "A story without a listener") as events:
+            assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        before = stack.enter_context(ada.streaming(ada.new_conversation(), "A story before the signal"))
+        web.process.send_signal(signal.SIGTERM)
+        with httpx2.Client(base_url=web.address, trust_env=False) as others:
+            eventually(lambda: others.get("/ready").status_code == 503, "the balancer is sent elsewhere")
+            assert others.get("/ready").json()["failed"] == ["process"]
+            alive = others.get("/health")
+            assert (alive.status_code, alive.headers["Connection"]) == (200, "close")
+        after = stack.enter_context(ada.streaming(ada.new_conversation(), "A story after the signal"))
+
+        def is_refused() -> bool:
+            try:
+                httpx2.get(f"{web.address}/health", trust_env=False)
+            except httpx2.ConnectError:
+                return True
+            return False
+
+        eventually(is_refused, "the listener is closed")
+        assert web.process.poll() is None
+        release.set()
+        assert [names(list(events))[-1] for events in (before, after)] == ["done", "done"]
+        web.process.wait(10)
+    assert set(Reply.objects.values_list("status", flat=True)) == {"done"}
 
 
 def test_streams_hold_no_database_connections() -> None:

@@ -23,6 +23,7 @@ from convmemory.core.acting import in_group_of
 from convmemory.core.config import Config, config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import private_folder, written_whole
+from convmemory.core.web import stopping
 from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
@@ -164,7 +165,6 @@ def _marker(var_folder: Path) -> Path:
 # The commands that start the product's programs: a web server with the limits of `http_limits`, and a worker.
 
 
-WEB_GRACE_S = 5
 KEEP_ALIVE_S = 5
 
 
@@ -185,7 +185,7 @@ def web_command(host: str, port: int) -> list[str]:
         command += ["--proxy-headers", "--forwarded-allow-ips", ",".join(proxies)]
     else:
         command += ["--no-proxy-headers"]
-    command += ["--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    command += ["--no-access-log", "--timeout-graceful-shutdown", str(stopping.graceful_timeout_s())]
     command += ["--http", "convmemory.http_limits.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
     command += ["--app-dir", str(config.base_dir)]

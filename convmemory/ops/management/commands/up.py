@@ -35,7 +35,8 @@ from convmemory.ops.runtime.instance import (
 )
 from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
-# A stop may take 10 s in all; the children have 5.5 of them.
+# A stop may take 10 s in all, and DRAIN_S; the children have 5.5 of them, and DRAIN_S.
+STOP_S = 5.5
 DATABASE_STOP_TIMEOUT_S = 2
 
 
@@ -98,6 +99,7 @@ class Command(ArchiveCommand):
                 write=self._say,
                 on_start=lambda pids: instance.record(address, pids),
                 watch=self._watch_database,
+                grace_s=STOP_S + config.drain_s,
             )
             self._signals.hand_over(supervisor)
             supervisor.run()
