@@ -16,7 +16,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats plugins setup clean
+.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
 	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
 	  tests/contracts/test_importers.py tests/unit/importers/test_robustness.py
+
+rolling-restart: $(READY_DEV) ## Restart two web processes under load: no request may fail. CADDY=/usr/bin/caddy puts it in front
+	$(BIN)/python -m tests.trials.rolling_restart $(if $(CADDY),--caddy $(CADDY))
 
 release-check: $(READY_DEV) ## Check a release: complete translations, all window widths, isolation, trials
 	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"

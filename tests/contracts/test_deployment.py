@@ -1,5 +1,6 @@
 """The files that run the product elsewhere are valid by their schemas, and name only what there is."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+import convmemory
 from convmemory.http_limits.refusals import HEALTH_PATHS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,10 +90,37 @@ def test_probes_use_health_and_ready() -> None:
         container[probe]["httpGet"]["path"]
         for container in containers()
         for probe in ("startupProbe", "livenessProbe", "readinessProbe")
-        if probe in container
+        if "httpGet" in container.get(probe, {})
     }
     assert paths == {"/health", "/ready"}
     assert paths <= HEALTH_PATHS
+
+
+def test_images_of_others_have_a_full_version(services: dict[str, Any]) -> None:
+    images = {service["image"] for service in services.values()} - {"convmemory"}
+    pods = (
+        document.get("spec", {}).get("template", {}).get("spec", {}) for p in MANIFESTS for document in documents(p)
+    )
+    images |= {one["image"] for pod in pods for one in pod.get("containers", ())} - {"convmemory"}
+    assert {image for image in images if not re.search(r":v?\d+\.\d+\.\d+", image)} == set()
+    (kustomization,) = documents(ROOT / "deploy/kubernetes/kustomization.yaml")
+    assert kustomization["images"][0]["newTag"] == convmemory.__version__
+
+
+def test_processes_are_killed_after_they_have_drained(services: dict[str, Any]) -> None:
+    (config,) = documents(ROOT / "deploy/kubernetes/settings.yaml")
+    pods = [
+        pod for p in MANIFESTS for document in documents(p) if (pod := document["spec"].get("template")) is not None
+    ]
+    graces = [
+        pod["spec"]["terminationGracePeriodSeconds"] for pod in pods if pod["metadata"]["labels"]["app"][-3:] == "web"
+    ]
+    drains = [int(config["data"]["DRAIN_S"])]
+    for name in ("web-1", "web-2"):
+        graces.append(int(services[name]["stop_grace_period"].removesuffix("s")))
+        drains.append(int(services[name]["environment"]["DRAIN_S"]))
+    assert len(graces) == 3
+    assert min(graces) >= max(drains) + 15
 
 
 def test_image_holds_every_package_of_product() -> None:

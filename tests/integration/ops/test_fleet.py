@@ -23,10 +23,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
 
 
+def test_worker_check_fails_while_no_worker_runs(made: Fleet) -> None:
+    with pytest.raises(AssertionError, match="No worker runs on this host"):
+        made.manage("worker", "--check")
+
+
 def test_every_turn_is_embedded_exactly_once_though_worker_dies(made: Fleet) -> None:
     outcome = run(made, turns=TURNS, timeout_s=TIMEOUT_S)
     assert (outcome.turns, outcome.embedded_turns) == (TURNS, TURNS)
     assert (outcome.doubled, outcome.missing_passages) == (0, 0)
+    assert "A worker runs." in made.manage("worker", "--check")
 
 
 def test_both_web_processes_find_all_conversations(made: Fleet) -> None:
@@ -45,6 +51,7 @@ def test_conversation_sent_while_redis_is_down_is_indexed_later(made: Fleet) -> 
     assert made.post(f"{web}/api/v1/conversations", body) == 201
     assert made.get(f"{web}/ready") is None
     assert made.get(f"{web}/health") == {"status": "ok"}
+    assert "Redis does not answer" in made.manage("worker", "--check")
     assert "The queue does not answer" in made.log(next(name for name in made.processes if web[-5:] in name))
     port = made.redis_url.rsplit(":", 1)[1].partition("/")[0]
     made._spawn("redis", ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""])

@@ -1,16 +1,20 @@
 """`manage.py worker`: prepare the data that tasks need, then become the queue's worker (`qcluster`).
 
 The preparation runs in this process, which then replaces itself: a loaded model has threads, and django-q forks its
-workers.
+workers. `--check`, for the probes of containers, reads the state that a running worker writes to Redis twice a second.
 """
 
 import logging
 import os
+import socket
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+from django_q.status import Stat
+from redis.exceptions import RedisError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
@@ -26,7 +30,13 @@ logger = logging.getLogger(__name__)
 class Command(ArchiveCommand):
     help = "Run a worker: prepare the embedding model, look for missed work, then run qcluster."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--check", action="store_true", help="fail unless a worker runs on this host (REDIS_URL)")
+
+    def handle(self, *args: Any, check: bool, **options: Any) -> None:
+        if check:
+            self.check_worker()
+            return
         if not is_migrated():
             raise CommandError(UNMIGRATED)
         step_back()
@@ -44,6 +54,19 @@ class Command(ArchiveCommand):
         # Each worker process embeds on its own share of the cores: more threads than cores slow each other down.
         os.environ.setdefault("EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // config.workers)))
         os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
+
+    def check_worker(self) -> None:
+        """Raises: CommandError unless a worker of this host has written its state within the last three seconds."""
+        if not config.redis_url:
+            raise CommandError("Workers write their state to Redis alone: set REDIS_URL, or look at the process.")
+        try:
+            hosts = {state.host for state in Stat.get_all()}
+        except RedisError as error:  # a restart of the worker would not help
+            self.stdout.write(f"Unknown: Redis does not answer ({type(error).__name__}).")
+            return
+        if socket.gethostname() not in hosts:
+            raise CommandError("No worker runs on this host.")
+        self.stdout.write("A worker runs.")
 
 
 def prepare_model() -> None:
