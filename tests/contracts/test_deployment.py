@@ -37,12 +37,18 @@ def services() -> dict[str, Any]:
     return found
 
 
-def containers() -> Iterator[dict[str, Any]]:
-    """Yield the containers that run the product's own image."""
+def pods() -> Iterator[dict[str, Any]]:
+    """Yield the templates of all pods."""
     for path in MANIFESTS:
         for document in documents(path):
-            spec = document.get("spec", {}).get("template", {}).get("spec", {})
-            yield from (one for one in spec.get("containers", ()) if one["image"] == "convmemory")
+            if template := document.get("spec", {}).get("template"):
+                yield template
+
+
+def containers() -> Iterator[dict[str, Any]]:
+    """Yield the containers that run the product's own image."""
+    for pod in pods():
+        yield from (one for one in pod["spec"]["containers"] if one["image"] == "convmemory")
 
 
 def test_dockerfile_has_no_lint() -> None:
@@ -98,10 +104,7 @@ def test_probes_use_health_and_ready() -> None:
 
 def test_images_of_others_have_a_full_version(services: dict[str, Any]) -> None:
     images = {service["image"] for service in services.values()} - {"convmemory"}
-    pods = (
-        document.get("spec", {}).get("template", {}).get("spec", {}) for p in MANIFESTS for document in documents(p)
-    )
-    images |= {one["image"] for pod in pods for one in pod.get("containers", ())} - {"convmemory"}
+    images |= {one["image"] for pod in pods() for one in pod["spec"]["containers"]} - {"convmemory"}
     assert {image for image in images if not re.search(r":v?\d+\.\d+\.\d+", image)} == set()
     (kustomization,) = documents(ROOT / "deploy/kubernetes/kustomization.yaml")
     assert kustomization["images"][0]["newTag"] == convmemory.__version__
@@ -109,12 +112,8 @@ def test_images_of_others_have_a_full_version(services: dict[str, Any]) -> None:
 
 def test_processes_are_killed_after_they_have_drained(services: dict[str, Any]) -> None:
     (config,) = documents(ROOT / "deploy/kubernetes/settings.yaml")
-    pods = [
-        pod for p in MANIFESTS for document in documents(p) if (pod := document["spec"].get("template")) is not None
-    ]
-    graces = [
-        pod["spec"]["terminationGracePeriodSeconds"] for pod in pods if pod["metadata"]["labels"]["app"][-3:] == "web"
-    ]
+    webs = [pod["spec"] for pod in pods() if pod["metadata"]["labels"]["app"] == "convmemory-web"]
+    graces = [web["terminationGracePeriodSeconds"] for web in webs]
     drains = [int(config["data"]["DRAIN_S"])]
     for name in ("web-1", "web-2"):
         graces.append(int(services[name]["stop_grace_period"].removesuffix("s")))
