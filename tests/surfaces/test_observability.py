@@ -122,7 +122,10 @@ def test_task_is_counted_and_its_id_stands_in_log_while_it_runs() -> None:
 
 def test_ready_names_what_is_missing(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Client().get("/health").json() == {"status": "ok"}
-    assert Client().get("/ready").json() == {"status": "ok", "checks": ["process", "database", "migrations", "queue", "disk"]}
+    assert Client().get("/ready").json() == {
+        "status": "ok",
+        "checks": ["process", "database", "migrations", "queue", "disk"],
+    }
     settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
     answer = Client().get("/ready")
     assert (answer.status_code, answer.json()["failed"]) == (503, ["queue"])
