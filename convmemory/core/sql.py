@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
@@ -82,10 +82,11 @@ class PendingQuery:
     """
 
     def __init__(self, statement: str, parameters: Mapping[str, Any], *, keeps_plan: bool = False) -> None:
-        self._cursor = connection.cursor()
-        is_planned_once = keeps_plan and not connection.queries_logged  # the log needs the text that was sent
+        database = connections[DEFAULT_DB_ALIAS]  # `connection` looks it up at each access
+        self._cursor = database.cursor()
+        is_planned_once = keeps_plan and not database.queries_logged  # the log needs the text that was sent
         kind = _PlannedOnceCursor if is_planned_once else _PlannedAnewCursor
-        self._cursor.cursor = kind(connection.connection)  # type: ignore[call-arg]  # the usual one gets text
+        self._cursor.cursor = kind(database.connection)  # type: ignore[call-arg]  # the usual one gets text
         self._cursor.cursor.format = Format.BINARY
         self._cursor.execute(
             statement,

@@ -15,7 +15,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
-from search.retrieval.candidates import Feature, ItemKeys, Scores
+from search.retrieval.candidates import Feature, ItemKeys, Scores, group_starts
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 from search.vectors.blocks import Blocks
@@ -90,8 +90,9 @@ class PassageMatches:
         best = np.zeros((len(self.best), size), np.float32)
         if len(places):
             order = np.argsort(places, kind="stable")
-            starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-            best[:, places[order[starts]]] = np.maximum.reduceat(self.best[:, order], starts, axis=1).clip(min=0)
+            ordered = places[order]
+            starts = group_starts(ordered)
+            best[:, ordered[starts]] = np.maximum.reduceat(self.best[:, order], starts, axis=1).clip(min=0)
         return best
 
     def max_sim(self, size: int) -> Scores:
@@ -135,10 +136,8 @@ class NearPassages:
 
     def elements_by_kind(self) -> dict[str, set[int]]:
         """Return the elements of the passages, by the kind of their sources."""
-        found: dict[str, set[int]] = {kind: set() for kind in set(self.kinds)}
-        for kind, element in zip(self.kinds, self.elements, strict=True):
-            found[kind].add(element)
-        return found
+        pairs = set(zip(self.kinds, self.elements, strict=True))
+        return {kind: {element for own, element in pairs if own == kind} for kind in {kind for kind, _ in pairs}}
 
     def matched(self) -> PassageMatches:
         """Compare the query's tokens with the passages."""
@@ -192,7 +191,7 @@ def _compared_passages(
         tokens,
         weights,
         of_item + 1,
-        owner.tokens_of(places),
+        owner.tokens_of(places, tokens.shape[1] // 8),
         entries["token_bytes"][places],
         entries["element"][places].tolist(),
         entries["asks"][places] != 0,

@@ -1,7 +1,7 @@
 """Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -124,10 +124,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     return [
-        replace(
-            _hit(turn, rows[turn], passages.get(turn, ()), relevance, ranked, int(index), named_from),
-            mark=marks.get(turn),
-        )
+        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
         )
@@ -139,6 +136,7 @@ def _hit(
     turn: tuple[int, int],
     row: _Row,
     passages: tuple[ShownPassage, ...],
+    mark: Mark | None,
     relevance: float | None,
     ranked: RankedItems,
     index: int,
@@ -174,6 +172,7 @@ def _hit(
         created_at=row.created_at,
         agent=row.agent,
         project=row.project,
+        mark=mark,
     )
 
 

@@ -48,10 +48,18 @@ class QueryStems:
 
         If the text contains a phrase, the phrase's words are marked only there.
         """
-        words = list(_stems_with_places(text))
-        held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
-        in_phrases = {word for phrase, _ in held for word in phrase} | self._unmarked
-        places = [place for word, place in words if word in self._telling and word not in in_phrases]
+        held: list[tuple[list[str], list[Span]]] = []
+        if self._phrases:
+            words = list(_stems_with_places(text))
+            held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
+        marked = self._telling.keys() - self._unmarked.union(*(phrase for phrase, _ in held))
+        # A stem is the beginning of its word: most words need not be stemmed.
+        beginnings = tuple(marked)
+        places = [
+            match.span()
+            for match in _WORD.finditer(text)
+            if (word := match.group().lower()).startswith(beginnings) and stem(word) in marked
+        ]
         places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
         places += [place for sign in self._signs for place in _places_of(sign, text)]
         return _without_overlaps([*places, *(place for _, found in held for place in found)])

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
@@ -48,8 +48,7 @@ class ShownPassage:
     similarity: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """A passage, the number of the query's phrases and the stems that it contains, and its score."""
 
     place: PassagePlace

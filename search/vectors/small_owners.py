@@ -111,17 +111,21 @@ class SmallOwner:
     def _token_ends(self) -> NDArray[np.int64]:
         return np.cumsum(self.entries["token_bytes"], dtype=np.int64)
 
-    def tokens_of(self, places: NDArray[np.int64]) -> bytes:
-        """Return the coded token vectors of these passages, joined."""
-        ends = self._token_ends[places]
-        starts = ends - self.entries["token_bytes"][places]
-        runs = zip(starts.tolist(), ends.tolist(), strict=True)
-        return b"".join([self.tokens[start:end].tobytes() for start, end in runs])
+    def tokens_of(self, places: NDArray[np.int64], token_bytes: int) -> bytes:
+        """Return the coded token vectors of these passages, joined; each vector has `token_bytes`."""
+        counts = self.entries["token_bytes"][places] // token_bytes
+        rows = np.repeat(self._token_ends[places] // token_bytes - counts, counts) + ranks_within(counts)
+        return self.tokens.reshape(-1, token_bytes)[rows].tobytes()
+
+    @cached_property
+    def _first_chunks(self) -> NDArray[np.int64]:
+        """Return the places of the items' first chunks, in the order of the items."""
+        first = np.flatnonzero(self.item_entries["chunk"] == 0)
+        return first[np.argsort(self.items_of_vectors[first])]
 
     def vectors_of_items(self, keys: ItemKeys) -> Vector:
         """Return the vector of each item's first chunk (n, dim); zeros for an item without a vector."""
-        first = np.flatnonzero(self.item_entries["chunk"] == 0)
-        order = first[np.argsort(self.items_of_vectors[first])]
+        order = self._first_chunks
         found = np.zeros((len(keys), self.item_vectors.shape[1]), np.float32)
         if len(order):
             items = self.items_of_vectors[order]
