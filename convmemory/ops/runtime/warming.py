@@ -1,6 +1,7 @@
 """Loads the local models when a process starts, so that the first turn or the first search need not wait for it."""
 
 import logging
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ def on_spawn(sender: Any, **kwargs: Any) -> None:
 
 
 def load_models(*, for_searches: bool = False) -> None:
-    """Load the local models of the active space, and the product of bits `for_searches`.
+    """Load the local models of the active space; `for_searches` also the product of bits and a part of NumPy.
 
     An error here occurs again, and is reported, at the first text.
     """
+    if for_searches:
+        import_module("numpy.ma")  # its first use, by np.unique, took a quarter of a process's first search
     try:
         embedder = embedder_for(active_space())
         models = [embedder.sentences, embedder.tokens] if isinstance(embedder, PairedEmbedder) else [embedder]

@@ -1,6 +1,8 @@
 """A new process loads the local model before a task or a search waits for it."""
 
 import logging
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -45,3 +47,17 @@ def test_worker_begins_without_model(monkeypatch: pytest.MonkeyPatch, caplog: py
     with caplog.at_level(logging.WARNING):
         post_spawn.send("django_q", proc_name="a worker")
     assert "The model is gone." in caplog.text
+
+
+def test_process_warmed_for_searches_imports_nothing_for_numpy_unique() -> None:
+    code = (
+        "import sys, django, numpy; django.setup()\n"
+        "from convmemory.ops.runtime import warming\n"
+        "warming.active_space = lambda: None\n"
+        "warming.load_models(for_searches=True)\n"
+        "loaded = set(sys.modules)\n"
+        "numpy.unique(numpy.array([2, 1]))\n"
+        "print(sorted(set(sys.modules) - loaded))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
