@@ -113,6 +113,16 @@ class ErasedUser(models.Model):
         return f"erased user {self.account}"
 
 
+class KeyFingerprint(models.Model):
+    """The digest of the SECRET_KEY that this database is used with: one row, written by the first worker."""
+
+    fingerprint = models.CharField(max_length=32, primary_key=True)
+    recorded_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"key {self.fingerprint}"
+
+
 class OwnArchive(models.Model):
     """An archive of everything, requested by its owner; `privacy/exporting.py` writes and removes it."""
 

@@ -40,8 +40,10 @@ TEXT = QueryText("some words")
 def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[str, str]:
     """Return the queries that do not use their index, with that index.
 
-    Checks the plans for the owner of the most passages, if that owner has `at_least` this many: the planner may rightly
-    read a tiny archive by another index. Raises: EmbedderUnavailable.
+    Checks the plans for the owner of the most passages, if that owner has `at_least` this many, and those of items if
+    there are as many vectors of items: the planner may rightly read a tiny archive by another index.
+
+    Raises: EmbedderUnavailable.
     """
     statements = _statements_in_use(space, at_least)
     bad = {
@@ -80,7 +82,8 @@ def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
         if passages < at_least:
             continue
         found |= {"passages_exact": owner_id, vector_index.passage_statement(space, passages): owner_id}
-        found |= {"items_exact": owner_id, vector_index.item_statement(passages): owner_id}
+        if ItemEmbedding.objects.filter(space=space, owner=owner_id).count() >= at_least:
+            found |= {"items_exact": owner_id, vector_index.item_statement(passages): owner_id}
     return found
 
 

@@ -97,3 +97,13 @@ def test_external_database_works_before_and_after_setup_roles(external: External
     assert external.run("shell", "--no-imports", "-c", code).strip() == "[0, 1, 0]"
     assert external.findings() == set()
     external.run("migrate", "--verbosity", "0")
+
+
+def test_migrate_without_right_to_create_extension_says_what_to_run(external: External) -> None:
+    external.as_superuser(f"DROP EXTENSION vector; ALTER DATABASE {NAME} OWNER TO {configuration.SUPERUSER}")
+    external.as_superuser(f"GRANT CREATE ON SCHEMA public TO {NAME}")
+    said = external.run("migrate", "--verbosity", "0", codes=(1,))
+    assert said.splitlines()[-1] == (
+        "CommandError: The database user may not create the extension pgvector. "
+        "As a superuser run in this database: CREATE EXTENSION vector"
+    )

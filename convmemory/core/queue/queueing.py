@@ -18,6 +18,7 @@ from django.utils import timezone
 from django_q.brokers import Broker, get_broker
 from django_q.brokers.orm import ORM
 from django_q.models import OrmQ
+from django_q.signing import BadSignature, SignedPackage
 from django_q.tasks import async_task
 
 MOST_READ = 2_000  # entries of the queue; it holds some dozens, as calls are not added twice
@@ -64,8 +65,7 @@ def waiting_calls(func: str, args: tuple[Any, ...] = ()) -> Iterator[Call]:
     """
     broker = _broker()
     if not isinstance(broker, ORM):  # but Redis
-        entries = broker.connection.lrange(broker.list_key, 0, MOST_READ - 1)
-        payloads = [payload.decode(errors="replace") for payload in entries]
+        payloads = [payload.decode(errors="replace") for payload in _redis_entries(broker)]
     else:
         rows = OrmQ.objects.filter(key=broker.list_key, lock__lte=timezone.now()).order_by("pk")
         payloads = list(rows.values_list("payload", flat=True)[:MOST_READ])
@@ -76,6 +76,30 @@ def waiting_calls(func: str, args: tuple[Any, ...] = ()) -> Iterator[Call]:
                 yield call
         except (ValueError, TypeError, KeyError):
             continue  # of another program on the same Redis
+
+
+def foreign_entries() -> list[bytes]:
+    """Return the entries of a queue on Redis that this program has not signed. Raises: RedisError."""
+    broker = get_broker()
+    return [] if isinstance(broker, ORM) else [entry for entry in _redis_entries(broker) if not _is_signed(entry)]
+
+
+def drop_foreign_entries() -> int:
+    """Delete the entries that this program has not signed; return their number. Raises: RedisError."""
+    broker = get_broker()
+    return sum(int(broker.connection.lrem(broker.list_key, 0, entry)) for entry in set(foreign_entries()))
+
+
+def _is_signed(entry: bytes) -> bool:
+    try:
+        SignedPackage.loads(entry.decode())
+    except (BadSignature, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _redis_entries(broker: Broker) -> list[bytes]:
+    return list(broker.connection.lrange(broker.list_key, 0, MOST_READ - 1))
 
 
 def _broker() -> Broker:

@@ -97,6 +97,19 @@ def check_statistics() -> Iterator[Finding]:
     )
 
 
+def check_slots() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops.doctor", "inactive_slots"))
+        rows = cursor.fetchall()
+    for name, kept in rows:
+        yield Finding(
+            "database.slot-inactive",
+            Severity.WARNING,
+            f"Nothing reads the replication slot {name}, for which the server keeps {kept} of log, and ever more.",
+            f"Start its replica again, or run in the database: SELECT pg_drop_replication_slot('{name}')",
+        )
+
+
 def check_groups() -> Iterator[Finding]:
     """Yield the defects of groups of owners: a group that differs from the others, and owners without a group."""
     for report in group_reports():
@@ -161,7 +174,16 @@ def check_logins() -> Iterator[Finding]:
 DATABASE = Area(
     "database",
     database_facts,
-    (check_versions, check_migrations, check_connections, check_statistics, check_groups, check_policies, check_logins),
+    (
+        check_versions,
+        check_migrations,
+        check_connections,
+        check_statistics,
+        check_slots,
+        check_groups,
+        check_policies,
+        check_logins,
+    ),
 )
 
 # --- indexes area ---------------------------------------------------------------------------------

@@ -19,16 +19,19 @@ from redis.exceptions import RedisError
 from convmemory.core import conf
 from convmemory.core.acting import schema_owner
 from convmemory.core.config import config
+from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.core.processes.confinement import missing_parts
-from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
+from convmemory.core.queue.fair_queue import TICKET, tasks_in_work, tickets_wanted, waiting_tasks
+from convmemory.core.queue.queueing import drop_foreign_entries, foreign_entries, waiting_calls
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, replicas_area, rows_area
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
-from convmemory.ops.models import SweepRun
+from convmemory.ops.models import KeyFingerprint, SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
 from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
+from convmemory.ops.runtime.instance import remember_key
 
 # --- disk area ------------------------------------------------------------------------------------
 # Free space on the disk of the data folder.
@@ -135,6 +138,28 @@ def check_secret_file() -> Iterator[Finding]:
     )
 
 
+def check_key() -> Iterator[Finding]:
+    """Report that the database was used with another SECRET_KEY, as the worker that first ran on it has recorded."""
+    known = KeyFingerprint.objects.values_list("fingerprint", flat=True)
+    if not known or key_fingerprint() in known:
+        return
+
+    def accept() -> str:
+        KeyFingerprint.objects.all().delete()
+        remember_key()
+        return "The key of this process is now the one of this database."
+
+    yield Finding(
+        "settings.other-key",
+        Severity.ERROR,
+        "SECRET_KEY is not the one that this database was used with: stored keys of endpoints and kept uploads cannot "
+        "be read, and links that were sent do not work.",
+        "Set the earlier SECRET_KEY, on all machines. If you have changed it on purpose, `manage.py doctor --fix` "
+        "accepts the new one; keys of endpoints have to be entered again.",
+        accept,
+    )
+
+
 def check_confinement() -> Iterator[Finding]:
     if missing := missing_parts():
         yield Finding(
@@ -169,7 +194,9 @@ def _is_public() -> bool:
 
 
 SETTINGS = Area(
-    "settings", settings_facts, (check_debug, check_https, check_secret_file, check_confinement, check_folder)
+    "settings",
+    settings_facts,
+    (check_debug, check_https, check_secret_file, check_key, check_confinement, check_folder),
 )
 
 # --- queue area -----------------------------------------------------------------------------------
@@ -235,6 +262,31 @@ def check_waiting() -> Iterator[Finding]:
         )
 
 
+def check_foreign_entries() -> Iterator[Finding]:
+    if entries := foreign_entries():
+        yield Finding(
+            "queue.foreign-entries",
+            Severity.WARNING,
+            f"The queue in Redis has {plural(len(entries), 'task')} not made with this SECRET_KEY, which workers drop.",
+            "Give this installation a database of its own in REDIS_URL, such as /1, and all its processes one "
+            "SECRET_KEY. `manage.py doctor --fix` deletes these tasks.",
+            lambda: f"{plural(drop_foreign_entries(), 'task')} deleted.",
+        )
+
+
+def check_tickets() -> Iterator[Finding]:
+    """Report more tickets of people's tasks than the workers keep: each costs a worker a query, and delays others."""
+    waiting = sum(1 for _ in waiting_calls(TICKET))
+    if waiting > tickets_wanted():
+        yield Finding(
+            "queue.tickets",
+            Severity.NOTICE,
+            f"{waiting} tickets wait for workers, more than the {tickets_wanted()} that are kept for WORKERS.",
+            "Nothing is lost: running workers use them up within minutes. If the number grows, set WORKERS to the same "
+            "number on all machines.",
+        )
+
+
 def check_failures() -> Iterator[Finding]:
     failures = Failure.objects.filter(stopped__gte=timezone.now() - RECENT)
     by_function = failures.values_list("func").annotate(count=Count("pk")).order_by("-count")
@@ -254,7 +306,11 @@ def _ago(moment: datetime | None) -> str:
     return f"{plural(minutes, 'minute')} ago" if minutes < 120 else f"{plural(minutes // 60, 'hour')} ago"
 
 
-QUEUE = Area("queue", queue_facts, (check_schedules, check_workers, check_waiting, check_failures))
+QUEUE = Area(
+    "queue",
+    queue_facts,
+    (check_schedules, check_workers, check_waiting, check_foreign_entries, check_tickets, check_failures),
+)
 
 # --- examining ------------------------------------------------------------------------------------
 

@@ -85,3 +85,13 @@ SELECT current.source_id
 FROM stored FULL JOIN packed USING (source_id, number)
 INNER JOIN current USING (source_id)
 WHERE stored.passages IS DISTINCT FROM packed.passages OR packed.owner_id <> current.owner_id
+
+
+-- name: inactive_slots
+-- Return the replication slots that nothing reads, with the size of the log that the server keeps for each.
+SELECT
+    slot_name,
+    pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
+FROM pg_replication_slots
+WHERE NOT active AND restart_lsn IS NOT NULL AND NOT pg_is_in_recovery()
+ORDER BY slot_name

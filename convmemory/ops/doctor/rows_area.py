@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 from django.db import connection, transaction
 from django.db.models import Count
@@ -12,6 +13,7 @@ from convmemory.conversations.messages.responses import release_abandoned_respon
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import in_group
 from convmemory.core.config import config
+from convmemory.core.files.private_files import has_digest
 from convmemory.core.postgres import groups
 from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
@@ -32,6 +34,7 @@ from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK
 
 MANY = 10_000
 SHOWN_REASONS = 3
+READ_BYTES = 2 * 1024**3  # of documents' files, chosen at random: some ten seconds of a disk
 
 
 def facts() -> Iterator[Fact]:
@@ -189,8 +192,15 @@ def check_documents() -> Iterator[Finding]:
             lambda: f"{sweep_documents()['enqueued']} handed to the workers.",
         )
     storage = document_storage()
-    sizes = [(storage.size_of(str(row.file)), row.size) for row in Document.objects.iterator(chunk_size=500)]
-    lost = sum(found is None for found, _ in sizes)
+    lost = damaged = changed = 0
+    unread = READ_BYTES
+    for row in Document.objects.order_by("?").iterator(chunk_size=500):
+        found = storage.size_of(str(row.file))
+        lost += found is None
+        damaged += found not in (None, row.size)
+        if found == row.size and unread > 0:
+            unread -= row.size
+            changed += not has_digest(Path(storage.path(str(row.file))), Path(str(row.file)).name)
     if lost:
         yield Finding(
             "rows.documents-lost",
@@ -198,12 +208,18 @@ def check_documents() -> Iterator[Finding]:
             f"The files of {plural(lost, 'document')} are missing from MEDIA_ROOT: only their texts are left.",
             "Put the folder back from a backup; on several machines MEDIA_ROOT has to be a shared folder.",
         )
-    damaged = sum(found not in (None, size) for found, size in sizes)
     if damaged:
         yield Finding(
             "rows.documents-damaged",
             Severity.ERROR,
             f"The files of {plural(damaged, 'document')} in MEDIA_ROOT do not have the size that was uploaded.",
+            "Put them back from a backup, or ask their owners to upload them again: they are then read again.",
+        )
+    if changed:
+        yield Finding(
+            "rows.documents-changed",
+            Severity.ERROR,
+            f"The files of {plural(changed, 'document')} in MEDIA_ROOT have another content than was uploaded.",
             "Put them back from a backup, or ask their owners to upload them again: they are then read again.",
         )
 

@@ -27,6 +27,7 @@ SHARED = {
     "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
     "embeddings.EmbeddingSpace": "models, not texts",
     "ops.ErasedUser": "ids of accounts that no longer exist",
+    "ops.KeyFingerprint": "the digest of SECRET_KEY",
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",

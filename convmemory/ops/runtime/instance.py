@@ -21,9 +21,11 @@ from django.db import transaction
 
 from convmemory.core.acting import in_group_of
 from convmemory.core.config import Config, config
+from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.web import stopping
+from convmemory.ops.models import KeyFingerprint
 from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
@@ -159,6 +161,12 @@ def load_pending_samples(var_folder: Path) -> int:
 
 def _marker(var_folder: Path) -> Path:
     return var_folder / "samples.pending"
+
+
+def remember_key() -> None:
+    """Record the SECRET_KEY with which this database is used, unless one is recorded; `doctor` compares it."""
+    if not KeyFingerprint.objects.exists():
+        KeyFingerprint.objects.get_or_create(fingerprint=key_fingerprint())
 
 
 # --- programs -------------------------------------------------------------------------------------

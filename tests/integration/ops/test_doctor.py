@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +16,20 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule, Task
+from django_q.tasks import async_task
 from pytest_django import Settings
 
 from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
+from convmemory.core.queue.fair_queue import TICKET, tickets_wanted
 from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.documents.library import add_document, store_file
+from convmemory.documents.models import Document
+from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import examining, models_area
@@ -28,12 +37,15 @@ from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules
+from convmemory.ops.runtime.instance import remember_key
 from memory.models import MessageEmbedding
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.ranking import reranking
+from search.retrieval import plans
 from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.fleet import wait_until
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
 from tests.support.tiny_bert import write_tiny_bert
@@ -245,6 +257,34 @@ def old_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "missing_parts", lambda: ["read the server's files"])
 
 
+def document_with_changed_byte() -> None:
+    owner = make_user()
+    stored = store_file(owner_id=owner.pk, file=BytesIO(b"A note on sails."), name="sails.txt")
+    document = add_document(owner=owner, stored=stored).document
+    Document.objects.filter(pk=document.pk).update(status=Document.Status.READY)
+    drop_all()
+    path = Path(document_storage().path(str(document.file)))
+    path.write_bytes(b"A note on snails"[: path.stat().st_size])
+
+
+def another_secret_key(settings: Settings) -> None:
+    remember_key()
+    settings.SECRET_KEY = "another key, as on a machine that was set up by hand"
+
+
+def slot_without_replica() -> None:
+    execute("SELECT pg_create_physical_replication_slot('lost_replica', true)")
+
+
+def undo_slot() -> None:
+    execute("SELECT pg_drop_replication_slot('lost_replica')")
+
+
+def surplus_tickets() -> None:
+    for _ in range(tickets_wanted() + 1):
+        async_task(TICKET)
+
+
 class Fault(NamedTuple):
     plant: Callable[..., None]
     found: set[str]
@@ -284,6 +324,10 @@ FAULTS = [
     Fault(public_without_https, {"settings.plain-http"}, "HTTPS_ONLY=1"),
     Fault(public_debugging, {"settings.debug"}, "Unset DEBUG"),
     Fault(old_kernel, {"settings.unconfined"}, "newer kernel"),
+    Fault(document_with_changed_byte, {"rows.documents-changed"}, "from a backup"),
+    Fault(another_secret_key, {"settings.other-key"}, "Set the earlier SECRET_KEY", fixed=True),
+    Fault(slot_without_replica, {"database.slot-inactive"}, "pg_drop_replication_slot", undo=undo_slot),
+    Fault(surplus_tickets, {"queue.tickets"}, "Nothing is lost"),
     Fault(full_disk, {"disk.short"}, "Free some space"),
     Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
 ]
@@ -415,6 +459,36 @@ def test_doctor_json_lists_findings_and_fix_repairs_them() -> None:
     assert code == 0
     assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation taken back."]
     assert doctor("--quiet")[1].strip() == ""
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+def test_foreign_tasks_in_redis_are_found_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    socket = tmp_path / "redis.sock"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        try:
+            wait_until(socket.exists, "Redis")
+            monkeypatch.setattr(Conf, "ORM", None)
+            monkeypatch.setattr(Conf, "REDIS", f"unix://{socket}")
+            broker = get_broker()
+            async_task("convmemory.ops.tasks.sweep", broker=broker)
+            broker.connection.rpush(broker.list_key, "garbage", b"\xff\xfe", "garbage")
+            (finding,) = examining.check_foreign_entries()
+            assert "3 tasks" in finding.message
+            assert finding.fix
+            assert finding.fix() == "3 tasks deleted."
+            assert broker.queue_size() == 1
+            assert list(examining.check_foreign_entries()) == []
+        finally:
+            server.terminate()
+
+
+def test_plans_of_items_are_not_judged_where_few_items_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "dense_plan", lambda *arguments: "Seq Scan")
+    most = examining.database_area.PLANNED_PASSAGES
+    SourceIndex.objects.update(passages=most)
+    found = plans.queries_without_index(spaces.active_space(), at_least=most)
+    assert {name.partition("_")[0] for name in found} == {"passages"}
 
 
 def test_missing_and_old_backups_are_reported(

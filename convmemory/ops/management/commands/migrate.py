@@ -6,8 +6,10 @@ Each group records its own migrations, so that a killed run resumes.
 from contextlib import nullcontext
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
+from django.db.utils import ProgrammingError
 
 from convmemory.core import acting
 from convmemory.core.postgres import groups
@@ -16,6 +18,17 @@ from convmemory.ops.groups.schemas import is_up_to_date, make_missing_tables_ove
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._migrate_all(*args, **options)
+        except ProgrammingError as error:
+            if "permission denied to create extension" not in str(error):
+                raise
+            raise CommandError(
+                "The database user may not create the extension pgvector. "
+                "As a superuser run in this database: CREATE EXTENSION vector"
+            ) from error
+
+    def _migrate_all(self, *args: Any, **options: Any) -> None:
         numbers = groups.layout().groups if options["database"] == DEFAULT_DB_ALIAS else ()
         changes_nothing = options["plan"] or options["check_unapplied"]
         if not numbers or (is_up_to_date() and options["app_label"] is None):

@@ -16,12 +16,12 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection, connections
-from django.db.utils import ProgrammingError
 
 from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.files.private_files import private_folder
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.ops.runtime.instance import (
@@ -69,20 +69,12 @@ class Command(ArchiveCommand):
                 self._say(f"Stopped {count} processes that an earlier run left behind.")
             require_free_port(host, port)
             instance.record(address, {})
-            Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
+            private_folder(Path(config.static_root))  # whitenoise warns when it is not there
             self._say("Starting the database ...")
             if problems := connection.validation.check():
                 raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
-            try:
-                with acting.schema_owner():
-                    call_command("migrate", interactive=False, verbosity=0)
-            except ProgrammingError as error:
-                if "permission denied to create extension" not in str(error):
-                    raise
-                raise CommandError(
-                    "The database user may not create the extension pgvector. "
-                    "As a superuser run in this database: CREATE EXTENSION vector"
-                ) from error
+            with acting.schema_owner():
+                call_command("migrate", interactive=False, verbosity=0)
             password = create_admin(Path(config.var_dir))
             connections.close_all()
             lines = [f"convmemory: {address}"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
+from convmemory.core.files.private_files import private_folder
 from convmemory.ops.runtime.instance import listening_address, web_command
 
 
@@ -23,7 +24,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--port", type=int, help="port to listen on (default: PORT or 8000)")
 
     def handle(self, *args: Any, host: str | None, port: int | None, **options: Any) -> None:
-        Path(config.static_root).mkdir(parents=True, exist_ok=True)  # whitenoise wants it
+        private_folder(Path(config.static_root))  # whitenoise wants it
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, web_command(*listening_address(host, port)))  # noqa: S606

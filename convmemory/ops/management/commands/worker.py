@@ -40,7 +40,14 @@ class Command(ArchiveCommand):
         if not is_migrated():
             raise CommandError(UNMIGRATED)
         step_back()
-        for step in (schedules.ensure_schedules, prepare_model, load_samples, schedules.enqueue_sweep):
+        steps = (
+            schedules.ensure_schedules,
+            instance.remember_key,
+            prepare_model,
+            load_samples,
+            schedules.enqueue_sweep,
+        )
+        for step in steps:
             # Run a step; a failure is reported, and the worker starts anyway.
             try:
                 step()
