@@ -32,7 +32,7 @@ from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import examining, models_area
+from convmemory.ops.doctor import database_area, examining, models_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
@@ -485,7 +485,7 @@ def test_foreign_tasks_in_redis_are_found_and_deleted(tmp_path: Path, monkeypatc
 
 def test_plans_of_items_are_not_judged_where_few_items_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "dense_plan", lambda *arguments: "Seq Scan")
-    most = examining.database_area.PLANNED_PASSAGES
+    most = database_area.PLANNED_PASSAGES
     SourceIndex.objects.update(passages=most)
     found = plans.queries_without_index(spaces.active_space(), at_least=most)
     assert {name.partition("_")[0] for name in found} == {"passages"}
