@@ -1,4 +1,4 @@
-"""Accounts in the admin: users, invitations, API keys, use of the model, and the record of readings of foreign content.
+"""Accounts in the admin: users, invitations, keys, share links, use of the model, readings of foreign content.
 
 Links to make an account or to choose a new password are shown here, to be passed on where no mail is sent.
 """
@@ -20,10 +20,10 @@ from django.utils.translation import get_language
 from convmemory.accounts import invitations
 from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, InvitationForm
 from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
-from convmemory.accounts.models import ApiKey, ContentAccess, Invitation, Mail, ModelUse
+from convmemory.accounts.models import ApiKey, ContentAccess, Invitation, Mail, ModelUse, ShareLink
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.tasks import enqueue_mail
-from convmemory.core.administration.lists import OwnerFilter, UptoFilter
+from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
 from convmemory.core.config import config
 from convmemory.sign_in.forms import with_passwords
@@ -153,6 +153,18 @@ class ApiKeyAdmin(MetadataAdmin):
         consequence="Programs that use these keys are refused from now on.",
         apply=_revoke,
     )
+
+
+@admin.register(ShareLink)
+class ShareLinkAdmin(DeletableAdmin):
+    """Share links without the titles that they show; deleting one revokes it."""
+
+    list_display = ("id", "owner", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
+    fields = ("owner", "conversation_id", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
 
 
 @admin.register(ContentAccess)

@@ -1,6 +1,7 @@
-"""API keys, readings of other people's content, each person's use of the operator's model, and invitations.
+"""API keys, share links, readings of other people's content, people's use of the operator's model, and invitations.
 
-A key identifies the owner whose archive a program reads; only its hash is stored.
+A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
+hashes are stored.
 """
 
 from datetime import datetime
@@ -42,6 +43,31 @@ class ApiKey(models.Model):
     @property
     def is_expired(self) -> bool:
         return self.ends_at is not None and self.ends_at <= timezone.now()
+
+
+class ShareLink(models.Model):
+    """A link that shows one conversation, or one turn of it, as far as it was stored when the link was made.
+
+    Revoking the link deletes the row, and so does deleting the conversation.
+    """
+
+    # With accounts, whose tables are shared: who opens a link does not know its owner, nor the owner's group.
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    token_hash = models.BinaryField(max_length=32, unique=True)
+    conversation_id = models.BigIntegerField(db_index=True)
+    opening_message_id = models.BigIntegerField(null=True, help_text="Of the only turn that is shown. Null: all are.")
+    last_message_id = models.BigIntegerField(help_text="Messages with a higher id are not shown.")
+    people_only = models.BooleanField(default=True, help_text="Only signed-in users may open it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, help_text="Null: never.")
+    opened_count = models.PositiveIntegerField(default=0)
+    last_opened_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "share link"
+
+    def __str__(self) -> str:
+        return f"share link {self.pk}"
 
 
 class ContentAccess(models.Model):

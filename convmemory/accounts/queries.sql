@@ -24,3 +24,7 @@ SELECT EXISTS (
     SELECT FROM pg_policy AS p
     WHERE p.polname = 'owner_alone' AND pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role_in_space%'
 )
+
+-- name: owner_of_share_link
+-- The id of the active user whose unexpired share link has a token with this hash; null without one.
+SELECT convmemory_owner_of_share_link(%s)

@@ -1,15 +1,18 @@
 """Routes for conversations, their messages and events, and uploads of transcripts."""
 
+from dataclasses import asdict
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations import projects, reading
+from convmemory.accounts.pages import absolute_address
+from convmemory.conversations import projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
 from convmemory.conversations.filters import FilterSchema
@@ -29,10 +32,13 @@ from convmemory.conversations.schemas import (
     MessageIn,
     MessagePage,
     MessagesIn,
+    NewShareLink,
     ProjectList,
     ProjectRenameIn,
     ProjectRenameOut,
     RevealedKey,
+    ShareLinkIn,
+    ShareLinkList,
     SourceTurnIn,
     TurnIn,
     TurnMarkIn,
@@ -237,6 +243,35 @@ def mark_turn(request: HttpRequest, conversation_id: int, turn_number: int, body
 )
 def unmark_turn(request: HttpRequest, conversation_id: int, turn_number: int) -> Status[None]:
     set_mark(owner=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=None)
+    return Status(204, None)
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/share_links",
+    response={201: NewShareLink},
+    summary="Make a link that shows the conversation, or one turn, as it is now to other people",
+)
+def create_share_link(request: HttpRequest, conversation_id: int, body: ShareLinkIn) -> Status[dict[str, Any]]:
+    """Messages that are added later are not shown."""
+    shared, token = sharing.create_link(
+        owner=caller_of(request),
+        conversation_id=conversation_id,
+        turn=body.turn,
+        days=body.days,
+        audience=body.audience,
+    )
+    url = absolute_address(request, reverse("shared", args=[token]))
+    return Status(201, {**asdict(shared), "is_expired": shared.is_expired, "url": url})
+
+
+@router.get("/share_links", response=ShareLinkList, summary="List the links that show conversations to other people")
+def list_share_links(request: HttpRequest, conversation_id: int | None = None) -> dict[str, Any]:
+    return {"results": sharing.links_of(owner=caller_of(request), conversation_id=conversation_id)}
+
+
+@router.delete("/share_links/{int:link_id}", response={204: None}, summary="Revoke a link: it opens no more")
+def revoke_share_link(request: HttpRequest, link_id: int) -> Status[None]:
+    sharing.revoke_link(owner=caller_of(request), link_id=link_id)
     return Status(204, None)
 
 

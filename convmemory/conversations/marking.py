@@ -12,8 +12,7 @@ from django.db import transaction
 
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.models import TurnMark
-from convmemory.conversations.reading import get_conversation
-from convmemory.core.errors import NotFound
+from convmemory.conversations.reading import get_conversation, opening_of_turn
 from convmemory.core.marks import Mark, MarkKind, mark_of
 
 
@@ -21,11 +20,7 @@ def set_mark(*, owner: AbstractBaseUser, conversation_id: int, turn_number: int,
     """Give the caller's turn this mark and no other, or none; returns the one that it had. Raises: NotFound."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     with transaction.atomic():
-        opening = conversation.messages.filter(turn_number=turn_number).order_by("position").first()
-        if opening is None:
-            last = conversation.last_turn
-            turns = "it has no turns" if last is None else f"its turns are 0 to {last}"
-            raise NotFound(f"Conversation {conversation_id} has no turn {turn_number}: {turns}.")
+        opening = opening_of_turn(conversation, turn_number)
         rows = TurnMark.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
         rows = rows.filter(message__turn_number=turn_number)
         before = next(iter(rows.order_by("-kind")), None)

@@ -173,6 +173,16 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
     return found
 
 
+def opening_of_turn(conversation: Conversation, turn_number: int) -> Message:
+    """Return the message that opens the turn. Raises: NotFound, with the turns that there are."""
+    opening = conversation.messages.filter(turn_number=turn_number).order_by("position").first()
+    if opening is None:
+        last = conversation.last_turn
+        turns = "it has no turns" if last is None else f"its turns are 0 to {last}"
+        raise NotFound(f"Conversation {conversation.pk} has no turn {turn_number}: {turns}.")
+    return opening
+
+
 def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
     """Return the caller's conversation with this id at its source; with an empty source, the latest one of
     any source.

@@ -6,7 +6,9 @@ from typing import Any
 from ninja import Field, Schema
 from pydantic import ConfigDict
 
+from convmemory.conversations.sharing import Audience
 from convmemory.core.marks import NOTE_CHARS, MarkKind
+from convmemory.core.numbers import MAX_INTEGER
 
 
 class MessageIn(Schema):
@@ -181,6 +183,34 @@ class HiddenKeyList(Schema):
 
 class RevealedKey(Schema):
     value: str
+
+
+class ShareLinkIn(Schema):
+    turn: int | None = Field(None, ge=0, le=MAX_INTEGER, description="show this turn alone; without it, all of them")
+    days: int | None = Field(None, ge=1, description="how long the link works; without it, for ever")
+    audience: Audience = Field("people", description="people who are signed in, or anybody")
+
+
+class ShareLinkOut(Schema):
+    id: int
+    conversation_id: int
+    conversation_title: str
+    turn: int | None = Field(description="the only turn that it shows")
+    audience: Audience = Field(description="who may open it, also by the server's settings")
+    created_at: datetime
+    ends_at: datetime | None
+    is_expired: bool
+    is_empty: bool = Field(description="it does not open now: the conversation or the turn is not there")
+    opened_count: int
+    last_opened_at: datetime | None
+
+
+class NewShareLink(ShareLinkOut):
+    url: str = Field(description="the address of the page; it is in no later answer")
+
+
+class ShareLinkList(Schema):
+    results: list[ShareLinkOut]
 
 
 class ImportOut(Schema):

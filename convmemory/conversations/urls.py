@@ -3,7 +3,7 @@
 from django.urls import path
 
 from convmemory.conversations.importing import views as import_views
-from convmemory.conversations.pages import browsing_views, views
+from convmemory.conversations.pages import browsing_views, sharing_views, views
 from convmemory.conversations.pages import views as event_views
 from convmemory.conversations.pages import views as message_views
 
@@ -29,6 +29,10 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
     path("conversations/<int:conversation_id>/keys", views.hidden_keys, name="hidden-keys"),
+    path("conversations/<int:conversation_id>/share", sharing_views.share, name="share-conversation"),
+    path("settings/links", sharing_views.share_links, name="share-links"),
+    path("settings/links/<int:link_id>/revoke", sharing_views.revoke, name="revoke-share-link"),
+    path("shared/<str:token>", sharing_views.shared, name="shared"),
     path("import", import_views.import_files, name="import"),
     path("import/<int:import_id>", import_views.one_import, name="one-import"),
     path("import/<int:import_id>/mapping", import_views.map_import, name="make-mapped-import"),

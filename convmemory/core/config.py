@@ -362,6 +362,20 @@ class Config:
         "that the request named, or none over standard input and output",
     )
 
+    sharing = choice(
+        "people",
+        ("off", "people", "anybody"),
+        "who may open the links that people make to their conversations: `people` who are signed in, `anybody` if the "
+        "link's owner chose that; `off`: no link can be made or opened ([ADR 102](adr/0102-share-links.md))",
+    )
+    sharing_max_days = whole(
+        0,
+        0,
+        36_500,
+        "the days for which such a link works at most, also one that was made before; 0: for ever, if its owner chose "
+        "that",
+    )
+
     # --- Model for chat and summaries ---
 
     chat_base_url = address("", "the OpenAI-compatible endpoint for chat, summaries and the capture proxy")

@@ -1,6 +1,7 @@
 -- name: create_definer_functions
--- Creates the functions that bypass the policies: whose a key is, whose an identity is, whether somebody has signed in
--- from an address, how many tasks wait, and of which spaces a person is a member. They run as the tables' owner.
+-- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
+-- somebody has signed in from an address, how many tasks wait, and of which spaces a person is a member. They run as the
+-- tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -106,15 +107,30 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_owner_of_share_link(token_hash bytea)
+        RETURNS bigint
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
+        $shared$
+            SELECT l.owner_id::bigint
+            FROM accounts_sharelink AS l
+            INNER JOIN auth_user AS u ON u.id = l.owner_id AND u.is_active
+            WHERE l.token_hash = $1 AND (l.expires_at IS NULL OR l.expires_at > now())
+        $shared$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
     convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces
+    convmemory_role_in_space, convmemory_spaces, convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces TO %I',
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_owner_of_share_link '
+            'TO %I',
             part
         );
     END LOOP;
@@ -380,7 +396,7 @@ ORDER BY name
 SELECT
     num_nulls(
         to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress'),
-        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_spacemember')
+        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_spacemember'), to_regclass('accounts_sharelink')
     ) = 0
 
 -- name: bypasses_row_security

@@ -30,6 +30,7 @@ COMMANDS = (
     (_("Appearance"), "panes", "appearance"),
     (_("Agents"), "agent", "agents"),
     (_("API keys"), "key", "keys"),
+    (_("Shared links"), "link", "share-links"),
     (_("Connect an agent"), "plug", "connect"),
     (_("Your data"), "box", "data"),
 )

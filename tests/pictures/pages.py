@@ -118,6 +118,7 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("agent", "An agent", "/agents/new"),
         Shot("connect", "Connect an agent", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
+        Shot("shared-links", "Shared links", "/settings/links"),
         Shot("consent", "A program asks for access", consent),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),

@@ -50,6 +50,7 @@ class Ask:
     import_id: int
     archive: int
     key_id: int
+    link_id: int
     document: int
     mode: str
     event: int
@@ -80,6 +81,7 @@ def draw_ask(town: Town, random: Random, surfaces: Iterable[str]) -> Ask:
         import_id=random.choice(victim.imports),
         archive=random.choice(victim.archives),
         key_id=victim.key_id,
+        link_id=victim.link_id,
         document=random.choice(victim.documents),
         mode=random.choice(["hybrid", "semantic", "full_text"]),
         event=random.choice(victim.events),
@@ -221,6 +223,15 @@ def _delete_mark(ask: Ask) -> Answer:
     return status, body
 
 
+def _delete_link(ask: Ask) -> Answer:
+    """Tries to revoke another's link; of the caller's own it only asks which there are."""
+    if ask.victim is ask.caller:
+        return _api(ask, "GET", "/share_links")
+    status, body = _api(ask, "DELETE", f"/share_links/{ask.link_id}")
+    assert status == 404, status
+    return status, body
+
+
 def _detach(ask: Ask, path: str) -> Answer:
     """Tries to detach a document from what is another's; of the caller's own it only asks what is attached."""
     if ask.victim is ask.caller:
@@ -353,6 +364,17 @@ ROUTES: dict[str, Surface] = {
     "page archive": lambda _, ask: _file(ask, f"/settings/data/archives/{ask.archive}"),
     "page key use": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/use"),
     "page key revoke": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/revoke"),
+    "POST share link": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/share_links", {"audience": "anybody"}
+    ),
+    "GET share links": lambda _, ask: _api(ask, "GET", "/share_links", conversation_id=ask.conversation),
+    "DELETE another's share link": lambda _, ask: _delete_link(ask),
+    "page share": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/share", turn=ask.turn),
+    "page share links": lambda _, ask: _page(ask, "/settings/links"),
+    "page share link revoke": lambda _, ask: _page(ask, f"/settings/links/{ask.link_id}/revoke"),
+    "page shared": lambda _, ask: _file(
+        ask, f"/shared/{ask.caller.link_token}?conversation={ask.conversation}&turn={ask.turn}"
+    ),
     "page statistics": lambda _, ask: _page(ask, "/statistics"),
     "page outline": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", q=ask.question),
     "page find": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", find=ask.question),

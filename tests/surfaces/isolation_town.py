@@ -22,6 +22,7 @@ from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.sharing import create_link
 from convmemory.core.acting import in_group_of
 from convmemory.core.marks import Mark
 from convmemory.documents.library import attach
@@ -63,6 +64,8 @@ class Person:
     key_id: int
     program: Client
     browser: Client
+    link_id: int = 0
+    link_token: str = ""
     conversations: list[int] = field(default_factory=list)
     messages: list[int] = field(default_factory=list)
     agents: list[int] = field(default_factory=list)
@@ -123,6 +126,10 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
         person.conversations.append(made.pk)
         _talk(person, made, words)
         _log(person, made, words)
+    link, person.link_token = create_link(
+        owner=user, conversation_id=person.conversations[0], turn=None, days=1, audience="people"
+    )
+    person.link_id = link.id
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
     row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
     person.imports.append(row.pk)

@@ -49,6 +49,7 @@ CHANGELISTS = (
     "chat_agent",
     "chat_reply",
     "chat_capturedhistory",
+    "accounts_sharelink",
     "sign_in_linkedidentity",
     "ops_erasure",
     "ops_sweeprun",

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
 ROOMS = (
     "/", "/search", "/search?q=oven", "/library", "/documents", "/statistics", "/import", "/recall?query=oven", "/chat",
-    "/agents", "/settings/keys", "/settings/connect", "/settings/data",
+    "/agents", "/settings/keys", "/settings/links", "/settings/connect", "/settings/data",
 )  # fmt: skip
 OF_A_CONVERSATION = (
     "", "?turn=0", "?turn=0&show=no-tools", "?turn=0&show=questions", "/outline", "/summaries", "/events", "/context",

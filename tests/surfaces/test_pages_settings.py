@@ -49,7 +49,7 @@ def text(client: Client, path: str, **values: object) -> str:
 
 
 def test_settings_pages_share_navigation(client: Client) -> None:
-    for path in ("account", "appearance", "connect", "keys", "data"):
+    for path in ("account", "appearance", "connect", "keys", "links", "data"):
         page = text(client, f"/settings/{path}")
         assert page.count('class="settings-nav"') == 1
         assert page.count('aria-current="page"') >= 1

@@ -63,14 +63,14 @@ def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -
     Raises: NotFound, before the first piece is read.
     """
     conversations = chosen(owner=owner, selection=selection)
-    return _in_pieces(_texts(conversations, format.writer()))
+    return _in_pieces(_texts(conversations, selection, format.writer()))
 
 
-def _texts(conversations: Iterator[Conversation], writer: Writer) -> Iterator[str]:
+def _texts(conversations: Iterator[Conversation], selection: Selection, writer: Writer) -> Iterator[str]:
     yield writer.begin()
     for conversation in conversations:
         yield writer.conversation(conversation)
-        for message in messages_of(conversation):
+        for message in messages_of(conversation, selection):
             yield writer.message(message)
         yield writer.end_of_conversation()
     yield writer.end()
@@ -103,9 +103,7 @@ def export_response(
     """Return the selection as a download. Raises: InvalidInput on an unknown format, NotFound."""
     chosen = require_format(format)
     pieces = exported(owner=owner, selection=selection, format=chosen)
-    response = StreamingHttpResponse(
-        _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=chosen.media_type
-    )
+    response = streamed(request, pieces, media_type=chosen.media_type)
     # The name of the download: the title of the only conversation, reduced to plain letters.
     if len(selection.ids) != 1:
         file_name = "conversations"
@@ -119,6 +117,14 @@ def export_response(
             _UNSAFE.sub("-", plain).strip("-")[:NAME_CHARS].strip("-").lower() or f"conversation-{selection.ids[0]}"
         )
     response["Content-Disposition"] = f'attachment; filename="{file_name}.{chosen.suffix}"'
+    return response
+
+
+def streamed(request: HttpRequest, pieces: Iterator[str], *, media_type: str) -> StreamingHttpResponse:
+    """Return a response that reads each piece when it sends it."""
+    response = StreamingHttpResponse(
+        _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=media_type
+    )
     response["Cache-Control"] = "no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response

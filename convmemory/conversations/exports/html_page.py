@@ -27,7 +27,8 @@ _HEAD = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>Conversations</title>
+<meta name="robots" content="noindex">
+<title>{title}</title>
 <style>
 {style}</style>
 </head>
@@ -36,24 +37,26 @@ _HEAD = """<!doctype html>
 
 
 class HtmlWriter:
-    """Writes one HTML page."""
+    """Writes one HTML page; `note` says below the title of each conversation which part of it the page shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, title: str = "Conversations", note: str = "") -> None:
+        self._title, self._note = title, note
         self._work = Work(left=PAGES * STEPS)
         self._tools: dict[str, str] = {}
 
     def begin(self) -> str:
         style = files("convmemory.conversations.exports").joinpath("page.css").read_text(encoding="utf-8")
-        return _HEAD.format(style=style)
+        return _HEAD.format(style=style, title=escape(self._title))
 
     def conversation(self, conversation: Conversation) -> str:
         self._tools = {}
         facts = (conversation.agent, conversation.project)
         return format_html(
-            "<main>\n<h1>{}</h1>\n<p class=facts><time>{}</time>{}</p>\n",
+            "<main>\n<h1>{}</h1>\n<p class=facts><time>{}</time>{}</p>\n{}",
             conversation.title or "Untitled conversation",
             f"{conversation.created_at:%Y-%m-%d %H:%M} UTC",
             "".join(f" · {fact}" for fact in facts if fact),
+            format_html("<p class=facts>{}</p>\n", self._note) if self._note else "",
         )
 
     def message(self, message: ExportedMessage) -> str:

@@ -1,10 +1,10 @@
 """The conversations of an export and their messages in order, read a few rows at a time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
@@ -17,14 +17,20 @@ from convmemory.core.marks import Mark
 CONVERSATIONS_AT_ONCE = 100
 MESSAGES_AT_ONCE = 50
 MAX_NAMED = 1_000
+ALL_MESSAGES = Q()
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The conversations to export: those with these ids, or all that pass the filters if none is given."""
+    """The conversations to export: those with these ids, or all that pass the filters if none is given.
+
+    Of their messages those that meet the condition `messages`. What is for others has no keys even with HIDE_KEYS=0.
+    """
 
     ids: tuple[int, ...] = ()
     filters: Filters = EVERYTHING
+    messages: Q = ALL_MESSAGES
+    is_for_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +50,32 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
         rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=selection.ids)
     else:
         rows = visible_conversations(owner, selection.filters)
-    return _in_batches(rows.order_by("pk"))
+    return _in_batches(rows.order_by("pk"), selection)
 
 
-def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
-    """Yield the conversation's messages in order, with keys masked."""
+def messages_of(conversation: Conversation, selection: Selection) -> Iterator[ExportedMessage]:
+    """Yield the conversation's messages of the selection in order, with keys masked."""
     position = -1
+    chosen = conversation.messages.filter(selection.messages)
     marks = marks_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
     while True:
-        rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])
+        rows = list(chosen.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])
         for row in rows:
             position = row.position
             mark = None if row.turn_number is None else marks.pop((conversation.pk, row.turn_number), None)
-            yield ExportedMessage(row, parts_without_keys(row.typed_parts), mark)
+            if mark:
+                mark = replace(mark, note=text_without_keys(mark.note, always=selection.is_for_others))
+            parts = parts_without_keys(row.typed_parts, always=selection.is_for_others)
+            yield ExportedMessage(row, parts, mark)
         if len(rows) < MESSAGES_AT_ONCE:
             return
 
 
-def _in_batches(rows: QuerySet[Conversation]) -> Iterator[Conversation]:
+def _in_batches(rows: QuerySet[Conversation], selection: Selection) -> Iterator[Conversation]:
     last = 0
     while batch := list(rows.filter(pk__gt=last)[:CONVERSATIONS_AT_ONCE]):
         for row in batch:
             last = row.pk
             # Rows stored with HIDE_KEYS=0 still contain their keys.
-            row.title = text_without_keys(row.title)
+            row.title = text_without_keys(row.title, always=selection.is_for_others)
             yield row

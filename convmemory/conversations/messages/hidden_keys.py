@@ -100,14 +100,14 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
     return replace(draft, parts=parts, raw=raw, hidden_keys=keys)
 
 
-def text_without_keys(text: str) -> str:
+def text_without_keys(text: str, *, always: bool = False) -> str:
     """A title or another short text with marks in place of its keys, which are not kept."""
-    return _Hider().text(text) if config.hide_keys else text
+    return _Hider().text(text) if always or config.hide_keys else text
 
 
-def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
+def parts_without_keys(parts: Iterable[Part], *, always: bool = False) -> tuple[Part, ...]:
     """The parts of one message, with marks in place of keys that were stored unhidden."""
-    return tuple(map(_Hider().part, parts)) if config.hide_keys else tuple(parts)
+    return tuple(map(_Hider().part, parts)) if always or config.hide_keys else tuple(parts)
 
 
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
@@ -199,13 +200,17 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 
 
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Delete the conversation, everything derived from it and the uploads that contain it. Raises: NotFound."""
+    """Delete the conversation, everything derived from it, its share links and the uploads that contain it.
+
+    Raises: NotFound.
+    """
     with transaction.atomic():
         freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
         # Before the row is locked: receivers can wait for tasks that write derived rows.
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         freed += conversation.stored_bytes or 0
+        ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()
         count_stored(owner_id=owner.pk, change=-freed)
 

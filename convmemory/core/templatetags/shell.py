@@ -57,7 +57,7 @@ class RailEntry:
 OF_A_CONVERSATION = frozenset(
     {
         "conversation", "part", "events", "hidden-keys", "context", "reply", "summaries", "summary",
-        "attached-documents", "delete-conversation",
+        "attached-documents", "delete-conversation", "share-conversation",
     }
 )  # fmt: skip
 

@@ -198,6 +198,7 @@ MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector"
 MADE_AFTER = (
     "convmemory_owner_of_key(",
     "convmemory_owner_of_identity(",
+    "convmemory_owner_of_share_link(",
     "convmemory_waiting_tasks(",
     "convmemory_knows_address(",
     "convmemory_role_in_space(",

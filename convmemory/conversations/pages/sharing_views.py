@@ -1,0 +1,123 @@
+"""Pages of share links: making and revoking them, for signed-in users, and what a link shows, for all who have it."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from convmemory.accounts.pages import PageRequest, absolute_address, signed_in, to_login
+from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
+from convmemory.conversations import reading, sharing
+from convmemory.conversations.exports.formats import FORMATS, streamed
+from convmemory.core.config import config
+from convmemory.core.errors import NotFound
+from convmemory.core.numbers import MAX_INTEGER
+
+LIFETIMES = (1, 7, 30)
+FOR_EVER = ""
+# The page loads nothing and runs nothing, even if the sanitiser let something pass.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "sandbox allow-popups"
+)
+
+
+class ShareForm(forms.Form):
+    """What a new link shows, for how long, and to whom, as far as the server's settings allow it."""
+
+    turn = forms.IntegerField(
+        min_value=0, max_value=MAX_INTEGER, required=False, label=gettext_lazy("Only turn (empty: all)")
+    )
+    expires = forms.ChoiceField(required=False, label=gettext_lazy("Expires"))
+    audience = forms.ChoiceField(required=False, label=gettext_lazy("Who may open it"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        most = config.sharing_max_days
+        days = [days for days in LIFETIMES if not most or days < most] + ([most] if most else [])
+        choices = [(str(each), ngettext("%(count)s day", "%(count)s days", each) % {"count": each}) for each in days]
+        expires: Any = self.fields["expires"]
+        expires.choices = choices if most else [*choices, (FOR_EVER, _("Never"))]
+        expires.initial = "7" if 7 in days else str(days[-1])
+        audience: Any = self.fields["audience"]
+        people = ("people", _("People who are signed in"))
+        audience.choices = [people, ("anybody", _("Anybody who has it"))] if config.sharing == "anybody" else [people]
+
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of `sharing.create_link` except the owner and the conversation."""
+        days = self.cleaned_data["expires"]
+        return {
+            "turn": self.cleaned_data["turn"],
+            "days": int(days) if days else None,
+            "audience": self.cleaned_data["audience"] or "people",
+        }
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def share(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Render the links to a conversation and a form for a new one, which is shown once, after its POST."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    form = ShareForm(request.POST or None, initial={"turn": request.GET.get("turn")})
+    if request.method == "POST" and form.is_valid():
+        _link, token = sharing.create_link(owner=request.user, conversation_id=found.pk, **form.values())
+        return redirect_with_new_key(request, token)
+    token = new_key_of(request)
+    context = {
+        "conversation": found,
+        "form": form,
+        "links": sharing.links_of(owner=request.user, conversation_id=found.pk),
+        "is_off": config.sharing == "off",
+        "new_address": absolute_address(request, reverse("shared", args=[token])) if token else "",
+    }
+    status = 422 if form.errors else 200
+    return showing_new_key(request, render(request, "conversations/share.html", context, status=status))
+
+
+@require_safe
+@signed_in
+def share_links(request: PageRequest) -> HttpResponse:
+    """Render all of the caller's links."""
+    context = {"links": sharing.links_of(owner=request.user), "is_off": config.sharing == "off"}
+    return render(request, "conversations/share_links.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def revoke(request: PageRequest, link_id: int) -> HttpResponse:
+    """Ask for confirmation, then revoke one link."""
+    if request.method != "POST":
+        found = sharing.link_of(owner=request.user, link_id=link_id)
+        return render(request, "conversations/revoke_share_link.html", {"shared": found})
+    sharing.revoke_link(owner=request.user, link_id=link_id)
+    messages.success(request, _("The link is revoked: it opens no more."))
+    return redirect("share-links")
+
+
+@never_cache
+@require_safe
+def shared(request: HttpRequest, token: str) -> HttpResponseBase:
+    """Return the page that a link shows. A request for its head alone is not counted."""
+    is_read = request.method != "HEAD"
+    try:
+        pieces = sharing.open_link(token, is_signed_in=request.user.is_authenticated, is_counted=is_read)
+    except sharing.SignInNeeded:
+        return to_login(request)
+    except NotFound:
+        reason = _("It is wrong, was revoked, or has expired. Ask the person who gave it to you for a new one.")
+        context = {"title": _("This link shows nothing"), "reason": reason}
+        response: HttpResponseBase = render(request, "refused.html", context, status=404)
+    else:
+        response = streamed(request, pieces if is_read else iter(()), media_type=FORMATS["html"].media_type)
+        response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Robots-Tag"] = "noindex, nofollow"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response

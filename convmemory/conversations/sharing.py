@@ -1,0 +1,195 @@
+"""Share links: makes, lists, revokes and opens links that show one conversation, or one turn of it, to other people.
+
+A token has 192 random bits and only its hash is stored, by which it is looked up: the time of a look-up tells nothing
+about tokens. Who opens a link acts for its owner while that conversation is read. Source: docs/adr/0102-share-links.md.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Literal
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection
+from django.db.models import F, Q
+from django.utils import timezone
+
+from convmemory.accounts.models import ShareLink
+from convmemory.conversations.exports.formats import FORMATS, exported
+from convmemory.conversations.exports.html_page import HtmlWriter
+from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import get_conversation, opening_of_turn
+from convmemory.core.acting import acting_for
+from convmemory.core.config import config
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, SwitchedOff
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
+
+Audience = Literal["people", "anybody"]
+MAX_DAYS = 36_500  # a hundred years
+KEPT_AFTER_END = timedelta(days=30)
+GONE = "The link is wrong, was revoked, or has expired."
+
+
+class SignInNeeded(ConvMemoryError):
+    """The link is for people who are signed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A share link as its owner sees it, with the server's settings applied.
+
+    `turn` is the number of the only turn that it shows. `is_empty`: the conversation or the turn is not there now, and
+    the link does not open.
+    """
+
+    id: int
+    conversation_id: int
+    conversation_title: str
+    turn: int | None
+    audience: Audience
+    created_at: datetime
+    ends_at: datetime | None
+    is_empty: bool
+    opened_count: int
+    last_opened_at: datetime | None
+
+    @property
+    def is_expired(self) -> bool:
+        return self.ends_at is not None and self.ends_at <= timezone.now()
+
+
+def create_link(
+    *, owner: AbstractBaseUser, conversation_id: int, turn: int | None, days: int | None, audience: Audience
+) -> tuple[Shared, str]:
+    """Return a new link to the caller's conversation, or to one turn of it, and its token.
+
+    It shows the messages that are stored now. Raises: NotFound, InvalidInput, SwitchedOff.
+    """
+    if config.sharing == "off":
+        raise SwitchedOff("Sharing is off on this server: its operator turns it on with SHARING.")
+    if audience == "anybody" and config.sharing == "people":
+        raise InvalidInput("On this server links are for people who are signed in: share with people.")
+    most = config.sharing_max_days or MAX_DAYS
+    if days is None and config.sharing_max_days:
+        raise InvalidInput(f"On this server a link works for {most:,} days at most: say for how many.")
+    if days is not None and not 1 <= days <= most:
+        raise InvalidInput(f"A link cannot work for {days} days: use 1 to {most:,}.")
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    opening = None if turn is None else opening_of_turn(conversation, turn)
+    last_message = conversation.messages.order_by("-pk").first()
+    if last_message is None:
+        raise InvalidInput(f"Conversation {conversation_id} has no messages: a link to it would show nothing.")
+    forgotten = timezone.now() - KEPT_AFTER_END
+    ShareLink.objects.filter(owner_id=owner.pk, expires_at__lt=forgotten).delete()
+    token = secrets.token_urlsafe(24)
+    link = ShareLink.objects.create(
+        owner_id=owner.pk,
+        token_hash=content_hash(token),
+        conversation_id=conversation.pk,
+        opening_message_id=opening.pk if opening else None,
+        last_message_id=last_message.pk,
+        people_only=audience == "people",
+        expires_at=None if days is None else timezone.now() + timedelta(days=days),
+    )
+    return next(_as_shared([link], owner_id=owner.pk)), token
+
+
+def links_of(*, owner: AbstractBaseUser, conversation_id: int | None = None) -> list[Shared]:
+    """Return the caller's links, or those to one conversation, newest first."""
+    links = ShareLink.objects.filter(owner_id=owner.pk).order_by("-pk")
+    if conversation_id is not None:
+        links = links.filter(conversation_id=conversation_id)
+    return list(_as_shared(list(links), owner_id=owner.pk))
+
+
+def _as_shared(links: Sequence[ShareLink], *, owner_id: int) -> Iterator[Shared]:
+    """Yield the owner's links with what they show. Two queries."""
+    ids, openings = {link.conversation_id for link in links}, {link.opening_message_id or 0 for link in links}
+    conversations = Conversation.objects.filter(owner_id=owner_id, pk__in=ids)
+    titles = dict(conversations.values_list("pk", "title"))
+    messages = Message.objects.filter(owner_id=owner_id, pk__in=openings, turn_number__isnull=False)
+    turns = dict(messages.values_list("pk", "turn_number"))
+    for link in links:
+        turn = turns.get(link.opening_message_id or 0)
+        ends = [link.expires_at] if link.expires_at else []
+        if config.sharing_max_days:
+            ends.append(link.created_at + timedelta(days=config.sharing_max_days))
+        yield Shared(
+            id=link.pk,
+            conversation_id=link.conversation_id,
+            conversation_title=titles.get(link.conversation_id, ""),
+            turn=turn,
+            audience="people" if link.people_only or config.sharing == "people" else "anybody",
+            created_at=link.created_at,
+            ends_at=min(ends, default=None),
+            is_empty=link.conversation_id not in titles or (link.opening_message_id is not None and turn is None),
+            opened_count=link.opened_count,
+            last_opened_at=link.last_opened_at,
+        )
+
+
+def link_of(*, owner: AbstractBaseUser, link_id: int) -> Shared:
+    """Return one of the caller's links. Raises: NotFound."""
+    found = next((shared for shared in links_of(owner=owner) if shared.id == link_id), None)
+    if found is None:
+        raise NotFound(f"There is no shared link {link_id}.")
+    return found
+
+
+def revoke_link(*, owner: AbstractBaseUser, link_id: int) -> None:
+    """Revoke one of the caller's links: it opens no more. Raises: NotFound."""
+    if not ShareLink.objects.filter(owner_id=owner.pk, pk=link_id).delete()[0]:
+        raise NotFound(f"There is no shared link {link_id}.")
+
+
+def open_link(token: str, *, is_signed_in: bool, is_counted: bool = True) -> Iterator[str]:
+    """Return the HTML page of what the link shows, in pieces; its opening is counted before.
+
+    Raises: NotFound with one and the same sentence for links that are wrong, revoked, expired or without a
+    conversation; SignInNeeded.
+    """
+    digest = content_hash(token)
+    owner_id = None
+    if config.sharing != "off":
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.accounts", "owner_of_share_link"), [digest])
+            (owner_id,) = cursor.fetchone()
+    if owner_id is None:
+        raise NotFound(GONE)
+    with acting_for(owner_id):
+        link = ShareLink.objects.select_related("owner").filter(owner_id=owner_id, token_hash=digest).first()
+        found = next(_as_shared([link], owner_id=owner_id)) if link else None
+        if link is None or found is None or found.is_expired or found.is_empty:
+            raise NotFound(GONE)
+        chosen = Q(pk__lte=link.last_message_id)
+        if link.opening_message_id is not None:
+            chosen &= Q(turn_number=found.turn)
+        if found.audience == "people" and not is_signed_in:
+            raise SignInNeeded("Sign in to open this link.")
+        if is_counted:
+            ShareLink.objects.filter(owner_id=owner_id, pk=link.pk).update(
+                opened_count=F("opened_count") + 1, last_opened_at=timezone.now()
+            )
+        what = "Shared" if found.turn is None else "One turn of a conversation, shared"
+        note = f"{what} on {link.created_at:%Y-%m-%d %H:%M} UTC. Messages that were added later are not shown."
+        writer = partial(HtmlWriter, title="Shared conversation", note=note)
+        pieces = exported(
+            owner=link.owner,
+            selection=Selection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
+            format=replace(FORMATS["html"], writer=writer),
+        )
+    return _read_for(owner_id, pieces)
+
+
+def _read_for(owner_id: int, pieces: Iterator[str]) -> Iterator[str]:
+    """Yield the pieces, each read for the owner: a generator leaves the context of its caller between two pieces."""
+    while True:
+        with acting_for(owner_id):
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece

@@ -1,0 +1,238 @@
+"""Share links: who may open them, what they show, when they end, and that they lead to nothing else."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+
+from convmemory.accounts.models import ShareLink
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.models import Conversation
+from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.api import Api, problem_of
+from tests.support.planted_keys import PLANTED, leaks
+from tests.surfaces.browser import PHONE, Chromium
+
+PAIRS = exchange(("which glaze for the teapot?", "Celadon, twice."), ("and the kiln?", "Cone **ten**."))
+
+
+@pytest.fixture
+def teapot(owner: User, settings: Settings) -> Conversation:
+    settings.SHARING = "anybody"
+    make_conversation(owner, exchange(("where is the wombat?", "Under the porch.")), title="wombat")
+    return make_conversation(owner, PAIRS, title="Teapot")
+
+
+def share(owner: User, conversation: Conversation, **body: Any) -> str:
+    """The path of a new link, made by API."""
+    body = {"audience": "anybody"} | body
+    answer = Api(owner).send("POST", f"/conversations/{conversation.pk}/share_links", body)
+    assert answer.status_code == 201, answer.content
+    assert answer.json()["url"].startswith("http://testserver/shared/")
+    return str(answer.json()["url"].removeprefix("http://testserver"))
+
+
+def opened(path: str, client: Client | None = None) -> str:
+    answer = (client or Client()).get(path)
+    assert answer.status_code == 200, answer.content
+    content: Any = answer.streaming_content  # type: ignore[attr-defined]
+    return b"".join(content).decode()
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.mark.django_db
+def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot)
+    ingest.append_messages(owner=owner, conversation_id=teapot.pk, drafts=[user_says("and the lid?")])
+    page = opened(path)
+    assert all(said in page for said in ("<h1>Teapot</h1>", "Celadon, twice.", "<strong>ten</strong>", "turn 1"))
+    assert not any(said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/{teapot.pk}"))
+    assert "Messages that were added later are not shown." in page
+    Client().head(path)
+    (link,) = Api(owner).get("/share_links").json()["results"]
+    assert (link["opened_count"], link["conversation_title"], link["turn"]) == (1, "Teapot", None)
+    assert link["last_opened_at"]
+    assert "url" not in link
+
+
+@pytest.mark.django_db
+def test_link_to_turn_follows_its_question_and_shows_no_other(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot, turn=1, days=7)
+    assert "which glaze" not in opened(path)
+    assert "and the kiln?" in opened(path)
+    teapot.messages.filter(turn_number=1).update(turn_number=None)
+    assert Client().get(path).status_code == 404
+    assert Api(owner).get("/share_links").json()["results"][0]["is_empty"]
+    refused = Api(owner).send("POST", f"/conversations/{teapot.pk}/share_links", {"turn": 9})
+    assert problem_of(refused, 404).endswith("has no turn 9: its turns are 0 to 1.")
+
+
+@pytest.mark.django_db
+def test_shared_page_loads_nothing_and_is_not_indexed(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot)
+    for answer in (Client().get(path), Client().get("/shared/wrong")):
+        assert answer.headers["X-Robots-Tag"] == "noindex, nofollow"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert "no-store" in answer.headers["Cache-Control"]
+        assert not answer.cookies
+    policy = Client().get(path).headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline';")
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.django_db
+def test_shared_page_masks_keys_that_are_stored_unmasked(owner: User, settings: Settings) -> None:
+    settings.SHARING, settings.HIDE_KEYS = "anybody", False
+    said = "\n\n".join(f"the {kind} is {text}" for kind, text in PLANTED.items())
+    found = make_conversation(owner, exchange((said, "Noted.")), title=f"About {next(iter(PLANTED.values()))}")
+    mark = {"kind": "wrong", "note": f"use {next(iter(PLANTED.values()))}"}
+    Api(owner).send("POST", f"/conversations/{found.pk}/turns/0/mark", mark)
+    page = opened(share(owner, found))
+    assert "Noted." in page
+    assert leaks(page) == []
+
+
+@pytest.mark.django_db
+def test_wrong_expired_revoked_and_deleted_links_get_same_answer(
+    owner: User, teapot: Conversation, settings: Settings
+) -> None:
+    def refusal(path: str) -> str:
+        answer = Client().get(path)
+        assert answer.status_code == 404
+        return re.sub(r"nonce-\S+", "", answer.content.decode())
+
+    wrong = refusal("/shared/wrong")
+    assert "Ask the person who gave it to you for a new one." in wrong
+    expired = share(owner, teapot, days=1)
+    ShareLink.objects.update(expires_at=timezone.now())
+    assert refusal(expired) == wrong
+    revoked = share(owner, teapot)
+    number = Api(owner).get("/share_links").json()["results"][0]["id"]
+    assert Api(make_user("eve")).client.delete(f"/api/v1/share_links/{number}").status_code == 404
+    assert opened(revoked)
+    assert Api(owner).client.delete(f"/api/v1/share_links/{number}").status_code == 204
+    assert refusal(revoked) == wrong
+    path = share(owner, teapot)
+    User.objects.filter(pk=owner.pk).update(is_active=False)
+    assert refusal(path) == wrong
+    User.objects.filter(pk=owner.pk).update(is_active=True)
+    settings.SHARING = "off"
+    assert refusal(path) == wrong
+    settings.SHARING = "anybody"
+    assert opened(path)
+    ingest.delete_conversation(owner=owner, conversation_id=teapot.pk)
+    assert refusal(path) == wrong
+    assert not ShareLink.objects.exists()
+
+
+@pytest.mark.django_db
+def test_link_for_people_asks_others_to_sign_in(owner: User, teapot: Conversation, settings: Settings) -> None:
+    path, open_to_all = share(owner, teapot, audience="people"), share(owner, teapot)
+    answer = Client().get(path)
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/login?next={path}")
+    eve = signed_in(make_user("eve"))
+    assert "Celadon" in opened(path, eve)
+    for address in (f"/conversations/{teapot.pk}", f"/conversations/{teapot.pk}/share", "/settings/links/1/revoke"):
+        assert eve.get(address).status_code == 404
+    assert "Celadon" in opened(open_to_all)
+    settings.SHARING = "people"  # also for links that were made before
+    assert Client().get(open_to_all).status_code == 302
+    assert Api(owner).get("/share_links").json()["results"][0]["audience"] == "people"
+
+
+@pytest.mark.django_db
+def test_token_with_another_conversation_shows_only_its_own(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot)
+    foreign = make_conversation(make_user("eve"), exchange(("is the gecko fed?", "The gecko is fed.")))
+    own = Conversation.objects.get(title="wombat")
+    for other in (foreign, own):
+        for query in (f"?conversation={other.pk}", f"?id={other.pk}&turn=0", f"?conversation_id={other.pk}"):
+            page = opened(path + query)
+            assert "Celadon" in page
+            assert not any(said in page for said in ("gecko", "wombat"))
+        assert Client().get(f"{path}/{other.pk}").status_code == 404
+    token = path.rpartition("/")[2]
+    for address in ("/share_links", f"/conversations/{teapot.pk}", f"/conversations/{teapot.pk}/export"):
+        assert Client(headers={"Authorization": f"Bearer {token}"}).get(f"/api/v1{address}").status_code == 401
+    # A row that names another owner's conversation, however it came there, shows nothing of it.
+    ShareLink.objects.update(conversation_id=foreign.pk, last_message_id=F("last_message_id") + 1_000)
+    assert Client().get(path).status_code == 404
+
+
+@pytest.mark.django_db
+def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversation, settings: Settings) -> None:
+    def refused(**body: Any) -> str:
+        return problem_of(Api(owner).send("POST", f"/conversations/{teapot.pk}/share_links", body), 422)
+
+    for_ever = share(owner, teapot)
+    ShareLink.objects.update(created_at=timezone.now() - timedelta(days=14))
+    settings.SHARING, settings.SHARING_MAX_DAYS = "people", 14
+    assert Client().get(for_ever).status_code == 404  # the maximum counts for links of before
+    assert refused(audience="anybody", days=1).endswith("share with people.")
+    assert "14 days at most" in refused()
+    assert "use 1 to 14" in refused(days=15)
+    page = signed_in(owner).get(f"/conversations/{teapot.pk}/share").content.decode()
+    assert re.findall(r'<option value="(\w*)"', page) == ["1", "7", "14", "people"]
+    settings.SHARING = "off"
+    body: dict[str, Any] = {"days": 1}
+    assert "SHARING" in problem_of(Api(owner).send("POST", f"/conversations/{teapot.pk}/share_links", body), 403)
+    assert "Sharing is off" in signed_in(owner).get(f"/conversations/{teapot.pk}/share").content.decode()
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_link_is_made_opened_without_session_and_revoked(
+    visit: Callable[..., None], chromium: Chromium, live_server: Any, teapot: Conversation
+) -> None:
+    def make(page: Page) -> str:
+        page.get_by_label("What to do with this conversation").click()
+        page.get_by_role("link", name="Share…").click()
+        page.get_by_label("Who may open it").select_option("anybody")
+        page.get_by_role("button", name="Make a link").click()
+        address = page.locator("#new-link").inner_text()
+        page.reload()
+        expect(page.locator("#new-link")).to_have_count(0)
+        expect(page.get_by_role("row", name="Teapot")).to_contain_text("anybody")
+        return address
+
+    address: str = chromium.visit(live_server.url, make, visitor=teapot.owner, at=f"/conversations/{teapot.pk}")
+
+    def read(page: Page) -> None:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        expect(page.get_by_role("heading", name="Teapot")).to_be_visible()
+        expect(page.get_by_text("Celadon, twice.")).to_be_visible()
+        assert asked == [address]
+        assert page.context.cookies() == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+    chromium.visit(live_server.url, read, width=PHONE["width"], height=PHONE["height"])
+
+    def revoke(page: Page) -> None:
+        expect(page.get_by_role("row", name="Teapot")).to_contain_text("1 time")
+        page.get_by_role("link", name="Revoke the link").click()
+        page.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_text("The link is revoked")).to_be_visible()
+
+    chromium.visit(live_server.url, revoke, visitor=teapot.owner, at="/settings/links")
+
+    def find_nothing(page: Page) -> None:
+        answer = page.request.get(address)
+        assert answer.status == 404
+        assert "This link shows nothing" in answer.text()
+
+    chromium.visit(live_server.url, find_nothing)
