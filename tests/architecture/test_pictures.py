@@ -17,6 +17,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
+    "shared",  # as an exported conversation
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip
