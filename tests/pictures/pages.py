@@ -58,11 +58,6 @@ def _open_palette(page: Page) -> None:
     page.locator(".palette-entry.is-chosen").wait_for()
 
 
-def _make_link(page: Page) -> None:
-    page.get_by_role("button", name="Make a link").click()
-    page.locator("#new-link").wait_for()
-
-
 def _open_keys(page: Page) -> None:
     page.keyboard.press("?")
     page.locator("#keys-dialog dl").wait_for()
@@ -123,8 +118,6 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("agent", "An agent", "/agents/new"),
         Shot("connect", "Connect an agent", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
-        Shot("share", "Sharing a conversation", f"{reading}/share?turn=0", steps=_make_link),
-        Shot("shared-links", "Shared links", "/settings/links"),
         Shot("consent", "A program asks for access", consent),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),
