@@ -365,7 +365,7 @@ ROUTES: dict[str, Surface] = {
     "page key use": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/use"),
     "page key revoke": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/revoke"),
     "POST share link": lambda _, ask: _api(
-        ask, "POST", f"/conversations/{ask.conversation}/share_links", {"audience": "anybody"}
+        ask, "POST", f"/conversations/{ask.conversation}/share_links", {"audience": "people"}
     ),
     "GET share links": lambda _, ask: _api(ask, "GET", "/share_links", conversation_id=ask.conversation),
     "DELETE another's share link": lambda _, ask: _delete_link(ask),
