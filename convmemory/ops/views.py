@@ -1,6 +1,7 @@
 """The pages about one's own data: an archive, what is stored, deleting the account; and the metrics."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 from django import forms
@@ -26,6 +27,7 @@ from convmemory.ops.models import OwnArchive
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.privacy import exporting
 from convmemory.ops.privacy.erasing import count_rows, erase_user
+from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.tasks import enqueue_archive, enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
@@ -108,8 +110,9 @@ def metrics(request: HttpRequest) -> HttpResponse:
             "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
             status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
         )  # fmt: skip
+    backup_at = newest_backup(Path(config.backup_folder)) if config.backup_folder else None
     with acting.maintenance():
-        text = metrics_text()
+        text = metrics_text(backup_at=backup_at)
     return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
 
 

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,12 +12,14 @@ from unittest.mock import Mock
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
+from django.utils import timezone
 from django_q.signals import post_execute_in_worker, pre_execute
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from convmemory.core import logs
-from convmemory.ops.models import Measure
+from convmemory.core.measuring import Measurement, report
+from convmemory.ops.models import Measure, SweepRun
 from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -147,3 +151,35 @@ def test_ready_names_what_is_missing(settings: Settings, tmp_path: Path, monkeyp
         answer = Client().get("/ready")
     assert (answer.status_code, json.loads(answer.content)["failed"][0]) == (503, "database")
     assert Client().get("/health").status_code == 200
+
+
+def test_dashboard_and_alerts_name_metrics_that_exist(settings: Settings, tmp_path: Path) -> None:
+    settings.METRICS, settings.METRICS_TOKEN = True, "t"
+    settings.BACKUP_FOLDER = str(tmp_path)
+    (tmp_path / "convmemory-20260101T000000.zip").touch()
+    SweepRun.objects.create(started_at=timezone.now(), seconds=0)
+    owner = make_user("quetzal")
+    make_conversation(owner, exchange(("a question", "an answer")))
+    for name, label in (
+        ("search", "hybrid"),
+        ("task", "search.tasks.index"),
+        ("embedding", "text"),
+        ("response", "2xx"),
+    ):
+        report(Measurement(name, label, 0.1))
+    measures.flush()
+    answer = Client().get("/metrics", headers={"Authorization": "Bearer t"})
+    families = list(text_string_to_metric_families(answer.content.decode()))
+    given = {name for one in families for name in (one.name, *(sample.name for sample in one.samples))}
+    assert all(family.documentation for family in families)
+    for file in ("alerts.yaml", "grafana.json"):
+        text = (Path(settings.BASE_DIR) / "deploy/monitoring" / file).read_text(encoding="utf-8")
+        named = set(re.findall(r"\bconvmemory_\w+", text))
+        assert len(named) > 5
+        assert named - given == set(), file
+    found = values(Client(), Authorization="Bearer t")
+    assert found["convmemory_last_sweep_timestamp_seconds", "quick"] == pytest.approx(time.time(), abs=60)
+    assert found["convmemory_last_backup_timestamp_seconds", ""] == pytest.approx(time.time(), abs=60)
+    assert found["convmemory_owner_stored_bytes", str(owner.pk)] > 256
+    assert found["convmemory_disk_bytes", "total"] > found["convmemory_disk_bytes", "free"] > 0
+    assert "quetzal" not in answer.content.decode()

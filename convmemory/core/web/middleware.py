@@ -129,6 +129,7 @@ class RequestTraceMiddleware(EitherMiddleware):
         fields = {"route": label, "status": response.status_code, "duration_ms": round(seconds * 1000, 1)}
         logger.info("%s %s", label, response.status_code, extra={"fields": fields})
         report(Measurement("request", label, seconds, failed=response.status_code >= 500))
+        report(Measurement("response", f"{response.status_code // 100}xx", seconds))
 
 
 # --- inline middleware ----------------------------------------------------------------------------

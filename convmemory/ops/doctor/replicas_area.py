@@ -1,38 +1,25 @@
 """The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and applies the policies."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import psycopg
-from django.db import connection
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.core.config import config
-from convmemory.core.postgres import groups, row_security
-from convmemory.core.sql import load_sql
+from convmemory.core.postgres import row_security
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
-    """A replica's own report; `position` is None if it follows no primary."""
-
-    name: str
-    problem: str = ""
-    position: int | None = None
-    bypasses_row_security: bool = False
+from convmemory.ops.observability.replica_states import newest_position, replica_states
 
 
 def facts() -> Iterator[Fact]:
-    newest = _newest_position()
-    for state in _states():
+    newest = newest_position()
+    for state in replica_states():
         behind = "not following" if state.position is None else f"{_size(newest - state.position)} behind"
         yield state.name, state.problem or behind
 
 
 def check_replicas() -> Iterator[Finding]:
-    newest, most = _newest_position(), config.database_replica_max_lag_mb * 1024**2
-    for state in _states():
+    newest, most = newest_position(), config.database_replica_max_lag_mb * 1024**2
+    for state in replica_states():
         if state.problem:
             yield Finding(
                 "replicas.unreachable",
@@ -61,26 +48,6 @@ def check_replicas() -> Iterator[Finding]:
                 f"The address of the replica {state.name} logs in as somebody whom no policy holds.",
                 "Leave the user out of it, or use the role convmemory_app.",
             )
-
-
-def _states() -> Iterator[ReplicaState]:
-    for name in connection.settings_dict["REPLICAS"]:
-        try:
-            with psycopg.connect(**connection.replica_parameters(name)) as link:  # type: ignore[attr-defined]
-                position = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
-                above = link.execute(
-                    load_sql("convmemory.core", "bypasses_row_security").encode(), [groups.schemas()]
-                ).fetchone()
-        except psycopg.Error as error:
-            yield ReplicaState(name, problem=str(error).partition("\n")[0])
-        else:
-            yield ReplicaState(name, position=position and position[0], bypasses_row_security=bool(above and above[0]))
-
-
-def _newest_position() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "owner_position"), {"owner": None})
-        return int(cursor.fetchone()[0])
 
 
 def _size(count: int) -> str:

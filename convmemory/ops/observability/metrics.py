@@ -5,28 +5,37 @@ Any web process reports for all processes, because all figures come from the dat
 contain no text of a user.
 """
 
+import platform
+import shutil
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import Max, Min
 from django.utils import timezone
 from django_q.models import Task
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from redis.exceptions import RedisError
 
+import convmemory
+from convmemory.conversations.models import StoredUse
+from convmemory.core.config import config
 from convmemory.core.postgres import groups
+from convmemory.core.queue.fair_queue import waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
+from convmemory.ops.models import SweepRun
 from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals, waiting_count, working_count
+from convmemory.ops.observability.replica_states import newest_position, replica_states
 from search.indexing.status import count_index
 
 if TYPE_CHECKING:
     from convmemory.ops.models import Measure
 
-LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}
+LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route", "response": "class"}
 """The name of the label of each measured name; others are called `label`."""
 
 WHAT = {
@@ -35,14 +44,78 @@ WHAT = {
     "embedding": "Calls of the embedding model for texts (questions are not counted)",
     "task": "Background tasks",
     "request": "HTTP requests",
+    "response": "HTTP responses by the class of their status",
 }
 
+LARGEST_OWNERS = 10
 
-def metrics_text() -> bytes:
-    """Return all metrics in the format that Prometheus scrapes."""
+
+def metrics_text(*, backup_at: float | None = None) -> bytes:
+    """Return all metrics in the format that Prometheus scrapes; `backup_at` is when the newest backup was written."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector())
+    registry.register(_Installation(backup_at))
     return generate_latest(registry)
+
+
+class _Installation:
+    """The versions, sizes, ages and replicas of the installation."""
+
+    def __init__(self, backup_at: float | None) -> None:
+        self._backup_at = backup_at
+
+    def collect(self) -> Iterator[Metric]:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.ops.observability", "database_bytes"))
+            postgres, size = cursor.fetchone()
+        build = GaugeMetricFamily("convmemory_build_info", "Versions", labels=["version", "python", "postgresql"])
+        build.add_metric([convmemory.__version__, platform.python_version(), postgres], 1)
+        yield build
+        yield GaugeMetricFamily("convmemory_database_bytes", "Size of the database", size)
+        disk = GaugeMetricFamily(
+            "convmemory_disk_bytes", "The disk of the data folder (CONVMEMORY_VAR)", labels=["state"]
+        )
+        usage = shutil.disk_usage(config.var_dir)
+        disk.add_metric(["total"], usage.total)
+        disk.add_metric(["free"], usage.free)
+        yield disk
+        waiting = GaugeMetricFamily(
+            "convmemory_queue_oldest_seconds", "How long the oldest task of each kind is due", labels=["function"]
+        )
+        due = waiting_tasks().filter(due_at__lte=timezone.now()).values_list("func").annotate(at=Min("due_at"))
+        for function, at in due.order_by("func"):
+            waiting.add_metric([function], (timezone.now() - at).total_seconds())
+        yield waiting
+        swept = GaugeMetricFamily(
+            "convmemory_last_sweep_timestamp_seconds", "When the last sweep of each kind began", labels=["kind"]
+        )
+        for deep, at in SweepRun.objects.values_list("deep").annotate(at=Max("started_at")).order_by("deep"):
+            swept.add_metric(["deep" if deep else "quick"], at.timestamp())
+        yield swept
+        if self._backup_at is not None:
+            yield GaugeMetricFamily(
+                "convmemory_last_backup_timestamp_seconds",
+                "When the newest backup in BACKUP_FOLDER was written; it was read again completely",
+                self._backup_at,
+            )
+        up = GaugeMetricFamily("convmemory_replica_up", "1 where the replica answers", labels=["replica"])
+        lag = GaugeMetricFamily(
+            "convmemory_replica_lag_bytes", "Log that the replica has not applied", labels=["replica"]
+        )
+        newest = newest_position()
+        for state in replica_states():
+            up.add_metric([state.name], int(not state.problem))
+            if state.position is not None:
+                lag.add_metric([state.name], max(0, newest - state.position))
+        yield from (up, lag)
+        stored = GaugeMetricFamily(
+            "convmemory_owner_stored_bytes", f"What the {LARGEST_OWNERS} largest owners have stored", labels=["owner"]
+        )
+        for owner_id, count in StoredUse.objects.order_by("-stored_bytes").values_list("owner_id", "stored_bytes")[
+            :LARGEST_OWNERS
+        ]:
+            stored.add_metric([str(owner_id)], count)
+        yield stored
 
 
 class _Collector:

@@ -84,3 +84,7 @@ FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS wanted (source_id, numbe
 INNER JOIN search_item AS d USING (source_id, number)
 INNER JOIN search_source AS s ON s.id = d.source_id
 WHERE d.owner_id = %(owner)s
+
+-- name: database_bytes
+-- The server's version and the size of the database.
+SELECT current_setting('server_version'), pg_database_size(current_database())
