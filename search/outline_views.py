@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.views import whole_number
@@ -39,7 +39,7 @@ class OutlineRow:
 
 
 @require_safe
-@signed_in
+@in_archive
 def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the questions of a conversation, or the turns that contain `find`."""
     found = get_conversation(owner=request.user, conversation_id=conversation_id)

@@ -20,7 +20,7 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.marking import marks_of
@@ -60,7 +60,7 @@ _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is re
 
 
 @require_safe
-@signed_in
+@in_archive
 def search_page(request: PageRequest) -> HttpResponse:
     """Show results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
@@ -93,12 +93,17 @@ def search_page(request: PageRequest) -> HttpResponse:
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}
     context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
-    if (context.get("groups") or context.get("titles")) and (step == "chosen" or not request.htmx):
+    if (
+        (context.get("groups") or context.get("titles"))
+        and (step == "chosen" or not request.htmx)
+        and not request.member
+    ):
         remember_search(owner=request.user, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
     context |= _start(request, box) | _choices(request, box)
-    context["saved"], context["recent"] = past_searches(request.user)
+    if not request.member:  # past searches are the person's, not the space's
+        context["saved"], context["recent"] = past_searches(request.user)
     return render(request, "search/search.html", context, status=status)
 
 
@@ -207,7 +212,7 @@ def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 
 
 @require_safe
-@signed_in
+@in_archive
 def hits_in(request: PageRequest) -> HttpResponse:
     """Show the place of `?turn=` among the hits in `?conversation=`, in reading order, with links to its neighbours."""
     box = SearchBox.of(request)
@@ -221,7 +226,8 @@ def hits_in(request: PageRequest) -> HttpResponse:
     hits = sorted((hit for hit in results.hits if str(hit.object_id) == number), key=lambda hit: hit.turn_number)
     if not hits:
         return HttpResponse(status=204)
-    remember_search(owner=request.user, box=box)  # the caller is reading one of its results
+    if not request.member:
+        remember_search(owner=request.user, box=box)  # the caller is reading one of its results
     turns = [hit.turn_number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
@@ -238,7 +244,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def filter_choices(request: PageRequest) -> HttpResponse:
     """Show the values of the chips, loaded when the first one is opened."""
     box = SearchBox.of(request)
@@ -273,7 +279,7 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def index_progress(request: PageRequest) -> HttpResponse:
     """Show the progress bar of the index, which polls until all turns are indexed."""
     status = index_status(owner=request.user)
@@ -286,7 +292,7 @@ def index_progress(request: PageRequest) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def palette(request: PageRequest) -> HttpResponse:
     """Show the palette's entries for `?go=`."""
     text = request.GET.get("go", "")
@@ -302,7 +308,7 @@ NEIGHBOURING_SECTIONS = 1
 
 
 @require_safe
-@signed_in
+@in_archive
 def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the messages of `?turn=N`, or those around the passage if the turn is long."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -324,7 +330,7 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the section `?section=N` and its neighbours."""
     found = get_document(owner=request.user, document_id=document_id)

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
@@ -42,7 +42,7 @@ def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> l
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the form and all summaries; a POST with `from_turn`, `to_turn` and `method` requests one."""
     conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -86,7 +86,7 @@ def _turn(request: HttpRequest, name: str) -> int | None:
 
 
 @require_safe
-@signed_in
+@in_archive
 def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Show one summary, as a page or as its card alone."""
     found = ordering.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
@@ -96,7 +96,7 @@ def summary(request: PageRequest, conversation_id: int, summary_id: int) -> Http
 
 
 @require_POST
-@signed_in
+@in_archive
 def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Regenerate the summary; htmx gets the card, which then polls."""
     found = ordering.regenerate_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
@@ -108,7 +108,7 @@ def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> H
 
 
 @require_POST
-@signed_in
+@in_archive
 def delete(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Delete the summary for good."""
     ordering.delete_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)

@@ -20,7 +20,16 @@ from django.utils.translation import get_language
 from convmemory.accounts import invitations
 from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, InvitationForm
 from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
-from convmemory.accounts.models import ApiKey, ContentAccess, Invitation, Mail, ModelUse, ShareLink
+from convmemory.accounts.models import (
+    ApiKey,
+    ContentAccess,
+    Invitation,
+    Mail,
+    ModelUse,
+    SharedSpace,
+    ShareLink,
+    SpaceMember,
+)
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.tasks import enqueue_mail
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
@@ -165,6 +174,22 @@ class ShareLinkAdmin(DeletableAdmin):
     fields = ("owner", "conversation_id", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
     search_by = ("pk", "owner")
     search_help_text = "A number, or an owner's name."
+
+
+@admin.register(SharedSpace)
+class SharedSpaceAdmin(MetadataAdmin):
+    """Spaces without their names, which are text of their members."""
+
+    list_display = ("account", "created_at")
+    list_select_related = ("account",)
+    fields = ("account", "created_at")
+    search_by = ("pk",)
+    search_help_text = "A number."
+
+    def sections(self, request: HttpRequest, obj: SharedSpace) -> list[Section]:
+        members = SpaceMember.objects.filter(space_id=obj.pk).select_related("person").order_by("person__username")
+        rows = [(member.person.username, member.role, member.added_at) for member in members]
+        return [Section(title="Members", columns=("User", "Role", "Since"), rows=rows)]
 
 
 @admin.register(ContentAccess)

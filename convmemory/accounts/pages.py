@@ -1,30 +1,103 @@
-"""What every page of the product needs: `signed_in` wraps its view, which is called with a `PageRequest`."""
+"""What every page of the product needs: `signed_in` wraps its view, which is called with a `PageRequest`.
+
+Pages of an archive have `in_archive` instead: there `request.user` is the owner of the archive that the person chose or
+that holds the object of the address, the person or a space.
+"""
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase, HttpResponseRedirectBase
+from django.shortcuts import redirect
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import get_membership, refuse_readers
+from convmemory.core import acting
 from convmemory.core.config import config
+from convmemory.core.errors import NotFound
+from convmemory.core.numbers import MAX_BIGINT
+from convmemory.core.sql import load_sql
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
-    """A request from a signed-in user."""
+    """A request from a signed-in user.
+
+    In a space, `user` is its account and `member` the person's membership; elsewhere `member` is None. `chosen` is the
+    membership of the space that the person chose to work in, which lists show.
+    """
 
     htmx: HtmxDetails
     user: User
+    person: User
+    member: SpaceMember | None
+    chosen: SpaceMember | None
+
+
+CHOSEN_SPACE = "space"  # in the session
+OBJECTS = {"conversation_id": "conversation", "document_id": "document"}
+
+
+def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
+    """Admits signed-in users to the archive that they use, and only members to a space.
+
+    It is the chosen one; if the address names an object that is elsewhere, the archive that holds it. Readers of a
+    space are refused requests that may write.
+    """
+
+    @wraps(view)
+    def wrapper(request: PageRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
+        if request.chosen is not None:
+            use_space(request, request.chosen)
+        try:
+            return view(request, *args, **kwargs)
+        except NotFound:
+            # Only now, so that a page of the archive in use costs no statement more. The view has changed nothing: the
+            # database showed it nothing of the object.
+            owner_id = next((_archive_of(kind, kwargs[name]) for name, kind in OBJECTS.items() if name in kwargs), None)
+            if owner_id is None or owner_id == request.user.pk:
+                raise
+        if owner_id == request.person.pk:
+            request.user, request.member = request.person, None
+            acting.authenticated(owner_id)
+        else:
+            use_space(request, get_membership(person=request.person, space_id=owner_id))
+        return view(request, *args, **kwargs)
+
+    return signed_in(wrapper)
+
+
+def use_space(request: PageRequest, member: SpaceMember) -> None:
+    """Continue the request in a space of its person. Raises: NotAllowed if a reader would write."""
+    if request.method not in ("GET", "HEAD"):
+        refuse_readers(member)
+    request.user, request.member = member.space, member
+    acting.open_space(member.space_id)
+
+
+def _archive_of(kind: str, number: Any) -> int | None:
+    """Return the owner of a conversation or document that the caller may read, by themselves or as a member."""
+    if number > MAX_BIGINT:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.accounts", "archive_of"), [kind, number])
+        (owner_id,) = cursor.fetchone()
+    found: int | None = owner_id
+    return found
 
 
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
@@ -35,6 +108,14 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R
         caller = cast("PageRequest", request)
         if not request.user.is_authenticated:
             return to_login(caller)
+        caller.person, caller.member, caller.chosen = caller.user, None, None
+        if (chosen := request.session.get(CHOSEN_SPACE)) is not None:
+            try:
+                caller.chosen = get_membership(person=caller.person, space_id=chosen)
+            except NotFound:
+                del request.session[CHOSEN_SPACE]
+                messages.error(request, gettext("You are no longer a member of that space. This is your own archive."))
+                return redirect("spaces")
         response = view(caller, *args, **kwargs)
         response.headers.setdefault("Cache-Control", "private, no-cache")
         patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])

@@ -28,3 +28,7 @@ SELECT EXISTS (
 -- name: owner_of_share_link
 -- The id of the active user whose unexpired share link has a token with this hash; null without one.
 SELECT convmemory_owner_of_share_link(%s)
+
+-- name: archive_of
+-- The owner of a conversation or a document, if the caller is that owner or a member of that space; else null.
+SELECT convmemory_archive_of(%s, %s)

@@ -119,9 +119,7 @@ def refuse_readers(member: SpaceMember) -> None:
     """Raises: NotAllowed if the member's role does not allow writing."""
     if member.role not in WRITERS:
         raise NotAllowed(
-            gettext(
-                "You read the space %(name)s. Its contributors and managers can change it; a manager can make you one."
-            )
+            gettext("You only read the space %(name)s: ask one of its managers to make you a contributor.")
             % {"name": member.space.space.name}
         )
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from convmemory.accounts import joining_views, oidc_views, views
+from convmemory.accounts import joining_views, oidc_views, space_views, views
 from convmemory.accounts import views as design_views
 from convmemory.sign_in.forms import with_passwords
 
@@ -12,6 +12,9 @@ urlpatterns = [
     path("settings/keys/<int:key_id>/use", views.key_use, name="key-use"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
+    path("spaces", space_views.spaces, name="spaces"),
+    path("spaces/use", space_views.choose, name="choose-space"),
+    path("spaces/<int:space_id>", space_views.space, name="space"),
     path("design", design_views.components, name="components"),
     path("settings/password", with_passwords(views.ChangePassword.as_view()), name="password"),
     path("invitations/<str:token>", with_passwords(joining_views.invitation), name="invitation"),

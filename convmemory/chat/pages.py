@@ -155,7 +155,7 @@ def on_conversation_shown(
     sender: Any, *, owner: User, conversation: Conversation, messages: Sequence[Message], is_whole: bool, **kwargs: Any
 ) -> PageAddition:
     values: dict[str, Any] = {}
-    if is_whole:
+    if is_whole and owner.is_active:  # the account of a space is not: it has no chats
         composer = composer_for(owner=owner, conversation=conversation)
         values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     replies = list(

@@ -121,16 +121,40 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_archive_of(kind text, number bigint)
+        RETURNS int
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        $archive$
+        DECLARE
+            owner int;
+        BEGIN
+            IF kind = 'conversation' THEN
+                SELECT c.owner_id INTO owner FROM conversations_conversation AS c WHERE c.id = number;
+            ELSIF kind = 'document' THEN
+                SELECT d.owner_id INTO owner FROM documents_document AS d WHERE d.id = number;
+            END IF;
+            RETURN CASE
+                WHEN owner::text IN (current_setting('convmemory.owner', true), current_setting('convmemory.person', true))
+                    OR owner IN (SELECT convmemory_spaces())
+                    THEN owner
+            END;
+        END
+        $archive$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
     convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_owner_of_share_link
+    convmemory_role_in_space, convmemory_spaces, convmemory_archive_of, convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_owner_of_share_link '
-            'TO %I',
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_archive_of, '
+            'convmemory_owner_of_share_link TO %I',
             part
         );
     END LOOP;

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -40,7 +40,7 @@ ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def library_page(request: PageRequest) -> HttpResponse:
     """Show the caller's documents, newest first; a POST adds uploads, or with `replaces` one new version."""
     files = request.FILES.getlist("file")
@@ -90,7 +90,7 @@ def take_upload(*, owner: User, file: "UploadedFile[Any]", replaces: int | None 
 
 
 @require_safe
-@signed_in
+@in_archive
 @may_use_replica
 def document(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
@@ -129,7 +129,7 @@ def _request_drawing(document: Document) -> Callable[[int], None]:
 
 
 @require_safe
-@signed_in
+@in_archive
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Show one page of a PDF; a viewer that only has its text polls until it has been drawn."""
     found = library.get_document(owner=request.user, document_id=document_id)
@@ -140,7 +140,7 @@ def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Send the picture of one page, drawn by a worker."""
     found = library.get_document(owner=request.user, document_id=document_id)
@@ -154,7 +154,7 @@ def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def card(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the progress of one document, as a row of the table with `?row=1`."""
     row = library.get_document(owner=request.user, document_id=document_id)
@@ -162,7 +162,7 @@ def card(request: PageRequest, document_id: int) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@in_archive
 def download(request: PageRequest, document_id: int) -> HttpResponse:
     """Send the file as it was uploaded; the browser never displays it, whatever it contains."""
     row = library.get_document(owner=request.user, document_id=document_id)
@@ -176,7 +176,7 @@ def download(request: PageRequest, document_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def retry(request: PageRequest, document_id: int) -> HttpResponse:
     """Read a failed document again."""
     row = library.retry_document(owner=request.user, document_id=document_id)
@@ -185,7 +185,7 @@ def retry(request: PageRequest, document_id: int) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def delete(request: PageRequest, document_id: int) -> HttpResponse:
     """Ask for confirmation, then delete for good."""
     row = library.get_document(owner=request.user, document_id=document_id)
@@ -210,7 +210,7 @@ class Attachments:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the documents of a conversation, and those that can be attached; a POST attaches or detaches some."""
     of: dict[str, Any] = {"owner": request.user, "conversation_id": conversation_id}

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.recall_view import view_recall
@@ -82,7 +82,7 @@ SAID = (
 
 
 @require_safe
-@signed_in
+@in_archive
 def recall_page(request: PageRequest) -> HttpResponse:
     """Show the form, and for `?query=` the answer of the tool `conversation_recall`."""
     usual = RecallForm.defaults()

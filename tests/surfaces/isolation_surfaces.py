@@ -25,6 +25,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
+    "page spaces", "page one space", "POST own role",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
 }  # fmt: skip
 
@@ -64,6 +65,9 @@ Surface = Callable[[Town, Ask], Answer]
 def draw_ask(town: Town, random: Random, surfaces: Iterable[str]) -> Ask:
     world = random.choice(town.worlds)
     caller, victim = random.choice(world), random.choice(world)
+    spaces = [space for space in town.spaces if not space.roles.keys().isdisjoint({one.user.pk for one in world})]
+    if spaces and random.random() < 0.5:
+        victim = spaces[0]
     tag = random.choice(["", "", f" {victim.tag}", f' "{victim.tag}"'])
     question = random.choice(QUESTIONS).format(random.choice(TOPICS))
     ask = Ask(
@@ -108,7 +112,7 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
     }
     schema = tool_named(tool).input_schema
     arguments = arguments_for(random, schema, known)
-    if "cursor" in schema["properties"] and random.random() < 0.25:
+    if "cursor" in schema["properties"] and random.random() < 0.25 and not ask.victim.roles:
         for name in {"limit", "max_tokens"} & set(schema["properties"]):  # so that there is a next page
             arguments[name] = schema["properties"][name]["minimum"]
         if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):
@@ -248,12 +252,45 @@ def _download(ask: Ask, path: str) -> Answer:
 
 
 def _post_to_another(ask: Ask, path: str, own: str, **form: Any) -> Answer:
-    """Tries to change what is another's by a page's form; of the caller's own it only looks at the page `own`."""
-    if ask.victim is ask.caller:
+    """Tries to change what is another's by a page's form; of what the caller may change it shows the page `own`."""
+    if ask.victim.is_changed_by(ask.caller):
         return _page(ask, own)
     response = ask.caller.browser.post(path, form)
-    assert response.status_code == 404, (path, response.status_code)
+    reads = ask.victim.is_read_by(ask.caller) and not path.startswith(("/agents", "/import"))
+    assert response.status_code == (403 if reads else 404), (path, response.status_code)
     return response.status_code, response.content
+
+
+def _note(ask: Ask) -> str:
+    """A secret for the victim's turn: the victim's own if the caller may write there, as other members read it then."""
+    return ask.victim.secret if ask.victim.is_changed_by(ask.caller) else ask.caller.secret
+
+
+def _post_role(ask: Ask) -> Answer:
+    """Tries to make the caller a manager of the victim; managers only look at the page."""
+    path = f"/spaces/{ask.victim.user.pk}"
+    if ask.victim.roles.get(ask.caller.user.pk) == "manager":
+        return _page(ask, path)
+    response = ask.caller.browser.post(path, {"action": "set", "username": ask.caller.user.username, "role": "manager"})
+    assert response.status_code == (403 if ask.victim.roles and ask.victim.is_read_by(ask.caller) else 404)
+    return response.status_code, response.content
+
+
+def _page_in_space(path: str) -> Surface:
+    name = {"/search": "q", "/recall": "query"}.get(path, "")
+    return lambda _, ask: _in_space(ask, path, **({name: ask.question} if name else {}))
+
+
+def _in_space(ask: Ask, path: str, **query: Any) -> Answer:
+    """The page after the caller tried to open the victim; afterwards they use their own archive again."""
+    browser = ask.caller.browser
+    opened = browser.post("/spaces/use", {"space": ask.victim.user.pk})
+    is_member = ask.victim.is_read_by(ask.caller) and ask.victim is not ask.caller
+    assert opened.status_code == (302 if is_member else 404), opened.status_code
+    try:
+        return _page(ask, path, **query)
+    finally:
+        browser.post("/spaces/use")
 
 
 def _undo(ask: Ask, path: str) -> Answer:
@@ -330,7 +367,7 @@ ROUTES: dict[str, Surface] = {
     ),
     "DELETE another's mark": lambda _, ask: _delete_mark(ask),
     "page mark": lambda _, ask: _post(
-        ask, f"/conversations/{ask.conversation}/turns/{ask.turn}/mark", kind="outdated", note=ask.caller.secret
+        ask, f"/conversations/{ask.conversation}/turns/{ask.turn}/mark", kind="outdated", note=_note(ask)
     ),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "GET projects": lambda _, ask: _api(ask, "GET", "/projects"),
@@ -459,8 +496,13 @@ ROUTES: dict[str, Surface] = {
     "page account": lambda _, ask: _page(ask, "/settings/account/delete"),
     "page keys": lambda _, ask: _page(ask, "/settings/keys"),
     "page connect": lambda _, ask: _page(ask, "/settings/connect"),
+    "page spaces": lambda _, ask: _page(ask, "/spaces"),
+    "page one space": lambda _, ask: _page(ask, f"/spaces/{ask.victim.user.pk}"),
+    "POST own role": lambda _, ask: _post_role(ask),
     "page recall": lambda _, ask: _page(ask, "/recall", query=ask.question, top_k=20, max_tokens=20_000),
 }
+IN_SPACES = ("/", "/search", "/library", "/documents", "/import", "/statistics", "/palette", "/recall")
+ROUTES |= {f"page {path} in space": _page_in_space(path) for path in IN_SPACES}
 WAYS: dict[str, Callable[[str], Surface]] = {
     "tool {}": _tool,
     "POST tool {}": _tool_route,

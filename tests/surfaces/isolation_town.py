@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.keys import create_key, row_of_key
+from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
@@ -38,6 +39,8 @@ TOPICS = (
     "balcony tomatoes", "half marathon plan", "nginx websocket proxy", "rental contract", "ukulele chords",
 )  # fmt: skip
 SIZES = (2, 3, 4, 5)
+SPACES = (("onyx", "oriole"), ("pyrite", "puffin"), ("quartz", "quail"))
+"""The tag and the secret of the space of each world of three or more people."""
 TAGS = (
     "agate", "basalt", "cobalt", "dolomite", "emerald", "feldspar", "garnet", "hematite", "iridium", "jasper",
     "kyanite", "lazurite", "malachite", "obsidian",
@@ -51,7 +54,9 @@ QUESTIONS = ("how do I fix the {}?", "what did we decide about the {}?", "{}", "
 
 @dataclass
 class Person:
-    """A user, their ways in, what is theirs, and the words by which it is known.
+    """A user or a space, their ways in, what is theirs, and the words by which it is known.
+
+    Of a space `roles` are its members' ids with their roles, and a space asks nothing itself.
 
     `tag` and `secret` stand in every text of the user. Any user may ask for a tag, so an answer may repeat
     it; no user asks for a secret.
@@ -76,6 +81,13 @@ class Person:
     documents: list[int] = field(default_factory=list)
     archives: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    roles: dict[int, str] = field(default_factory=dict)
+
+    def is_read_by(self, person: "Person") -> bool:
+        return person is self or person.user.pk in self.roles
+
+    def is_changed_by(self, person: "Person") -> bool:
+        return person is self or self.roles.get(person.user.pk, "reader") != "reader"
 
     @property
     def source_id(self) -> str:
@@ -88,17 +100,36 @@ class Town:
     """All users of all worlds, and a server that they reach over HTTP."""
 
     worlds: list[list[Person]]
+    spaces: list[Person]
     http: httpx2.Client
 
     def others(self, caller: Person) -> list[Person]:
-        return [person for world in self.worlds for person in world if person is not caller]
+        """Return the users and spaces of which the caller may see nothing."""
+        everybody = [*(person for world in self.worlds for person in world), *self.spaces]
+        return [person for person in everybody if not person.is_read_by(caller)]
 
 
-def settle_worlds() -> list[list[Person]]:
-    """Make and index everybody; the same on every run."""
+def settle_worlds() -> tuple[list[list[Person]], list[Person]]:
+    """Make and index everybody and their spaces; the same on every run."""
     draw = random.Random(20260101)
     names = zip(TAGS, SECRETS, strict=True)
-    return [[_settle(draw, *next(names)) for _ in range(size)] for size in SIZES]
+    worlds = [[_settle(draw, *next(names)) for _ in range(size)] for size in SIZES]
+    shared = [world for world in worlds if len(world) > 2]
+    return worlds, [_settle_space(draw, world, *words) for world, words in zip(shared, SPACES, strict=True)]
+
+
+def _settle_space(draw: random.Random, world: list[Person], tag: str, secret: str) -> Person:
+    """A space with a manager, a reader, a former member, and a contributor if there are enough people."""
+    manager, reader, former, *others = (person.user for person in world)
+    account = create_space(person=manager, name=f"{tag} {secret}").account
+    roles = {manager.pk: "manager", reader.pk: "reader"} | {user.pk: "contributor" for user in others[:1]}
+    for user in (reader, former, *others[:1]):
+        set_member(person=manager, space_id=account.pk, username=user.username, role=roles.get(user.pk, "manager"))
+    remove_member(person=manager, space_id=account.pk, member_id=former.pk)
+    space = Person(account, tag, secret, "", 0, Client(), Client(), roles=roles)
+    with in_group_of(account.pk):
+        _fill(draw, space, f"{tag} {secret}")
+    return space
 
 
 def _settle(draw: random.Random, tag: str, secret: str) -> Person:

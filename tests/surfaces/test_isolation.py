@@ -1,5 +1,7 @@
 """No user ever gets another user's row: two to five users, random conversations, random questions, every surface.
 
+Three worlds share a space: its manager, contributor and reader get its rows, a former member and strangers none.
+
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
 from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 400, and 10,000 in `make isolation`. Half
@@ -37,6 +39,7 @@ SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
 CASES_OF_GROUPS = CASES // 4
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
+LEAST_SURFACES_OF_SPACES = 10
 ROUNDS_MORE = 200  # at most, of what chance has left out
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
 
@@ -48,9 +51,9 @@ def town(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
         patch.setattr(settings, "RECALL_THRESHOLD", 0.0)  # recall brings as much as it can
         patch.setattr(settings, "CHAT_BASE_URL", "http://127.0.0.1:9/v1")  # for dry runs; never called
         patch.setattr(settings, "CHAT_MODEL", "some-model")
-        worlds = settle_worlds()
+        worlds, spaces = settle_worlds()
         with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60) as http:
-            yield Town(worlds, http)
+            yield Town(worlds, spaces, http)
         empty_tables()
 
 
@@ -60,6 +63,7 @@ class Tally:
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
         self.own: Counter[str] = Counter()
+        self.shared: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.arguments: Counter[str] = Counter()
 
@@ -70,6 +74,8 @@ class Tally:
         assert not leaked, (name, leaked, ask)
         self.cases[name] += 1
         self.own[name] += ask.caller.secret.encode() in body
+        if ask.victim.is_read_by(ask.caller) and ask.victim is not ask.caller:
+            self.shared[name] += ask.victim.secret.encode() in body
         if tool := TOOL_OF.get(name):
             self.refused[name] += is_refused((status, body))
             self.arguments.update(f"{tool}.{argument}" for argument in ask.arguments[tool])
@@ -93,6 +99,7 @@ class Tally:
         assert self.cases.total() >= cases
         assert set(self.cases) == set(SURFACES)
         silent = self.silent()
+        assert len(+self.shared) > LEAST_SURFACES_OF_SPACES, "spaces were hardly shown to their members"
         assert not silent, "these surfaces never showed even the caller's own text, so they were not tested"
         called = sum(self.cases[name] for name in TOOL_OF)
         assert 1 - self.refused.total() / called >= LEAST_SHARE_OF_VALID_ARGUMENTS, self.refused

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.importers.detect import UNKNOWN
 from convmemory.conversations.importing import imports
 from convmemory.conversations.importing.links import FILE_CHARS, Links, links_of, request_undo
@@ -121,7 +121,7 @@ class Refusal:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def import_files(request: PageRequest) -> HttpResponse:
     """Render the upload form and the latest imports; a POST queues the uploaded files."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
@@ -155,7 +155,7 @@ def upload_values() -> dict[str, Any]:
 
 
 @require_safe
-@signed_in
+@in_archive
 def one_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Render one import: a page, or its card alone."""
     [card] = _cards([imports.get_import(owner=request.user, import_id=import_id)])
@@ -164,7 +164,7 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def map_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read by the mapping in the form, or to show what that finds."""
     given = {name: request.POST.get(name, "")[:MAX_PLACE_CHARS].strip() for name in MAPPING_LABELS}
@@ -192,7 +192,7 @@ def map_import(request: PageRequest, import_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def name_format(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read as the format in the form."""
     try:
@@ -211,7 +211,7 @@ def _shown_field(value: object) -> str:
 
 
 @require_POST
-@signed_in
+@in_archive
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Enqueue the undoing of an import, then redirect to it."""
     try:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import replace_url
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations import browsing, curating, projects, reading
 from convmemory.conversations.browsing import Choice
 from convmemory.conversations.exports.formats import export_response
@@ -58,7 +58,7 @@ ORDER_NAMES = {
 
 
 @require_safe
-@signed_in
+@in_archive
 def library(request: PageRequest) -> HttpResponse:
     """Render the conversations selected by the address."""
     choice, cursor = _choice(request.GET), request.GET.get("cursor", "")
@@ -98,7 +98,7 @@ def _choice(given: QueryDict) -> Choice:
 
 
 @require_POST
-@signed_in
+@in_archive
 def change(request: PageRequest) -> HttpResponseBase:
     """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
     # Numbers, given separately or separated by commas.
@@ -153,7 +153,7 @@ def change(request: PageRequest) -> HttpResponseBase:
 
 
 @require_POST
-@signed_in
+@in_archive
 def rename_project(request: PageRequest) -> HttpResponse:
     """Rename `project` to `name`, or merge it with the project of that name; `undo` takes a renaming back."""
     if (number := parse_number(request.POST.get("undo", ""))) is not None:
@@ -194,7 +194,7 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
 
 
 @require_POST
-@signed_in
+@in_archive
 def star(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Star the conversation (`starred=1`), or remove its star (`starred=0`)."""
     starred = request.POST.get("starred", "1") == "1"
@@ -203,7 +203,7 @@ def star(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Pin the conversation to the top of the library (`pinned=1`), or unpin it (`pinned=0`)."""
     pinned = request.POST.get("pinned", "1") == "1"
@@ -212,7 +212,7 @@ def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def change_tags(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Add a tag to the conversation (`add`), or remove one (`remove`)."""
     chosen = [reading.get_conversation(owner=request.user, conversation_id=conversation_id).pk]
@@ -243,7 +243,7 @@ def came_from(request: PageRequest) -> str:
 
 
 @require_safe
-@signed_in
+@in_archive
 def statistics(request: PageRequest) -> HttpResponse:
     """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
     asked = parse_number(request.GET.get("months", ""))

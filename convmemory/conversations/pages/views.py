@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations import curating, reading
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.marking import marks_of, set_mark
@@ -50,7 +50,7 @@ DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Ques
 
 
 @require_safe
-@signed_in
+@in_archive
 @may_use_replica
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the conversation around `?turn=N`, before or after a position, or from its start."""
@@ -186,7 +186,7 @@ def list_rows(rows: list[Conversation]) -> list[ListRow]:
 
 
 @require_safe
-@signed_in
+@in_archive
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Render one part of a message in full, for parts that the conversation page cuts."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -205,7 +205,7 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@signed_in
+@in_archive
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -224,7 +224,7 @@ def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def mark_turn(request: PageRequest, conversation_id: int, turn: int) -> HttpResponse:
     """Mark the turn as `kind` with a `note`, or take its mark off; the answer offers to undo that."""
     mark = mark_of(request.POST.get("kind", ""), request.POST.get("note", ""))
@@ -246,7 +246,7 @@ def _undo_mark(request: PageRequest) -> dict[str, Any] | None:
 
 
 @require_POST
-@signed_in
+@in_archive
 def rename(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Give the conversation another title."""
     title = request.POST.get("title", "").strip()
@@ -257,7 +257,7 @@ def rename(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Hide the conversation from lists and search (`archived=1`), or show it again (`archived=0`)."""
     archived = request.POST.get("archived", "1") == "1"
@@ -273,7 +273,7 @@ def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@in_archive
 def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Ask for confirmation, then delete for good."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -292,7 +292,7 @@ NOTHING_RUNS = "default-src 'none'; sandbox"
 
 
 @require_safe
-@signed_in
+@in_archive
 def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
     """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
@@ -304,7 +304,7 @@ def text(request: PageRequest, conversation_id: int, position: int) -> HttpRespo
 
 
 @require_safe
-@signed_in
+@in_archive
 def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Return a picture attached to the message, with the media type of its first bytes."""
     found = picture_of(
@@ -331,7 +331,7 @@ TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
 
 
 @require_safe
-@signed_in
+@in_archive
 def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the events of one conversation that pass the filters in the address, oldest first."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)

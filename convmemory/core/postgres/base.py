@@ -207,7 +207,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
             wanted = ConnectionTarget()
         else:
             who = acting.current()
-            wanted = self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
+            # A replica that is behind would still know a member who was removed.
+            may_use_replica = who.owner_id is not None and who.person_id is None
+            wanted = self._place_of(who.login, replicas.replica_in_use() if may_use_replica else "")
         if wanted != self._place:
             if self.connection is not None:
                 self._refuse_in_transaction()

@@ -13,7 +13,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -117,7 +117,10 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: da
         "now": now,
         "as_of": min(as_of or now, now),
     }
-    with connection.cursor() as cursor:
+    who = acting.current()
+    # A reader of a space may request its upkeep, such as the drawing of a page, though they change nothing else.
+    for_space = who.person_id is not None and who.owner_id == owner_id
+    with acting.acting_for(owner_id) if for_space else nullcontext(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)
         row = cursor.fetchone()
     if row is not None:

@@ -86,9 +86,12 @@ def upload_limits() -> dict[str, int]:
 
 @register.simple_tag
 def rail_entries(request: HttpRequest) -> list[RailEntry]:
-    """Return the entries, in order."""
+    """Return the entries, in order; in a space those alone that work there for its member."""
     page = request.resolver_match.url_name if request.resolver_match else ""
-    return [entry for destination in DESTINATIONS if (entry := _entry(destination, page or ""))]
+    member = getattr(request, "chosen", None)
+    left_out = set() if member is None else {"new-chat"} if member.role != "reader" else {"new-chat", "import"}
+    shown = [destination for destination in DESTINATIONS if not left_out & set(destination.addresses)]
+    return [entry for destination in shown if (entry := _entry(destination, page or ""))]
 
 
 def _entry(destination: Destination, page: str) -> RailEntry | None:

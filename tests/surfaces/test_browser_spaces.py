@@ -1,0 +1,48 @@
+"""Spaces in a real browser: a space is opened from its page, and a reader is offered nothing that would be refused."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from convmemory.accounts.spaces import create_space, set_member
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.browser import WIDTHS
+from tests.surfaces.test_browser_accessibility import expect_no_violation_anywhere
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+OFFERS = """#main :is(form[method="post"]:not([data-bulk]), [hx-post]), #main a[href$="/delete"],
+.list-pane form[method="post"]:not(.space-bar)"""
+
+
+def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., None], owner: User) -> None:
+    manager = make_user("mia")
+    account = create_space(person=manager, name="Boat house").account
+    set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
+    made = make_conversation(account, exchange(("where is the oar?", "in the shed")), title="Oars")
+
+    def steps(page: Page) -> None:
+        page.goto("/spaces")
+        expect_no_violation_anywhere(page, "spaces")
+        page.get_by_role("button", name="Open Boat house").click()
+        expect(page.locator(".space-bar")).to_contain_text("Boat house")
+        for address in ("/library", f"/conversations/{made.pk}?turn=0", "/search?q=where+is+the+oar", "/documents"):
+            page.goto(address)
+            expect(page.locator("body[data-role=reader]")).to_be_visible()
+            shown = (
+                page.locator(f":is({OFFERS})").locator("visible=true").evaluate_all("all => all.map(a => a.outerHTML)")
+            )
+            assert [each for each in shown if "data-bulk" not in each] == [], address
+            expect_no_violation_anywhere(page, address)
+        page.goto("/library")
+        expect(page.locator(".library-rows")).to_contain_text("Oars")
+        page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        page.goto(f"/spaces/{account.pk}")
+        expect_no_violation_anywhere(page, "one space")
+        page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        page.get_by_role("button", name="Your own archive").click()
+        expect(page.locator(".space-bar")).to_have_count(0)
+
+    visit(steps)

@@ -1,0 +1,162 @@
+"""The pages of spaces: members by role, the archive that pages show, and the end of a membership."""
+
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from convmemory.accounts.models import SharedSpace, SpaceMember
+from convmemory.accounts.spaces import create_space, set_member
+from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import NotFound
+from convmemory.core.models import OwnerTask
+from convmemory.core.queue.fair_queue import enqueue_for
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass
+class Crew:
+    """A space with a conversation, and browsers of its manager, its contributor, its reader and a stranger."""
+
+    space: int
+    conversation: Conversation
+    browsers: dict[str, Client]
+
+    @property
+    def page(self) -> str:
+        return f"/spaces/{self.space}"
+
+
+@pytest.fixture
+def crew() -> Crew:
+    people = {name: make_user(name) for name in ("mia", "carl", "rosa", "stan")}
+    account = create_space(person=people["mia"], name="Boat house").account
+    for name, role in (("carl", "contributor"), ("rosa", "reader")):
+        set_member(person=people["mia"], space_id=account.pk, username=name, role=role)
+    browsers = {name: Client() for name in people}
+    for name, browser in browsers.items():
+        browser.force_login(people[name])
+    return Crew(account.pk, make_conversation(account, exchange(("where is the oar?", "in the shed"))), browsers)
+
+
+def text_of(browser: Client, path: str, status: int = 200) -> str:
+    response = browser.get(path)
+    assert response.status_code == status
+    return response.content.decode()
+
+
+def test_person_creates_space_and_manages_members() -> None:
+    make_user("ben")
+    browser = Client()
+    browser.force_login(make_user("amy"))
+    page = browser.post("/spaces", {"name": "  Garden  club "}, follow=True)
+    space = SharedSpace.objects.get()
+    assert page.redirect_chain[-1][0] == f"/spaces/{space.pk}"
+    assert space.name == "Garden club"
+    path = f"/spaces/{space.pk}"
+    browser.post(path, {"action": "set", "username": "ben", "role": "reader"})
+    browser.post(path, {"action": "set", "username": "ben", "role": "contributor"})
+    browser.post(path, {"action": "rename", "name": "Allotment"})
+    members = SpaceMember.objects.order_by("pk").values_list("person__username", "role")
+    assert list(members) == [("amy", "manager"), ("ben", "contributor")]
+    assert "Allotment" in text_of(browser, "/spaces")
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "reason"),
+    [
+        ({"action": "set", "username": "nobody-here", "role": "reader"}, 422, "There is no user"),
+        ({"action": "set", "username": "carl", "role": "owner"}, 422, "There is no role"),
+        ({"action": "set", "username": "mia", "role": "reader"}, 422, "needs a manager"),
+        ({"action": "remove", "member": "mia"}, 422, "needs a manager"),
+        ({"action": "rename", "name": " "}, 422, "needs a name"),
+    ],
+)
+def test_impossible_change_says_why(crew: Crew, values: dict[str, str], status: int, reason: str) -> None:
+    member = SpaceMember.objects.get(person__username=values["member"]).person_id if "member" in values else ""
+    response = crew.browsers["mia"].post(crew.page, values | {"member": member})
+    assert response.status_code == status
+    assert reason in response.content.decode()
+
+
+def test_members_without_manager_role_change_no_members(crew: Crew) -> None:
+    for name in ("carl", "rosa"):
+        assert crew.browsers[name].post(crew.page, {"action": "rename", "name": "Mine"}).status_code == 403
+        assert "Rename" not in text_of(crew.browsers[name], crew.page)
+    assert crew.browsers["stan"].post(crew.page, {"action": "rename", "name": "Mine"}).status_code == 404
+    text_of(crew.browsers["stan"], crew.page, 404)
+    assert SharedSpace.objects.get().name == "Boat house"
+
+
+def test_usual_address_of_conversation_opens_for_members_alone(crew: Crew) -> None:
+    address = crew.conversation.get_absolute_url()
+    for name in ("mia", "carl", "rosa"):
+        page = text_of(crew.browsers[name], f"{address}?turn=0")
+        assert "in the shed" in page
+        assert "This is in the space <strong>Boat house</strong>" in page
+    text_of(crew.browsers["stan"], address, 404)
+
+
+def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> None:
+    browser = crew.browsers["carl"]
+    assert "the oar" not in text_of(browser, "/library")
+    assert browser.post("/spaces/use", {"space": crew.space}).status_code == 302
+    page = text_of(browser, "/library")
+    assert "the oar" in page
+    assert "Boat house" in page
+    assert "Your own archive" in page
+    browser.post("/spaces/use")
+    assert "the oar" not in text_of(browser, "/library")
+    assert crew.browsers["stan"].post("/spaces/use", {"space": crew.space}).status_code == 404
+
+
+def test_reader_is_refused_with_who_may_and_contributor_is_not(crew: Crew) -> None:
+    path = f"/conversations/{crew.conversation.pk}/rename"
+    refused = crew.browsers["rosa"].post(path, {"title": "Oars"})
+    assert refused.status_code == 403
+    assert "ask one of its managers to make you a contributor" in refused.content.decode()
+    assert crew.browsers["carl"].post(path, {"title": "Oars"}).status_code < 400
+    assert Conversation.objects.get(pk=crew.conversation.pk).title == "Oars"
+
+
+def test_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
+    browser = crew.browsers["rosa"]
+    browser.post("/spaces/use", {"space": crew.space})
+    assert "the oar" in text_of(browser, "/library")
+    rosa = SpaceMember.objects.get(person__username="rosa").person_id
+    crew.browsers["mia"].post(crew.page, {"action": "remove", "member": rosa})
+    assert "no longer a member" in browser.get("/library", follow=True).content.decode()
+    assert "the oar" not in text_of(browser, "/library")
+    text_of(browser, crew.conversation.get_absolute_url(), 404)
+
+
+def test_pages_about_person_stay_the_persons_in_space(crew: Crew) -> None:
+    browser = crew.browsers["carl"]
+    browser.post("/spaces/use", {"space": crew.space})
+    browser.post("/settings/keys", {"name": "laptop", "expires": "30"})
+    for path in ("/settings/account", "/settings/keys", "/library"):
+        assert "<strong>carl</strong>" in text_of(browser, path)
+    assert not crew.conversation.owner.api_keys.exists()
+
+
+def test_account_of_space_is_no_person(crew: Crew) -> None:
+    account = crew.conversation.owner
+    assert not account.is_active
+    assert not account.has_usable_password()
+    with pytest.raises(NotFound):
+        set_member(
+            person=SpaceMember.objects.get(role="manager").person,
+            space_id=crew.space,
+            username=account.username,
+            role="reader",
+        )
+
+
+def test_reader_may_request_upkeep_of_space(crew: Crew) -> None:
+    reader = SpaceMember.objects.get(role="reader").person_id
+    with acting_for(crew.space, person_id=reader):
+        assert enqueue_for(crew.space, "convmemory.conversations.tasks.count_for_statistics")
+    assert OwnerTask.objects.filter(owner_id=crew.space, func__endswith="count_for_statistics").exists()
