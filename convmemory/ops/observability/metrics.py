@@ -159,7 +159,7 @@ class _Collector:
         yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.sources)
         yield GaugeMetricFamily("convmemory_messages", "Messages", counts.elements)
         yield GaugeMetricFamily("convmemory_passages", "Passages of the active space", counts.passages)
-        yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.count())
+        yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.filter(space=None).count())
         info = GaugeMetricFamily(
             "convmemory_active_space_info", "The active embedding space", labels=["provider", "model"]
         )
