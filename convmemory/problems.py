@@ -38,6 +38,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.ConversationBusy: HTTPStatus.CONFLICT,
+    errors.InTrash: HTTPStatus.CONFLICT,
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.NotAllowed: HTTPStatus.FORBIDDEN,
     errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,

@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "convmemory.embeddings",
     "convmemory.conversations",
     "convmemory.documents",
+    "convmemory.retention",
     "search",
     "memory",
     "summaries",

@@ -20,6 +20,7 @@ urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
     path("", include("convmemory.documents.urls")),
+    path("", include("convmemory.retention.urls")),
     path("", include("convmemory.chat.urls")),
     path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),

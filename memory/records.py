@@ -19,6 +19,7 @@ from convmemory.core.config import config
 from convmemory.core.postgres.groups import every_group
 from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import load_sql
+from convmemory.core.trash import outside_trash
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
@@ -127,6 +128,7 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
     due |= Q(status=Status.FAILED) & EMBEDDING.due(now)
+    due &= outside_trash("conversation")
     rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
         conversation__in=except_of
     )

@@ -14,8 +14,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.fields import binary_code_of, words_of
 
 __all__ = [
-    "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight", "Source",
-    "SourceIndex", "TokenVectors",
+    "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight",
+    "SetAsidePassage", "Source", "SourceIndex", "TokenVectors",
 ]  # fmt: skip
 
 
@@ -261,6 +261,31 @@ class TokenVectors(models.Model):
 
     def __str__(self) -> str:
         return f"tokens of passage {self.passage_id}"
+
+
+class SetAsidePassage(models.Model):
+    """The vectors of a passage of an object in the trash, which no search reads.
+
+    If the object is put back, its passages get them instead of computing them again.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    kind = models.CharField(max_length=20)
+    object_id = models.BigIntegerField()
+    content_hash = models.UUIDField()
+    token_count = models.PositiveSmallIntegerField()
+    embedding = HalfVectorField()
+    vectors = models.BinaryField(null=True, help_text="Its token vectors.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["owner", "kind", "object_id"], name="set_aside_object"),
+            models.Index(fields=["content_hash", "owner"], name="set_aside_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"set aside passage {self.pk} of {self.kind} {self.object_id}"
 
 
 class BinaryCodeBlock(models.Model):

@@ -28,6 +28,7 @@ from convmemory.core.errors import (
 from convmemory.core.queue.fair_queue import slice_end
 from convmemory.core.queue.queueing import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
+from convmemory.core.trash import outside_trash
 from summaries.by_model import PROMPT_VERSION, SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
@@ -104,7 +105,8 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
 
 def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
     """Return the owners and ids of due summaries: new ones, retries, and those whose worker was lost."""
-    rows = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
+    due = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
+    rows = due.filter(outside_trash("conversation"))
     return list(rows.order_by("due_at").values_list("owner_id", "pk")[:limit])
 
 

@@ -15,6 +15,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.trash import outside_trash
 from summaries.models import ConversationSummary
 
 METHODS = tuple(ConversationSummary.Method.values)
@@ -131,7 +132,9 @@ def summaries_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[Conve
 
 def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
     """Return the caller's summary. Raises: NotFound, the same for unknown and for foreign summaries."""
-    rows = ConversationSummary.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, pk=summary_id)
+    rows = ConversationSummary.objects.filter(
+        outside_trash("conversation"), owner_id=owner.pk, conversation_id=conversation_id, pk=summary_id
+    )
     found = rows.select_related("conversation").defer("partials").first()
     if found is None:
         raise NotFound(f"Conversation {conversation_id} has no summary {summary_id}.")

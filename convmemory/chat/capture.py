@@ -13,6 +13,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from convmemory.chat.deltas import (
@@ -39,6 +40,7 @@ from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY
 from convmemory.core.errors import ConversationBusy, InvalidInput, ResponseRefused
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import load_sql
+from convmemory.core.trash import outside_trash
 
 SOURCE = "proxy"
 NO_REPLY = "The reply could not be read."
@@ -286,17 +288,22 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
     return conversation_id
 
 
+def _histories_of(owner: User) -> QuerySet[CapturedHistory]:
+    """Return the owner's recorded histories, locked; a conversation in the trash is not continued."""
+    rows = CapturedHistory.objects.select_for_update(of=("self",))
+    return rows.filter(outside_trash("conversation"), owner_id=owner.pk)
+
+
 def _named_response(owner: User, response_id: str) -> CapturedHistory | None:
     """Return the history that ends with this response, its row locked."""
-    rows = CapturedHistory.objects.select_for_update().filter(owner_id=owner.pk, response_id=response_id)
+    rows = _histories_of(owner).filter(response_id=response_id)
     return rows.order_by("-conversation_id").first() if response_id else None
 
 
 def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
     """Return the longest recorded history that the request begins with, its row locked."""
     place = {digest: number for number, digest in enumerate(hashes) if digest}
-    rows = CapturedHistory.objects.select_for_update().filter(owner_id=owner.pk, history_hash__in=list(place))
-    found = list(rows.order_by("conversation_id"))
+    found = list(_histories_of(owner).filter(history_hash__in=list(place)).order_by("conversation_id"))
     return max(found, key=lambda row: (place[bytes(row.history_hash)], row.conversation_id), default=None)
 
 

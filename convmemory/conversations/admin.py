@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.conversations.messages.ingest import delete_conversation
+from convmemory.conversations.messages.ingest import delete_for_good
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.administration.lists import (
@@ -53,7 +53,7 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
 
     def delete_rows(self, rows: Sequence[Conversation]) -> None:
         for row in rows:
-            delete_conversation(owner=row.owner, conversation_id=row.pk)
+            delete_for_good(owner=row.owner, conversation_id=row.pk)
 
     def sections(self, request: HttpRequest, obj: Conversation) -> list[Section]:
         first = whole_number(request.GET.get("turn", ""))

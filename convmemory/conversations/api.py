@@ -139,8 +139,9 @@ def change_conversation(request: HttpRequest, conversation_id: int, body: Conver
     return ingest.change_conversation(owner=caller_of(request), conversation_id=conversation_id, values=values)
 
 
-@router.delete("/conversations/{int:conversation_id}", response={204: None}, summary="Delete for good")
+@router.delete("/conversations/{int:conversation_id}", response={204: None}, summary="Put into the trash")
 def delete_conversation(request: HttpRequest, conversation_id: int) -> Status[None]:
+    """Without a trash (TRASH_DAYS=0) it is deleted for good."""
     ingest.delete_conversation(owner=caller_of(request), conversation_id=conversation_id)
     return Status(204, None)
 

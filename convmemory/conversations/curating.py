@@ -16,6 +16,7 @@ from convmemory.conversations.models import Conversation, Tag
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line, storable
+from convmemory.core.trash import last_expired, outside_trash
 
 TAG_CHARS = 50
 MAX_TAGS = 20
@@ -60,12 +61,23 @@ def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], arc
     return changed
 
 
-def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> int:
-    """Delete the caller's conversations among the ids for good; returns how many."""
+def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+    """Put the caller's conversations among the ids into the trash, or delete them for good; returns their ids."""
     chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
     for number in chosen:
         ingest.delete_conversation(owner=owner, conversation_id=number)
-    return len(chosen)
+    return chosen
+
+
+def restore_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+    """Take those of the ids that are in the caller's trash out of it; returns them. Raises: InvalidInput."""
+    if len(conversation_ids) > MAX_CHOSEN:
+        raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
+    wanted = Conversation.with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired(), pk__in=conversation_ids)
+    found = list(wanted.order_by("pk").values_list("pk", flat=True))
+    for number in found:
+        ingest.restore_conversation(owner=owner, conversation_id=number)
+    return found
 
 
 def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
@@ -91,12 +103,11 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
     return missing
 
 
-def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> int:
-    """Remove the tag from the caller's conversations among the ids; returns from how many."""
-    removed, _ = Tag.objects.filter(
-        owner_id=owner.pk, conversation_id__in=conversation_ids[:MAX_CHOSEN], name=clean_tag(name)
-    ).delete()
-    return removed
+def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
+    """Remove the tag from the caller's conversations among the ids; returns the ids."""
+    chosen = list(conversation_ids[:MAX_CHOSEN])
+    Tag.objects.filter(owner_id=owner.pk, conversation_id__in=chosen, name=clean_tag(name)).delete()
+    return chosen
 
 
 def clean_tag(name: str) -> str:
@@ -115,7 +126,8 @@ def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict
 
 def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
     """Return the caller's tags with the number of their conversations, the most used first."""
-    rows = Tag.objects.filter(owner_id=owner.pk).values_list("name").annotate(count=Count("pk"))
+    own = Tag.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
+    rows = own.values_list("name").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "name")[:TAGS_LISTED])
 
 

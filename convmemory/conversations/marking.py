@@ -14,6 +14,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.models import TurnMark
 from convmemory.conversations.reading import get_conversation, opening_of_turn
 from convmemory.core.marks import Mark, MarkKind, mark_of
+from convmemory.core.trash import outside_trash
 
 
 def set_mark(*, owner: AbstractBaseUser, conversation_id: int, turn_number: int, mark: Mark | None) -> Mark | None:
@@ -34,7 +35,9 @@ def set_mark(*, owner: AbstractBaseUser, conversation_id: int, turn_number: int,
 
 def marks_of(*, owner_id: int, conversation_id: int | None = None) -> dict[tuple[int, int], Mark]:
     """Return the owner's marks, by conversation and turn; of two in one turn, "wrong" counts. One query."""
-    rows = TurnMark.objects.filter(owner_id=owner_id, message__turn_number__isnull=False)
+    rows = TurnMark.objects.filter(
+        outside_trash("message__conversation"), owner_id=owner_id, message__turn_number__isnull=False
+    )
     if conversation_id is not None:
         rows = rows.filter(message__conversation_id=conversation_id)
     fields = ("message__conversation_id", "message__turn_number", "kind", "note")

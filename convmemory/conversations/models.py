@@ -21,6 +21,7 @@ from convmemory.conversations.importing.models import (
 )
 from convmemory.conversations.messages.parts import Part, content_metadata, part_from_json
 from convmemory.core.postgres.fields import OwnedWords
+from convmemory.core.trash import Trashable
 
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
@@ -33,7 +34,7 @@ TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
 
 
-class Conversation(models.Model):
+class Conversation(Trashable):
     """One thread of messages with one owner."""
 
     class Status(models.TextChoices):
@@ -85,6 +86,9 @@ class Conversation(models.Model):
                 fields=["owner", "-starred_at"], condition=Q(starred_at__isnull=False), name="conversation_star"
             ),
             models.Index(fields=["owner", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"),
+            models.Index(
+                fields=["owner", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="conversation_trash"
+            ),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
             models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
         ]

@@ -133,7 +133,7 @@ SET
     title = CASE title WHEN '' THEN %(title)s ELSE title END,
     status = 'processing',
     processing_until = %(until)s
-WHERE id = %(conversation)s AND owner_id = %(owner)s AND status <> 'processing'
+WHERE id = %(conversation)s AND owner_id = %(owner)s AND status <> 'processing' AND trashed_at IS NULL
 RETURNING message_count - 1
 
 -- name: count_figures
@@ -142,7 +142,7 @@ WITH chosen AS (
     SELECT c.id, c.turns_version, c.message_count, c.created_at
     FROM conversations_conversation c
     LEFT JOIN conversations_figures f ON f.owner_id = c.owner_id AND f.conversation_id = c.id
-    WHERE c.owner_id = %(owner)s
+    WHERE c.owner_id = %(owner)s AND c.trashed_at IS NULL
       AND (f.id IS NULL OR f.turns_version <> c.turns_version OR f.message_count <> c.message_count)
     ORDER BY c.id
     LIMIT %(limit)s

@@ -21,6 +21,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
+from convmemory.core.trash import outside_trash
 
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
@@ -350,7 +351,7 @@ def search_events(
     limit: int = 50,
 ) -> Sequence[Event]:
     """Return entries of the caller's event logs, oldest first. Raises: NotFound for a foreign conversation."""
-    rows = Event.objects.filter(owner_id=owner.pk, pk__gt=after_id)
+    rows = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk, pk__gt=after_id)
     if conversation_id is not None:
         rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))
     chosen = {
@@ -371,7 +372,8 @@ def search_events(
 
 def get_event(*, owner: AbstractBaseUser, event_id: int) -> Event:
     """Return an entry of the caller's event logs. Raises: NotFound."""
-    found = Event.objects.filter(owner_id=owner.pk, pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
+    own = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
+    found = own.filter(pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
     if found is None:
         raise NotFound(f"There is no event {event_id}.")
     return found
@@ -389,7 +391,8 @@ def similar_events(*, owner: AbstractBaseUser, event_id: int, limit: int = 50) -
     if not query:
         return []
     statement = load_sql("convmemory.conversations", "matching_events")
-    rows = Event.objects.filter(owner_id=owner.pk, pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611
+    own = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
+    rows = own.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611
     candidates = rows.exclude(pk=event.pk).defer("words").order_by("-pk")[:SIMILAR_LOOKED_AT]
     return [one for one in candidates if normalised(message_of(one.payload)) == wanted][:limit]
 

@@ -19,6 +19,10 @@ projects_renamed = Signal()
 # writers of derived rows. Arguments: conversation_id: int, owner_id: int.
 conversation_deleting = Signal()
 
+# Sent inside the transactions that put a conversation into the trash and take it out again. Argument: conversation.
+conversation_trashed = Signal()
+conversation_restored = Signal()
+
 # Sent inside the transaction that releases a conversation from a writer whose lease has expired; its row is locked.
 # Argument: conversation. A receiver returns the messages (MessageDraft) that were received before the writer died.
 response_abandoned = Signal()

@@ -487,6 +487,13 @@ class Config:
     # --- Documents ---
 
     max_document_mb = whole(100, 1, 100_000, "size limit of one document")
+    trash_days = whole(
+        30,
+        0,
+        3650,
+        "how many days deleted conversations and documents stay in the trash, from which their owners can put them "
+        "back; 0: deleting is for good ([ADR 104](adr/0104-trash.md))",
+    )
     max_library_mb = whole(2048, 1, 100_000_000, "size limit of all documents of a person")
     max_page_pictures_mb = whole(
         512,

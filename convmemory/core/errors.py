@@ -36,6 +36,10 @@ class ConversationBusy(ConvMemoryError):
     """A response is being written to this conversation; wait for it to end and try again."""
 
 
+class InTrash(ConvMemoryError):
+    """The object is in its owner's trash, so it can be neither added again nor changed; the message says what to do."""
+
+
 class SwitchedOff(ConvMemoryError):
     """A setting of this server turns the feature off; the message names it."""
 

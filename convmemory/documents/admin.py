@@ -11,7 +11,7 @@ from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin
 from convmemory.core.text import cut
-from convmemory.documents.library import delete_document
+from convmemory.documents.library import delete_for_good
 from convmemory.documents.models import Document
 
 CONTENT_CHARS = 20_000
@@ -39,7 +39,7 @@ class DocumentAdmin(ContentAdmin, DeletableAdmin):
 
     def delete_rows(self, rows: Sequence[Document]) -> None:
         for row in rows:
-            delete_document(owner=row.owner, document_id=row.pk)
+            delete_for_good(owner=row.owner, document_id=row.pk)
 
     def content_of(self, request: HttpRequest, obj: Document) -> dict[str, Any]:
         texts = obj.sections.order_by("number").values_list("text", flat=True)[:50]

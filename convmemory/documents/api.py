@@ -67,8 +67,9 @@ def show_document(request: HttpRequest, document_id: int) -> Document:
     return library.get_document(owner=caller_of(request), document_id=document_id)
 
 
-@router.delete("/documents/{int:document_id}", response={204: None}, summary="Delete a document with all of it")
+@router.delete("/documents/{int:document_id}", response={204: None}, summary="Put a document into the trash")
 def delete_document(request: HttpRequest, document_id: int) -> Status[None]:
+    """Without a trash (TRASH_DAYS=0) it is deleted for good."""
     library.delete_document(owner=caller_of(request), document_id=document_id)
     return Status(204, None)
 

@@ -14,16 +14,19 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
+from django.utils import timezone
 
 from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
-from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.errors import InTrash, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.files.private_files import has_digest
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.text import storable
+from convmemory.core.trash import last_expired
 from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
+from convmemory.documents.signals import document_restored, document_trashed
 from convmemory.documents.storage import digest_of, document_storage, place_of
 
 MAX_UNFINISHED = 100
@@ -88,7 +91,7 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     Raises: TooManyAtOnce; TooLarge if the library would exceed the owner's limit; StorageFull if all stored data would.
     """
     require_room(owner_id=owner.pk, size=size)
-    own = Document.objects.filter(owner_id=owner.pk)
+    own = Document.with_trash.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
         raise TooManyAtOnce(f"{held['waiting']} of your documents wait to be read: wait until some have been.")
@@ -135,7 +138,7 @@ def add_upload(*, owner: AbstractBaseUser, stored: StoredFile, replaces: int | N
 def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
     """Return the document for a stored file, which the owner may already have. The caller enqueues it.
 
-    Raises: StorageFull.
+    Raises: StorageFull; InTrash if the file's document is in the trash.
     """
     known = _with_digest(owner, stored.digest)
     if known is not None:
@@ -155,7 +158,8 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
 def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
     """Make the stored file the document's next version, which replaces it once it has been read.
 
-    The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner.
+    The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner, InTrash if that
+    one is in the trash.
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
@@ -185,7 +189,13 @@ def _read_again(document: Document) -> bool:
 
 def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
     next_file = place_of(owner_id=owner.pk, digest=digest)
-    return Document.objects.filter(Q(digest=digest) | Q(next_file=next_file), owner_id=owner.pk).first()
+    found = Document.with_trash.filter(Q(digest=digest) | Q(next_file=next_file), owner_id=owner.pk).first()
+    if found is not None and found.trashed_at is not None:
+        raise InTrash(
+            f"This file is in your trash, as document {found.pk}: put it back, or delete it there for good and upload "
+            "it again."
+        )
+    return found
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -289,9 +299,33 @@ def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> 
 
 
 def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
-    """Delete the document with its file, sections, passages and vectors. Raises: NotFound."""
+    """Put the document into the trash; without a trash (TRASH_DAYS=0) delete it for good. Raises: NotFound."""
+    if not config.trash_days:
+        return delete_for_good(owner=owner, document_id=document_id)
     with transaction.atomic():
         document = _locked(owner, document_id)
+        document.trashed_at = timezone.now()
+        document.save(update_fields=["trashed_at"])
+        document_trashed.send(Document, document=document)
+    return None
+
+
+def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+    """Take the document out of the trash; a worker indexes it again, or goes on reading it. Raises: NotFound."""
+    with transaction.atomic():
+        document = _locked(owner, document_id, with_trash=True)
+        if document.trashed_at is None or document.trashed_at <= last_expired():
+            raise NotFound(f"There is no document {document_id} in your trash.")
+        document.trashed_at = None
+        document.save(update_fields=["trashed_at"])
+        document_restored.send(Document, document=document)
+    return document
+
+
+def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
+    """Delete the document, in the trash or not, with its file, sections, passages and vectors. Raises: NotFound."""
+    with transaction.atomic():
+        document = _locked(owner, document_id, with_trash=True)
         freed = document.stored_bytes or 0
         document.delete()
         count_stored(owner_id=owner.pk, change=-freed)
@@ -310,7 +344,7 @@ def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> No
 
 def drop_file(*, owner_id: int, place: str) -> None:
     """Delete a stored file that no document of its owner names any more."""
-    if not Document.objects.filter(Q(file=place) | Q(next_file=place), owner_id=owner_id).exists():
+    if not Document.with_trash.filter(Q(file=place) | Q(next_file=place), owner_id=owner_id).exists():
         document_storage().delete(place)
         drop_pictures(owner_id=owner_id, digest=place.rpartition("/")[2])
 
@@ -325,10 +359,11 @@ def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
     return document
 
 
-def _locked(owner: AbstractBaseUser, document_id: int) -> Document:
+def _locked(owner: AbstractBaseUser, document_id: int, *, with_trash: bool = False) -> Document:
     found = None
     if document_id <= MAX_BIGINT:
-        found = Document.objects.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
+        rows = Document.with_trash if with_trash else Document.objects
+        found = rows.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
     if found is None:
         raise NotFound(f"There is no document {document_id}.")
     return found

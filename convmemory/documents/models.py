@@ -9,11 +9,12 @@ from django.db.models import Deferrable, Q
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
+from convmemory.core.trash import Trashable
 from convmemory.documents.storage import document_storage
 from convmemory.documents.structure import path_at
 
 
-class Document(models.Model):
+class Document(Trashable):
     """An uploaded file and the text read from it.
 
     While a new version is being read, `next_file` and `next_name` belong to it, and all other fields to the version
@@ -74,6 +75,7 @@ class Document(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-id"], name="document_owner"),
+            models.Index(fields=["owner", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="document_trash"),
             models.Index(fields=["id"], condition=Q(status__in=["uploaded", "processing"]), name="document_unfinished"),
         ]
 

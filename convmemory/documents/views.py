@@ -187,12 +187,13 @@ def retry(request: PageRequest, document_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_archive
 def delete(request: PageRequest, document_id: int) -> HttpResponse:
-    """Ask for confirmation, then delete for good."""
+    """Ask for confirmation, then put the document into the trash, or delete it for good."""
     row = library.get_document(owner=request.user, document_id=document_id)
     if request.method != "POST":
-        return render(request, "documents/delete.html", {"document": row})
+        return render(request, "documents/delete.html", {"document": row, "trash_days": config.trash_days})
     library.delete_document(owner=request.user, document_id=document_id)
-    messages.success(request, _("“%(title)s” is deleted.") % {"title": row.title or row.name})
+    said = _("“%(title)s” is in the trash, in the library.") if config.trash_days else _("“%(title)s” is deleted.")
+    messages.success(request, said % {"title": row.title or row.name})
     return redirect("documents")
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from convmemory.conversations.models import Event
 from convmemory.conversations.reading import EventFilters, search_events, similar_events
 from convmemory.core.text import cut
+from convmemory.core.trash import outside_trash
 from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner, site
 from search.reasons import Explanation, Reason
 
@@ -59,7 +60,7 @@ def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOut
     if found:
         last = found[-1].pk if len(found) == arguments.limit else None
         return SearchEventsOutput(results=[_found(row) for row in found], next_after_id=last)
-    if not Event.objects.filter(owner_id=owner.pk).exists():
+    if not Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk).exists():
         return _nothing(Reason.NOTHING_STORED, "Event logs come with the sessions of some agents only.")
     if arguments.after_id:
         return _nothing(Reason.PAST_END)

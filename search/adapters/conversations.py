@@ -170,6 +170,16 @@ def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: An
     drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)
 
 
+def on_conversation_trashed(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
+    drop_source(owner_id=conversation.owner_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
+
+
+def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
+    """Let a worker index the conversation, its words too: no request does work that grows with a conversation."""
+    source_id = put_source(facts_of(conversation), first_changed=None)
+    enqueue_index(owner_id=conversation.owner_id, source_id=source_id)
+
+
 # --- messages -------------------------------------------------------------------------------------
 # Converts messages for the index: turns become items, messages elements, and message parts element parts.
 

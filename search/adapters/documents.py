@@ -127,3 +127,14 @@ def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, in
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
     drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)
+
+
+def on_document_trashed(sender: Any, *, document: Document, **kwargs: Any) -> None:
+    drop_source(owner_id=document.owner_id, kind=KIND, object_id=document.pk, keeps_vectors=True)
+
+
+def on_document_restored(sender: Any, *, document: Document, **kwargs: Any) -> None:
+    """Let a worker index the document; one that has not been read yet has no source before it is."""
+    if document.version:
+        source_id = put_source(facts_of(document), first_changed=None)
+        enqueue_index(owner_id=document.owner_id, source_id=source_id)

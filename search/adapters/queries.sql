@@ -40,7 +40,10 @@ SELECT conversation_id, id
 FROM (
     SELECT m.conversation_id, m.id, m.parts
     FROM conversations_message AS m
-    WHERE m.owner_id = %(owner)s AND NOT m.superseded
+    WHERE m.owner_id = %(owner)s AND NOT m.superseded AND m.conversation_id NOT IN (
+        SELECT c.id FROM conversations_conversation AS c
+        WHERE c.owner_id = %(owner)s AND c.trashed_at IS NOT NULL
+    )
     ORDER BY m.id + 0 DESC
     LIMIT %(scanned)s
 ) AS newest
@@ -55,7 +58,9 @@ SELECT document_id, id
 FROM (
     SELECT s.document_id, s.id, s.text, s.path
     FROM documents_section AS s
-    WHERE s.owner_id = %(owner)s
+    WHERE s.owner_id = %(owner)s AND s.document_id NOT IN (
+        SELECT d.id FROM documents_document AS d WHERE d.owner_id = %(owner)s AND d.trashed_at IS NOT NULL
+    )
     ORDER BY s.id + 0 DESC
     LIMIT %(scanned)s
 ) AS newest
@@ -64,7 +69,8 @@ ORDER BY id DESC
 LIMIT %(limit)s
 
 -- name: reconcile_conversations
--- Update sources from their conversations; how many differed, and the sources whose conversations are gone.
+-- Update sources from their conversations; how many differed, and the sources whose conversations are gone or in the
+-- trash.
 WITH wrong AS (
     INSERT INTO search_source AS s
         (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
@@ -75,10 +81,13 @@ WITH wrong AS (
     FROM conversations_conversation AS c
     LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
     WHERE
-        known.id IS NULL
-        OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
-            IS DISTINCT FROM
-            (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+        c.trashed_at IS NULL
+        AND (
+            known.id IS NULL
+            OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
+                IS DISTINCT FROM
+                (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+        )
     ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
         title = EXCLUDED.title,
         agent = EXCLUDED.agent,
@@ -95,23 +104,29 @@ gone AS (
     SELECT s.id
     FROM search_source AS s
     WHERE s.kind = 'conversation'
-        AND NOT EXISTS (SELECT FROM conversations_conversation AS c WHERE c.id = s.object_id AND c.owner_id = s.owner_id)
+        AND NOT EXISTS (
+            SELECT FROM conversations_conversation AS c
+            WHERE c.id = s.object_id AND c.owner_id = s.owner_id AND c.trashed_at IS NULL
+        )
 )
 SELECT (SELECT count(*) FROM wrong), (SELECT array_agg(id) FROM gone)
 
 -- name: reconcile_documents
--- The documents whose sources differ from them, and the sources whose documents are gone.
+-- The documents whose sources differ from them, and the sources whose documents are gone or in the trash.
 SELECT
     (
         SELECT array_agg(d.id)
         FROM documents_document AS d
         LEFT JOIN search_source AS s ON s.owner_id = d.owner_id AND s.kind = 'document' AND s.object_id = d.id
-        WHERE d.version > 0
+        WHERE d.version > 0 AND d.trashed_at IS NULL
             AND (s.id IS NULL OR (s.version, s.item_count, s.title) IS DISTINCT FROM (d.version, d.section_count, d.title))
     ),
     (
         SELECT array_agg(s.id)
         FROM search_source AS s
         WHERE s.kind = 'document'
-            AND NOT EXISTS (SELECT FROM documents_document AS d WHERE d.id = s.object_id AND d.owner_id = s.owner_id)
+            AND NOT EXISTS (
+                SELECT FROM documents_document AS d
+                WHERE d.id = s.object_id AND d.owner_id = s.owner_id AND d.trashed_at IS NULL
+            )
     )

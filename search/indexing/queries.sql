@@ -237,3 +237,26 @@ SET
     attempts = 0,
     error = ''
 WHERE source_id = %(source)s
+
+-- name: set_aside
+-- Copy the vectors of one object's passages, each text once in a space.
+INSERT INTO search_setasidepassage
+    (owner_id, space_id, kind, object_id, content_hash, token_count, embedding, vectors)
+SELECT DISTINCT ON (p.space_id, p.content_hash)
+    p.owner_id, p.space_id, %(kind)s, %(object)s::bigint, p.content_hash, p.token_count, p.embedding, t.vectors
+FROM search_source AS s
+INNER JOIN search_passage AS p ON p.source_id = s.id AND p.owner_id = s.owner_id
+LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
+WHERE s.owner_id = %(owner)s AND s.kind = %(kind)s AND s.object_id = %(object)s
+RETURNING 1
+
+-- name: drop_used_set_aside
+-- Delete the vectors that were set aside for objects whose index is up to date again.
+DELETE FROM search_setasidepassage AS a
+WHERE EXISTS (
+    SELECT FROM search_source AS s
+    INNER JOIN search_sourceindex AS i ON i.source_id = s.id AND i.owner_id = s.owner_id
+    WHERE
+        s.owner_id = a.owner_id AND s.kind = a.kind AND s.object_id = a.object_id AND i.space_id = a.space_id
+        AND i.indexed_version = s.version
+)

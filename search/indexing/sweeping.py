@@ -84,6 +84,15 @@ def reconcile_sources() -> int:
     return sum(adapter.reconcile() for adapter in registered().values())
 
 
+def drop_used_set_aside() -> int:
+    """Delete the vectors that were set aside for objects in the trash and are in the index again; return their
+    number.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "drop_used_set_aside"))
+        return int(cursor.rowcount)
+
+
 def count_orphans() -> dict[str, int]:
     """Return the number of orphaned rows by table, for tables that have any. Reads all derived rows."""
     counts = {}

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import asdict
+from typing import Any
 
 from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
 from search.indexing.documents import drop_words, store_words
-from search.models import Source
+from search.models import SetAsidePassage, Source
 from search.sources import SourceFacts
 
 
@@ -31,8 +32,18 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
     return int(source_id)
 
 
-def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:
-    """Delete a source and all rows derived from it."""
+def drop_source(*, owner_id: int, kind: str, object_id: int, keeps_vectors: bool = False) -> None:
+    """Delete a source and all rows derived from it.
+
+    With `keeps_vectors` its passages' vectors are copied to a table that no search reads; otherwise such copies are
+    deleted, too.
+    """
+    if keeps_vectors:
+        parameters: dict[str, Any] = {"owner": owner_id, "kind": kind, "object": object_id}
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("search.indexing", "set_aside"), parameters)
+    else:
+        SetAsidePassage.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).delete()
     delete_sources(
         Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
     )

@@ -309,7 +309,8 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
     Embeddings of other owners are not used: the saved time would reveal their texts (ADR 25).
     """
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "equal_passages"), [digests, owner_id, space.pk])
+        parameters: dict[str, Any] = {"digests": digests, "owner": owner_id, "space": space.pk}
+        cursor.execute(load_sql("search.vectors", "equal_passages"), parameters)
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
             for digest, vector, token_count, tokens in cursor.fetchall()

@@ -97,11 +97,18 @@ SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL
 RETURNING passage_id
 
 -- name: equal_passages
--- Vectors of texts that the owner already has as passages in the space.
-SELECT DISTINCT ON (p.content_hash) p.content_hash, p.embedding::text, p.token_count, t.vectors
-FROM search_passage AS p
-LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
-WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = %s
+-- Vectors of texts that the owner already has as passages in the space, or that are set aside for objects in the trash.
+SELECT DISTINCT ON (content_hash) content_hash, embedding::text, token_count, vectors
+FROM (
+    SELECT p.content_hash, p.embedding, p.token_count, t.vectors
+    FROM search_passage AS p
+    LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
+    WHERE p.content_hash = ANY(%(digests)s::uuid[]) AND p.owner_id = %(owner)s AND p.space_id = %(space)s
+    UNION ALL
+    SELECT a.content_hash, a.embedding, a.token_count, a.vectors
+    FROM search_setasidepassage AS a
+    WHERE a.content_hash = ANY(%(digests)s::uuid[]) AND a.owner_id = %(owner)s AND a.space_id = %(space)s
+) AS equal
 
 -- name: equal_sentences
 -- Vectors of texts that the owner already has as passages in some spaces, which have the same sentence model.

@@ -1,10 +1,8 @@
-/* The library: choosing many, stars and pins without leaving the page, keys, the place that a reader comes back to, and an
-   Undo before anything is deleted. Without this file the same buttons are sent as plain forms, and deleting asks on a page
-   of its own. */
+/* The library: choosing many, stars and pins without leaving the page, keys, and the place that a reader comes back to.
+   Without this file the same buttons are sent as plain forms. */
 (() => {
   "use strict";
 
-  const UNDO_MS = 8000;
   const one = (selector, root = document) => root.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const form = () => one("[data-bulk]");
@@ -78,7 +76,7 @@
     x: () => currentRow()?.querySelector("[data-choose]").click(),
     s: () => currentRow()?.querySelector('[name="starred"]').click(),
     e: () => pressForChosen(one('.bulk-bar [value="archive"], .bulk-bar [value="unarchive"]')),
-    "#": () => pressForChosen(one("[data-bulk-delete]")),
+    "#": () => pressForChosen(one('.bulk-bar [value="delete"]')),
   };
 
   document.addEventListener("keydown", (event) => {
@@ -148,91 +146,5 @@
     if (!button) return;
     event.preventDefault();
     toggle(button);
-  });
-
-  /* --- deleting, with a while to think ------------------------------------------------------------- */
-
-  let waiting = null; // what is deleted when its time is over
-
-  /** Deletes these conversations unless it is taken back; their rows are hidden meanwhile. */
-  function remove(ids, rows) {
-    carryOut();
-    const values = new URLSearchParams({ action: "delete", confirmed: "1", chosen: ids.join(",") });
-    values.set("csrfmiddlewaretoken", one("[name=csrfmiddlewaretoken]").value);
-    for (const row of rows) {
-      row.hidden = true;
-      for (const box of all("[data-choose]", row)) box.checked = false;
-    }
-    const said = { count: ids.length };
-    const toast = undoToast(ids.length === 1 ? word("{count} conversation deleted.", said) : word("{count} conversations deleted.", said));
-    waiting = { address: one("[data-library]").dataset.library, values, rows, toast, timer: setTimeout(carryOut, UNDO_MS) };
-    if (form()) count();
-  }
-
-  function carryOut() {
-    if (!waiting) return;
-    const { address, values, toast, timer } = waiting;
-    waiting = null;
-    clearTimeout(timer);
-    toast.remove();
-    fetch(address, { method: "POST", body: values, keepalive: true, redirect: "manual" });
-  }
-
-  function takeBack() {
-    const { rows, toast, timer } = waiting;
-    waiting = null;
-    clearTimeout(timer);
-    toast.remove();
-    for (const row of rows) row.hidden = false;
-  }
-
-  function undoToast(text) {
-    const toast = document.createElement("div");
-    toast.className = "undo-toast";
-    toast.setAttribute("role", "status");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = word("Undo");
-    button.addEventListener("click", takeBack);
-    toast.append(text, button);
-    document.body.append(toast);
-    button.focus();
-    return toast;
-  }
-
-  document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-bulk-delete]") || one("[data-choose-matching]:checked")) return;
-    event.preventDefault();
-    remove(chosen().map((box) => box.value), chosen().map((box) => box.closest("li")));
-  });
-
-  /* A conversation that is deleted while it is read: the library says so, and can take it back. */
-  const DELETING = "convmemory.deleting";
-
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("[data-delete-conversation]");
-    if (!link || event.ctrlKey || event.metaKey) return;
-    try {
-      sessionStorage.setItem(DELETING, link.dataset.deleteConversation);
-    } catch {
-      return; // no storage: the page of its own asks
-    }
-    event.preventDefault();
-    location.assign(link.dataset.then);
-  });
-
-  addEventListener("pageshow", () => {
-    try {
-      const id = sessionStorage.getItem(DELETING);
-      sessionStorage.removeItem(DELETING);
-      if (id && one("[data-library]")) remove([id], all(`[data-row="${Number(id)}"]`));
-    } catch {
-      // no storage
-    }
-  });
-
-  addEventListener("pagehide", carryOut);
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.target.id === "main") carryOut();
   });
 })();

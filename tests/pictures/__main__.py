@@ -91,6 +91,10 @@ def fill(installation: Installation) -> dict[str, int]:
         ids["document"] = api.post("/documents", files={"file": ("bike-counters.md", GUIDE.encode())}).json()["id"]
         lines = "\n".join(json.dumps(message) for message in SESSION).encode()
         api.post("/imports", files={"file": ("bike-export.jsonl", lines)}).raise_for_status()
+        for title in ("Seating plan of the choir", "Draft of a cover letter"):
+            said = [{"role": "user", "content": title}, {"role": "assistant", "content": "Here it is."}]
+            gone = api.post("/conversations", json={"title": title, "messages": said}).json()["id"]
+            api.delete(f"/conversations/{gone}").raise_for_status()
         api.post(f"/conversations/{ids['coding']}/summaries", json={"method": "extractive"}).raise_for_status()
         wait_until(lambda: not api.get("/index/status").json()["pending"], "an index that is complete", READY_S)
     ids |= json.loads(in_django(installation, "complete").splitlines()[-1])

@@ -103,6 +103,7 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("summaries", "Summaries", f"{coding}/summaries"),
         Shot("context", "What a model would get", f"{coding}/context"),
         Shot("delete", "Deleting a conversation", f"{coding}/delete"),
+        Shot("trash", "Trash", "/trash"),
         Shot("new-chat", "A new chat", "/chat"),
         Shot("chat", "A chat", f"/conversations/{ids['chat']}"),
         Shot("outline", "Outline of a conversation", f"{coding}?turn=3", steps=_open_outline),

@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -28,6 +29,9 @@ NEVER_SHOW_TEXT = {
     "page spaces", "page one space", "POST own role",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
 }  # fmt: skip
+
+
+OF_TRASH = {"GET trash", "page trash", "POST another's trash restore", "DELETE another's trash"}
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,9 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
     if "cursor" in schema["properties"] and random.random() < 0.25 and not ask.victim.roles:
         for name in {"limit", "max_tokens"} & set(schema["properties"]):  # so that there is a next page
             arguments[name] = schema["properties"][name]["minimum"]
-        if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):
-            arguments["cursor"] = cursor
+        with suppress(NotFound):  # of something in the trash
+            if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):
+                arguments["cursor"] = cursor
     return arguments
 
 
@@ -424,7 +429,21 @@ ROUTES: dict[str, Surface] = {
         ask, "/library/change", chosen=ask.conversation, action="tag", tag=ask.caller.tag
     ),
     "POST library export": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="export"),
-    "POST library delete": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="delete"),
+    "POST another's library delete": lambda _, ask: (
+        _page(ask, "/library")
+        if ask.victim is ask.caller
+        else _post(ask, "/library/change", chosen=ask.conversation, action="delete")
+    ),
+    "GET trash": lambda _, ask: _api(ask, "GET", "/trash"),
+    "page trash": lambda _, ask: _page(ask, "/trash"),
+    "POST another's trash restore": lambda _, ask: _post_to_another(
+        ask, "/trash/change", "/trash", action="restore", kind="conversation", id=ask.conversation
+    ),
+    "DELETE another's trash": lambda _, ask: (
+        _api(ask, "GET", "/trash")
+        if ask.victim is ask.caller
+        else _api(ask, "DELETE", f"/trash/document/{ask.document}")
+    ),
     "page hits in": lambda _, ask: _page(ask, "/search/hits-in", q=ask.question, conversation=ask.conversation),
     "page delete": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/delete"),
     "page summaries": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/summaries"),

@@ -1,7 +1,8 @@
 """The people of the isolation test: four worlds of two, three, four and five users in one database.
 
 Every text of a user holds the user's tag and secret, words that stand nowhere else. Any user may ask for a tag; a
-secret is never asked for, so one in an answer to another user is a leak.
+secret is never asked for, so one in an answer to another user is a leak. Every text in a trash holds `TRASHED`, which
+only the surfaces of the trash may show, to its owner.
 """
 
 import random
@@ -22,11 +23,12 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
+from convmemory.conversations.messages.ingest import delete_conversation
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.sharing import create_link
 from convmemory.core.acting import in_group_of
 from convmemory.core.marks import Mark
-from convmemory.documents.library import attach
+from convmemory.documents.library import attach, delete_document
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
 from search.adapters.conversations import index_conversation
@@ -49,6 +51,7 @@ SECRETS = (
     "albatross", "bittern", "cormorant", "dunlin", "egret", "flamingo", "goshawk", "hornbill", "ibis", "jackdaw",
     "kestrel", "lapwing", "merganser", "nuthatch",
 )  # fmt: skip
+TRASHED = "vanadinite"
 QUESTIONS = ("how do I fix the {}?", "what did we decide about the {}?", "{}", "tell me about the {} again")
 
 
@@ -168,7 +171,29 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
     document_storage().save(archive.file.name, ContentFile(words.encode()))
     person.archives.append(archive.pk)
     _add_document(draw, person, words)
+    _trash(draw, person, f"{words} {TRASHED}")
     person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
+
+
+def _trash(draw: random.Random, person: Person, words: str) -> None:
+    """Store and index a conversation with all that can belong to one, and a document, and delete both."""
+    made = make_conversation(person.user, exchange(_pair(draw, words)), title=words, agent=words, project=words)
+    index_conversation(conversation_id=made.pk)
+    add_tag(owner=person.user, conversation_ids=[made.pk], name=words)
+    set_mark(owner=person.user, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
+    _log(person, made, words)
+    now = timezone.now()
+    summary = ConversationSummary.objects.create(
+        owner=person.user, conversation=made, from_position=0, to_position=0, status="completed",
+        method="extractive", content=f"They spoke of {words}.", due_at=now, completed_at=now,
+    )  # fmt: skip
+    person.summaries.append((made.pk, summary.pk))
+    person.conversations.append(made.pk)
+    document = indexed(upload(person.user, f"# {words}\n\n{_pair(draw, words)[1]}", f"{words}.md"))
+    attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
+    person.documents.append(document.pk)
+    delete_conversation(owner=person.user, conversation_id=made.pk)
+    delete_document(owner=person.user, document_id=document.pk)
 
 
 def _add_document(draw: random.Random, person: Person, words: str) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,7 +16,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit, without_haste
+from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -357,48 +357,28 @@ def test_conversations_selected_with_shift_are_changed_together(visit: Callable[
     at_every_width(visit, steps, at="/library")
 
 
-def test_deleting_can_be_taken_back_for_while(visit: Callable[..., None], archive: Archive) -> None:
-    def delete(page: Page, number: int) -> None:
-        page.locator(".library-row").nth(number).locator("[data-choose]").click()
-        page.locator(".bulk-bar").get_by_role("button", name="Delete").click()
-        expect(page.locator(".undo-toast")).to_contain_text("1 conversation deleted.")
-        expect(page.locator(".library-row").nth(number)).to_be_hidden()
-
+def test_deleted_conversations_can_be_put_back(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         rows, undo = page.locator(".library-row"), page.get_by_role("button", name="Undo")
-        left = len(WIDTHS) - WIDTHS.index(width)
-        without_haste(page)  # Undo stands for eight seconds
-        expect(rows).to_have_count(left + 1)
-        delete(page, 0)
-        expect(undo).to_be_focused()
-        page.keyboard.press("Enter")
-        expect(rows.first).to_be_visible()
-        delete(page, 0)
-        with page.expect_response("**/library/change"):  # the second ends the first one's time
-            delete(page, 1)
+        count = rows.count()
+        rows.first.locator("[data-choose]").click()
+        page.locator(".bulk-bar").get_by_role("button", name="Delete").click()
+        expect(page.locator(".undo-notice")).to_contain_text("1 conversation in the trash.")
+        expect(rows).to_have_count(count - 1)
         undo.click()
-        expect(rows.nth(1)).to_be_visible()
-        page.reload()
-        expect(rows).to_have_count(left)
+        expect(rows).to_have_count(count)
         rows.first.locator(".library-title").click()
         page.get_by_label("What to do with this conversation").click()
-        page.get_by_role("link", name="Delete…").click()
-        expect(rows.first).to_be_hidden()
-        undo.click()
-        expect(rows.first).to_be_visible()
+        page.get_by_role("button", name="Delete", exact=True).click()
+        expect(rows).to_have_count(count - 1)
+        page.goto("/trash")
+        page.get_by_role("button", name="Delete").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Delete this for good?")
+        page.get_by_role("link", name="Keep it").click()
+        page.get_by_role("button", name="Put").click()
+        expect(page.locator(".notice")).to_contain_text("It is back.")
 
-    def wait_it_out(page: Page) -> None:
-        page.clock.install(time=SAID_AT)
-        page.goto("/library")
-        page.clock.pause_at(SAID_AT + timedelta(hours=1))  # from here on the page's time is what the test says
-        delete(page, 0)
-        with page.expect_response("**/library/change"):
-            page.clock.fast_forward("00:09")
-
-    Conversation.objects.filter(pk__in=[each.pk for each in archive.short[len(WIDTHS) :]]).delete()
     at_every_width(visit, steps, at="/library")
-    visit(wait_it_out, is_last=True)
-    assert not Conversation.objects.exists()
 
 
 def test_library_works_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
@@ -406,8 +386,8 @@ def test_library_works_without_javascript(visit: Callable[..., None], archive: A
         page.goto("/library")
         page.locator("[data-choose]").first.check()
         page.locator(".bulk-bar").get_by_role("button", name="Delete").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Delete 1 conversation?")
-        page.get_by_role("link", name="Keep them").click()
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".notice")).to_contain_text("Undone.")
         page.locator(".library-row").first.hover()
         page.locator(".library-row").first.get_by_role("button", name="Pin").click()
         expect(page.locator(".shelf-title").first).to_have_text("Pinned")

@@ -155,7 +155,7 @@ def test_worker_draws_pages_of_pdf(owner: User) -> None:
     file = drawing.picture_file(document, 10)
     assert file is not None
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    library.delete_document(owner=owner, document_id=document.pk)
+    library.delete_for_good(owner=owner, document_id=document.pk)
     assert not file.parent.exists()
 
 

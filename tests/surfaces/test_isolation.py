@@ -31,8 +31,17 @@ from tests.support import asgi_server
 from tests.support.groups import GROUPS, spread_database
 from tests.support.no_owner_filters import filters_switched_off
 from tests.support.run_database import empty_tables
-from tests.surfaces.isolation_surfaces import NEVER_SHOW_TEXT, SURFACES, TOOL_OF, TOOLS, Ask, draw_ask, is_refused
-from tests.surfaces.isolation_town import Town, settle_worlds
+from tests.surfaces.isolation_surfaces import (
+    NEVER_SHOW_TEXT,
+    OF_TRASH,
+    SURFACES,
+    TOOL_OF,
+    TOOLS,
+    Ask,
+    draw_ask,
+    is_refused,
+)
+from tests.surfaces.isolation_town import TRASHED, Town, settle_worlds
 
 CASES = int(os.environ.get("ISOLATION_CASES", "400"))
 SURFACES_AT_ONCE = 8
@@ -72,6 +81,7 @@ class Tally:
         assert status < 500, (name, ask, body)
         leaked = [person.secret for person in town.others(ask.caller) if person.secret.encode() in body]
         assert not leaked, (name, leaked, ask)
+        assert name in OF_TRASH or TRASHED.encode() not in body, (name, "shows what is in the trash", ask)
         self.cases[name] += 1
         self.own[name] += ask.caller.secret.encode() in body
         if ask.victim.is_read_by(ask.caller) and ask.victim is not ask.caller:
@@ -107,7 +117,10 @@ class Tally:
 
 
 def rows() -> list[int]:
-    return [model.objects.count() for model in (Conversation, Agent, ConversationSummary, Document)]
+    return [
+        Conversation.objects.count(), Conversation.with_trash.count(), Agent.objects.count(),
+        ConversationSummary.objects.count(), Document.objects.count(), Document.with_trash.count(),
+    ]  # fmt: skip
 
 
 def ask_everything(town: Town, cases: int) -> None:

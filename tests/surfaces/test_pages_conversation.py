@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.messages import ingest
@@ -363,7 +363,7 @@ def test_pages_without_session_redirect_to_login(owner: User) -> None:
 # --- changing it ----------------------------------------------------------------------------------
 
 
-def test_rename_archive_and_delete(owner: User) -> None:
+def test_rename_archive_and_delete(owner: User, settings: Settings) -> None:
     conversation = long_conversation(owner, 1)
     path = f"/conversations/{conversation.pk}"
     client = Client()
@@ -379,10 +379,11 @@ def test_rename_archive_and_delete(owner: User) -> None:
     client.post(f"{path}/archive", {"archived": "0"})
     assert "Renamed" in client.get("/").content.decode()
 
-    asked = client.get(f"{path}/delete").content.decode()
+    settings.TRASH_DAYS = 0
+    asked = client.post(f"{path}/delete").content.decode()
     assert "Delete for good" in asked
     assert Conversation.objects.filter(pk=conversation.pk).exists()
-    done = client.post(f"{path}/delete", follow=True).content.decode()
+    done = client.post(f"{path}/delete", {"confirmed": "1"}, follow=True).content.decode()
     assert "“Renamed” is deleted" in done
     assert not Conversation.objects.filter(pk=conversation.pk).exists()
 

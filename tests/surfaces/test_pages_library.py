@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.models import Conversation, Tag
@@ -110,7 +111,18 @@ def test_tags_are_put_on_many_and_taken_off_again(owner: User, client: Client) -
     assert client.post("/library/change", {"chosen": numbers, "action": "tag", "tag": " "}).status_code == 422
 
 
-def test_deleting_many_asks_first(owner: User, client: Client) -> None:
+def test_deleting_many_can_be_undone(owner: User, client: Client) -> None:
+    numbers = [make_conversation(owner).pk for _ in range(2)]
+    page = client.post("/library/change", {"chosen": numbers, "action": "delete"}, follow=True).content.decode()
+    assert "2 conversations in the trash." in page
+    assert not Conversation.objects.exists()
+    undo = {"chosen": ",".join(map(str, numbers)), "action": "restore", "undoes": "1"}
+    assert "Undone." in client.post("/library/change", undo, follow=True).content.decode()
+    assert Conversation.objects.count() == 2
+
+
+def test_deleting_many_without_trash_asks_first(owner: User, client: Client, settings: Settings) -> None:
+    settings.TRASH_DAYS = 0
     rows = [make_conversation(owner, title=f"gone {number}") for number in range(2)]
     numbers = [row.pk for row in rows]
     asked = client.post("/library/change", {"chosen": numbers, "action": "delete"}).content.decode()

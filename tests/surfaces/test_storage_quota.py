@@ -121,7 +121,7 @@ def test_document_counts_its_file_and_its_text(owner: User, django_capture_on_co
     read(document)
     assert stored(owner) == 2 * len(GUIDE + "more")
     assert agrees(owner)
-    library.delete_document(owner=owner, document_id=document.pk)
+    library.delete_for_good(owner=owner, document_id=document.pk)
     assert stored(owner) == 0
 
 

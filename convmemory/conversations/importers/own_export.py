@@ -71,6 +71,9 @@ class ExportImporter:
             messages = _Grouped(_with_sources(archive))
             events = _Grouped((row, b"") for row in archive.rows("conversations_event"))
             for row in archive.rows("conversations_conversation"):
+                if row.get("trashed_at"):
+                    report.skip(f"conversation {row.get('id')}", "it was in the trash of its owner")
+                    continue
                 try:
                     number = int(row["id"])
                     yield conversation_of_row(

@@ -18,7 +18,7 @@ from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing.imports import get_import
 from convmemory.conversations.importing.kept_uploads import drop_upload_of
 from convmemory.conversations.importing.models import Import, ImportedConversation
-from convmemory.conversations.messages.ingest import SyncResult, delete_conversation
+from convmemory.conversations.messages.ingest import SyncResult, delete_for_good
 from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import bytes_of_messages, count_stored
@@ -26,6 +26,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
+from convmemory.core.trash import outside_trash
 
 MAX_LINKS = 2_000
 LINKS_PER_FILE = 20
@@ -73,7 +74,9 @@ def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
     """Return the links of these imports of one owner by import and file. One query."""
     numbers = [row.pk for row in rows]
     owners = {row.owner_id for row in rows}
-    found = ImportedConversation.objects.filter(owner_id__in=owners, import_job_id__in=numbers).order_by("pk")
+    found = ImportedConversation.objects.filter(
+        outside_trash("conversation"), owner_id__in=owners, import_job_id__in=numbers
+    ).order_by("pk")
     fields = ("import_job_id", "file", "conversation_id", "conversation__title", "conversation__turn_count", "created")
     by_file: dict[tuple[int, str], dict[int, Link]] = defaultdict(dict)
     for number, file, conversation_id, title, turns, created in found.values_list(*fields)[:MAX_LINKS]:
@@ -127,7 +130,7 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
                 remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
             left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
             if found.created and not left:
-                delete_conversation(owner=owner, conversation_id=found.conversation_id)
+                delete_for_good(owner=owner, conversation_id=found.conversation_id)
         except (NotFound, Conversation.DoesNotExist):
             logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
         # Last: if a worker dies before, the next one repeats the step.

@@ -26,7 +26,7 @@ from convmemory.conversations.messages.ingest import without_copies
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.models import Conversation
-from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InvalidInput, StorageFull, TooLarge
+from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InTrash, InvalidInput, StorageFull, TooLarge
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
@@ -409,6 +409,9 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
             cursor.execute("SET LOCAL synchronous_commit = off")
             result = ingest.sync_conversation(owner=run.owner, draft=draft)
             run.on_stored(file, result)
+    except InTrash as error:
+        file.skip(draft.source_id, str(error))
+        return
     except StorageFull as error:
         run.report.is_cut_short = True
         _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")

@@ -17,6 +17,7 @@ from convmemory.core.config import config
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.key_shapes import SECRET_NAMES, find_keys, marks_in
+from convmemory.core.trash import outside_trash
 
 MAX_DEPTH = 40  # deeper values are stored unchanged
 
@@ -187,7 +188,7 @@ def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
     """Return the caller's key in plain text. Raises: NotFound; InvalidInput if SECRET_KEY has changed since."""
-    row = HiddenKey.objects.filter(owner_id=owner.pk, pk=key_id).first()
+    row = HiddenKey.objects.filter(outside_trash("message__conversation"), owner_id=owner.pk, pk=key_id).first()
     if row is None:
         raise NotFound(f"There is no hidden key {key_id}.")
     value = decrypt(row.value_encrypted)

@@ -37,13 +37,15 @@ from convmemory.conversations.messages.responses import lock_conversation, requi
 from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.messages.titling import title_of_source
-from convmemory.conversations.models import OWN_TITLE, Conversation, Message, Tag
+from convmemory.conversations.models import OWN_TITLE, Conversation, Figures, Message, Tag
 from convmemory.conversations.projects import current_name
-from convmemory.conversations.signals import conversation_deleting
+from convmemory.conversations.signals import conversation_deleting, conversation_restored, conversation_trashed
 from convmemory.core.config import config
-from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.errors import InTrash, InvalidInput, NotFound
+from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
+from convmemory.core.trash import last_expired
 
 AUTOMATED = "automated"  # the tag of sessions that no person started
 
@@ -83,10 +85,11 @@ class PutTurn:
 def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     """Store a new conversation with its messages. Raises: InvalidInput if its source id is taken."""
     with transaction.atomic():
-        taken = draft.source_id and Conversation.objects.filter(
+        taken = Conversation.with_trash.filter(
             owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
         )
-        if taken and taken.exists():
+        if draft.source_id and (stored := taken.first()) is not None:
+            _refuse_trashed(stored)
             raise InvalidInput(
                 f"A conversation with source id {draft.source_id!r} exists already: append to it instead."
             )
@@ -143,6 +146,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         raise InvalidInput("A conversation that can be imported again needs a source id.")
     with transaction.atomic(savepoint=False):
         stored, draft = stored_conversation(owner=owner, draft=draft)
+        if stored is not None:
+            _refuse_trashed(stored)
         conversation, created = stored or _new_conversation(owner, draft), stored is None
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
@@ -200,19 +205,61 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 
 
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Delete the conversation, everything derived from it, its share links and the uploads that contain it.
+    """Put the conversation into the trash; without a trash (TRASH_DAYS=0) delete it for good. Raises: NotFound.
+
+    Its index rows are deleted, its figures too; its messages and the uploads that contain it stay.
+    """
+    if not config.trash_days:
+        return delete_for_good(owner=owner, conversation_id=conversation_id)
+    with transaction.atomic():
+        # Before the row is locked: receivers can wait for tasks that write derived rows.
+        conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation.trashed_at = timezone.now()
+        conversation.save(update_fields=["trashed_at"])
+        Figures.objects.filter(owner_id=owner.pk, conversation=conversation).delete()
+        conversation_trashed.send(Conversation, conversation=conversation)
+    return None
+
+
+def restore_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+    """Take the conversation out of the trash; a worker indexes it again. Raises: NotFound."""
+    with transaction.atomic():
+        rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, trashed_at__gt=last_expired())
+        conversation = rows.filter(pk=conversation_id).first() if conversation_id <= MAX_BIGINT else None
+        if conversation is None:
+            raise NotFound(f"There is no conversation {conversation_id} in your trash.")
+        conversation.trashed_at = None
+        conversation.save(update_fields=["trashed_at"])
+        conversation_restored.send(Conversation, conversation=conversation)
+    return conversation
+
+
+def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+    """Delete the conversation, in the trash or not, with all derived from it, its share links and uploads with it.
 
     Raises: NotFound.
     """
     with transaction.atomic():
         freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
-        # Before the row is locked: receivers can wait for tasks that write derived rows.
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk)
+        conversation = rows.filter(pk=conversation_id).first()
+        if conversation is None:
+            raise NotFound(f"There is no conversation {conversation_id}.")
         freed += conversation.stored_bytes or 0
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()
         count_stored(owner_id=owner.pk, change=-freed)
+
+
+def _refuse_trashed(conversation: Conversation) -> None:
+    """Raise InTrash for a conversation in the trash: to import it again neither duplicates nor restores it."""
+    if conversation.trashed_at is not None:
+        raise InTrash(
+            f"Conversation {conversation.pk} is in your trash and was not changed: put it back, or delete it there for "
+            "good, and import it again."
+        )
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
@@ -281,7 +328,7 @@ def stored_conversation(
     *, owner: AbstractBaseUser, draft: ConversationDraft
 ) -> tuple[Conversation | None, ConversationDraft]:
     """Return the stored conversation that the draft continues, locked, and the draft with the id to store it under."""
-    rows = Conversation.objects.select_for_update().filter(owner_id=owner.pk, source=draft.source)
+    rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, source=draft.source)
     names = [draft.source_id, *draft.former_ids]
     named = _by_name(rows, names)
     own = named.get(draft.source_id)

@@ -109,6 +109,7 @@ def _limit() -> int:
 def _full() -> StorageFull:
     return StorageFull(
         f"You have no room left for this: a person may store {_limit() // MB:,} MB here (MAX_STORED_MB_PER_USER). "
-        "Delete conversations or documents that you no longer need, or ask whoever runs the server for more. "
+        "Delete conversations or documents that you no longer need and empty the trash, which counts, too, or ask "
+        "whoever runs the server for more. "
         "Settings, Your data, shows how much is used."
     )

@@ -1,11 +1,13 @@
 """The library by day and month, marking conversations one or many at a time, and the page of statistics.
 
 `/library` answers with a page or, for htmx, with the next groups of rows. Its form posts the selection to
-`/library/change`, which redirects back and offers an Undo. Without scripts, deleting asks for confirmation on a page
-of its own.
+`/library/change`, which redirects back and offers an Undo. Without a trash, deleting asks for confirmation on a page of
+its own.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -29,10 +31,25 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.statistics import MONTHS_SHOWN, RANGES, statistics_of
 from convmemory.conversations.tasks import enqueue_count
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import number_or_refuse, parse_number
 
-UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
+UNDO_OF = {
+    "archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star",
+    "delete": "restore",
+}  # fmt: skip
+CHANGES: dict[str, Callable[..., list[int]]] = {
+    "archive": partial(curating.archive_all, archived=True),
+    "unarchive": partial(curating.archive_all, archived=False),
+    "star": partial(curating.star_all, starred=True),
+    "unstar": partial(curating.star_all, starred=False),
+    "tag": curating.add_tag,
+    "untag": curating.remove_tag,
+    "delete": curating.delete_all,
+    "restore": curating.restore_all,
+}
+"""Each returns the ids of the conversations that it changed."""
 DONE = {
     "archive": ngettext_lazy("%(count)s conversation archived", "%(count)s conversations archived", "count"),
     "unarchive": ngettext_lazy(
@@ -46,6 +63,7 @@ DONE = {
     "unstar": ngettext_lazy(
         "%(count)s conversation no longer starred", "%(count)s conversations no longer starred", "count"
     ),
+    "delete": ngettext_lazy("%(count)s conversation in the trash", "%(count)s conversations in the trash", "count"),
 }
 
 
@@ -115,13 +133,12 @@ def change(request: PageRequest) -> HttpResponseBase:
     if not chosen:
         messages.warning(request, _("Nothing was chosen: tick the conversations first."))
         return redirect(back)
-    if action == "delete":
-        # Ask for confirmation, unless the page's script has already given time to undo.
+    if action == "delete" and not config.trash_days:
         if request.POST.get("confirmed") != "1":
             rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
             context = {"rows": rows, "back": back}
             return render(request, "conversations/delete_many.html", context)
-        count = curating.delete_all(owner=request.user, conversation_ids=chosen)
+        count = len(curating.delete_all(owner=request.user, conversation_ids=chosen))
         said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
         messages.success(request, said % {"count": count})
         return redirect(back)
@@ -131,18 +148,11 @@ def change(request: PageRequest) -> HttpResponseBase:
         format = request.POST.get("format", "markdown")
         return export_response(request, owner=request.user, selection=selection, format=format)
     name = request.POST.get("tag", "")
-    owner = request.user
-    if action in ("archive", "unarchive"):
-        changed = curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
-    elif action in ("star", "unstar"):
-        changed = curating.star_all(owner=owner, conversation_ids=chosen, starred=action == "star")
-    elif action == "tag":
-        changed = curating.add_tag(owner=owner, conversation_ids=chosen, name=name)
-    elif action == "untag":
-        curating.remove_tag(owner=owner, conversation_ids=chosen, name=name)
-        changed = chosen
-    else:
+    if action not in CHANGES:
         raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
+    changed = CHANGES[action](
+        owner=request.user, conversation_ids=chosen, **({"name": name} if "tag" in action else {})
+    )
     if request.POST.get("undoes"):
         messages.success(request, _("Undone."))
         return redirect(back)

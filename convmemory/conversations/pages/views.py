@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
@@ -36,6 +37,7 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.signals import PageAddition, conversation_shown
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.marks import mark_of
 from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
@@ -275,11 +277,13 @@ def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_archive
 def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Ask for confirmation, then delete for good."""
+    """Put the conversation into the trash; without one, ask for confirmation, then delete for good."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    if request.method != "POST":
-        return render(request, "conversations/delete.html", {"conversation": found})
+    if request.method != "POST" or not (config.trash_days or request.POST.get("confirmed") == "1"):
+        return render(request, "conversations/delete.html", {"conversation": found, "trash_days": config.trash_days})
     ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
+    if config.trash_days:
+        return redirect(f"{reverse('library')}?{urlencode({'done': 'delete', 'chosen': conversation_id})}")
     messages.success(request, _("“%(title)s” is deleted.") % {"title": found.title or _("Untitled conversation")})
     return redirect("home")
 

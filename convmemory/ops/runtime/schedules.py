@@ -13,6 +13,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "imports": ("convmemory.conversations.tasks.sweep", 1),
     "documents": ("convmemory.documents.tasks.sweep", 1),
     "mail": ("convmemory.accounts.tasks.send_mail", 1),
+    "trash": ("convmemory.retention.tasks.sweep", 10),
     "summaries": ("summaries.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),

@@ -31,6 +31,7 @@ from search.indexing.packing import pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
+    drop_used_set_aside,
     find_damage,
     mark_damage,
     reconcile_sources,
@@ -100,7 +101,7 @@ def _tickets() -> Swept:
 
 
 def _orphaned() -> Swept:
-    reconciled = reconcile_sources()
+    reconciled = reconcile_sources() + drop_used_set_aside()
     found = sum(count_orphans().values())
     return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
 

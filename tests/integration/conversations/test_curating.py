@@ -55,7 +55,7 @@ def test_tags_are_cleaned_and_never_doubled(owner: User) -> None:
         two.pk: ["night shift"],
     }
     assert curating.tag_counts(owner=owner) == [("night shift", 2)]
-    assert curating.remove_tag(owner=owner, conversation_ids=[one.pk], name="night shift") == 1
+    assert curating.remove_tag(owner=owner, conversation_ids=[one.pk], name="night shift") == [one.pk]
     with pytest.raises(InvalidInput, match="cannot be empty"):
         curating.add_tag(owner=owner, conversation_ids=[one.pk], name=" # ")
     for number in range(curating.MAX_TAGS):
@@ -71,7 +71,7 @@ def test_curating_foreign_conversations_changes_nothing(owner: User) -> None:
     assert curating.star_all(owner=owner, conversation_ids=[foreign.pk], starred=True) == []
     assert curating.archive_all(owner=owner, conversation_ids=[foreign.pk], archived=True) == []
     assert curating.add_tag(owner=owner, conversation_ids=[foreign.pk], name="mine") == []
-    assert curating.delete_all(owner=owner, conversation_ids=[foreign.pk]) == 0
+    assert curating.delete_all(owner=owner, conversation_ids=[foreign.pk]) == []
     foreign.refresh_from_db()
     assert (foreign.archived_at, foreign.starred_at, Tag.objects.count()) == (None, None, 0)
 

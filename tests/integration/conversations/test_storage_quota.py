@@ -67,9 +67,9 @@ def test_deleting_reduces_stored_bytes(owner: User) -> None:
     ids = list(Message.objects.filter(conversation_id=number).order_by("position").values_list("pk", flat=True))
     remove_messages(owner=owner, conversation_id=number, ids=(ids[1], ids[2]))
     assert stored(owner) == counted_anew(owner)
-    ingest.delete_conversation(owner=owner, conversation_id=number)
+    ingest.delete_for_good(owner=owner, conversation_id=number)
     assert stored(owner) == before
-    ingest.delete_conversation(owner=owner, conversation_id=kept.pk)
+    ingest.delete_for_good(owner=owner, conversation_id=kept.pk)
     assert stored(owner) == 0
 
 
@@ -111,7 +111,7 @@ def test_full_storage_refuses_all_writes_but_running_reply(owner: User, settings
             attempt()
     assert (stored(owner), Message.objects.count()) == (before, count)
     make_conversation(make_user(), exchange(("of", "another")))
-    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
+    ingest.delete_for_good(owner=owner, conversation_id=made.pk)
     make_conversation(owner, exchange(("room", "again")))
 
 

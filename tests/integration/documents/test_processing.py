@@ -82,7 +82,7 @@ def test_uploaded_name_is_no_part_of_path(owner: User) -> None:
 def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     with django_capture_on_commit_callbacks(execute=True):
-        library.delete_document(owner=owner, document_id=document.pk)
+        library.delete_for_good(owner=owner, document_id=document.pk)
     assert files() == []
     for model in (Document, Section, Source, Item, Passage, ItemEmbedding):
         assert not model.objects.exists(), model

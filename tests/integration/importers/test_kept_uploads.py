@@ -147,7 +147,7 @@ def test_deleted_conversation_loses_its_upload_and_is_not_reimported() -> None:
     imported(owner)
     imported(owner, CHAT.replace(b"rivers", b"lakes"), "other.jsonl")
     gone = Conversation.objects.order_by("pk")[0]
-    ingest.delete_conversation(owner=owner, conversation_id=gone.pk)
+    ingest.delete_for_good(owner=owner, conversation_id=gone.pk)
     assert len(files()) == 1
     reimported()
     assert Conversation.objects.count() == 1

@@ -1,0 +1,1 @@
+"""How long things stay: the trash of each person, which a sweep empties."""

@@ -1,0 +1,55 @@
+"""The page of the trash: what is in it, putting it back, and deleting it for good, which asks first."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.core.config import config
+from convmemory.core.errors import InvalidInput
+from convmemory.core.numbers import number_or_refuse
+from convmemory.retention import trash
+from convmemory.retention.tasks import enqueue_deletion
+
+PAGE_ROWS = 50
+
+
+@require_safe
+@signed_in
+def trash_page(request: PageRequest) -> HttpResponse:
+    """List what is in the caller's trash, the latest first."""
+    text = request.GET.get("start", "")
+    start = number_or_refuse(text, f"start={text[:40]!r} is not a number.") or 0
+    rows, following = trash.page_of_trash(owner=request.user, limit=PAGE_ROWS, start=start)
+    context = {"rows": rows, "following": following, "days": config.trash_days}
+    return render(request, "retention/trash.html", context)
+
+
+@require_POST
+@signed_in
+def change(request: PageRequest) -> HttpResponse:
+    """Put the thing that `kind` and `id` name back, or delete it or everything for good once that is confirmed."""
+    owner, action, kind = request.user, request.POST.get("action", ""), request.POST.get("kind", "")
+    text = request.POST.get("id", "")
+    object_id = number_or_refuse(text, f"{text[:40]!r} is not the number of anything in the trash.") or 0
+    if action == "restore":
+        trash.restore(owner=owner, kind=kind, object_id=object_id)
+        messages.success(request, _("It is back. Search finds it as soon as it is indexed again."))
+        return redirect(f"/{kind}s/{object_id}")
+    if action not in ("delete", "empty"):
+        raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
+    if request.POST.get("confirmed") != "1":
+        context = {"action": action, "kind": kind, "id": object_id, "title": request.POST.get("title", "")[:300]}
+        return render(request, "retention/delete.html", context)
+    if action == "empty":
+        count = trash.empty(owner=owner)
+        said = ngettext("%(count)s thing is deleted for good.", "%(count)s things are deleted for good.", count)
+        messages.success(request, said % {"count": count})
+    else:
+        trash.delete_now(owner=owner, kind=kind, object_id=object_id)
+        messages.success(request, _("It is deleted for good."))
+    enqueue_deletion(owner.pk)
+    return redirect("trash")
