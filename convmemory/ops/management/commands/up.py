@@ -16,14 +16,19 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection, connections
+from django.db.migrations.recorder import MigrationRecorder
 
+import convmemory
 from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.files.private_files import private_folder
+from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
+from convmemory.core.postgres.failures import missing_migrations
+from convmemory.ops.doctor.findings import plural
+from convmemory.ops.privacy.scheduled_backups import back_up_to
 from convmemory.ops.runtime.instance import (
     ADMIN_NAME,
     Instance,
@@ -34,9 +39,11 @@ from convmemory.ops.runtime.instance import (
     worker_command,
 )
 from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
+from search.indexing.status import count_index
 
 # A stop may take 10 s in all, and DRAIN_S; the children have 5.5 of them, and DRAIN_S.
 STOP_S = 5.5
+BACKUPS_OF_UPDATES = 3  # the newest are kept
 DATABASE_STOP_TIMEOUT_S = 2
 
 
@@ -73,8 +80,7 @@ class Command(ArchiveCommand):
             self._say("Starting the database ...")
             if problems := connection.validation.check():
                 raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
-            with acting.schema_owner():
-                call_command("migrate", interactive=False, verbosity=0)
+            self._update_database()
             password = create_admin(Path(config.var_dir))
             connections.close_all()
             lines = [f"convmemory: {address}"]
@@ -97,6 +103,36 @@ class Command(ArchiveCommand):
             supervisor.run()
         finally:
             instance.release()
+
+    def _update_database(self) -> None:
+        """Apply missing migrations; before, if the database is an embedded one of an earlier version, back it up."""
+        folder, record = Path(config.var_dir) / "before-updates", Path(config.var_dir) / "version"
+        with acting.schema_owner():
+            missing = missing_migrations()
+            is_new = not MigrationRecorder(connection).applied_migrations()
+        if missing and not is_new:
+            earlier = record.read_text(encoding="utf-8").strip() if record.exists() else "an earlier version"
+            changes = f"{plural(len(missing), 'change')} of the database"
+            self._say(f"Updating from {earlier} to {convmemory.__version__}: {changes}.")
+            if connection.settings_dict["EMBEDDED_PATH"]:
+                private_folder(folder)
+                try:
+                    self._say(f"Backup before the update: {back_up_to(folder, keep=BACKUPS_OF_UPDATES)}")
+                except ConvMemoryError as error:
+                    raise CommandError(
+                        f"No backup could be made before the update: {error} "
+                        "To update without one, run `manage.py migrate` first."
+                    ) from error
+        with acting.schema_owner():
+            call_command("migrate", interactive=False, verbosity=int(bool(missing) and not is_new))
+        with written_whole(record) as file:
+            file.write(f"{convmemory.__version__}\n".encode())
+        if missing and not is_new:
+            waiting = count_index(owner_id=None).pending
+            rest = (
+                f"{waiting:,} turns and sections are left to index, and can be found by their words." if waiting else ""
+            )
+            self._say(f"The database is that of {convmemory.__version__}. {rest}".rstrip())
 
     def _watch_database(self) -> None:
         folder = connection.settings_dict["EMBEDDED_PATH"]
