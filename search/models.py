@@ -165,7 +165,8 @@ class ItemEmbedding(models.Model):
                 name="item_embedding_owner",
             ),
             models.Index(fields=["owner", "id"], name="item_embedding_newest"),
-            models.Index(fields=["content_hash"], name="item_embedding_content"),
+            # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
+            models.Index(fields=["owner", "content_hash"], name="item_embedding_owner_content"),
         ]
 
     def __str__(self) -> str:
@@ -264,9 +265,9 @@ class TokenVectors(models.Model):
 
 
 class SetAsidePassage(models.Model):
-    """The vectors of a passage of an object in the trash, which no search reads.
+    """The vectors of a passage, or of an item, of an object in the trash, which no search reads.
 
-    If the object is put back, its passages get them instead of computing them again.
+    If the object is put back, its passages and items get them instead of computing them again.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -6,7 +6,7 @@ would reveal what others store (docs/adr/0025-no-data-shared-between-owners.md).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -98,11 +98,14 @@ class EmbeddedBatch:
     errors: dict[int, str]
 
 
-def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> EmbeddedBatch:
+def embed_cached(
+    space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int, unstored: Collection[str] = ()
+) -> EmbeddedBatch:
     """Return the vectors of the owner's `texts`: one query finds the known ones, each other distinct text is computed
     once.
 
-    Results are stored in batches, so that an interrupted run loses at most one.
+    Results are stored in batches, so that an interrupted run loses at most one, except those of the texts `unstored`,
+    which the caller stores elsewhere.
 
     Raises:
         EmbedderUnavailable: texts are missing and the model is unavailable.
@@ -126,6 +129,7 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) 
             [
                 CachedVector(owner_id=owner_id, space=space, content_hash=digest, vector=vector)
                 for digest, vector in fresh.items()
+                if batch[digest] not in unstored
             ],
             ignore_conflicts=True,
         )

@@ -7,23 +7,25 @@ source at once.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
+from pgvector import HalfVector
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.cache import embed_cached, unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.embeddings.spaces import active_space, embedder_for, with_same_sentences
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import drop_words, store_words
 from search.indexing.layouts import bring_up_layout
 from search.indexing.packing import pack_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, SetAsidePassage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, locked, unless_deleted
 from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
@@ -182,17 +184,47 @@ def embed_missing(
         return {}
     wanted = [item for item in items if item.number in missing]
     chunks = chunks_of(space, missing)
+    known = _known_vectors(source.owner_id, space, missing)
     elements = [element for item in wanted for element in item.elements]
     ahead = store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline)
     result.passages_computed += ahead.computed
-    if not (ahead.finished and _compute_ahead(source, space, chunks, result, deadline)):
+    if not (
+        ahead.finished
+        and _compute_ahead(source, space, [chunk for chunk in chunks if chunk[:2] not in known], result, deadline)
+    ):
         return None
     passages = store_passages(source, space, wanted)
     result.passages_computed += passages.computed
-    failed = _store_embeddings(source, space, missing, chunks, passages.errors, result)
+    failed = _store_embeddings(source, space, missing, chunks, known, passages.errors, result)
     result.items += len(missing)
     result.failed += len(failed)
     return {number: failed.get(number, "") for number in missing}
+
+
+def _known_vectors(
+    owner_id: int, space: EmbeddingSpace, items: Mapping[int, ItemTexts]
+) -> dict[tuple[int, int], HalfVector]:
+    """Return the vectors that the owner has of equal items, in any space with the same sentence model.
+
+    By the number of the item and of its chunk. The vectors of items that were in the trash are found by the first half
+    of their hash. Three queries.
+    """
+    numbers: dict[bytes, list[int]] = {}
+    for number, texts in items.items():
+        numbers.setdefault(texts.content_hash, []).append(number)
+    halves = {UUID(bytes=digest[:16]): digest for digest in numbers}
+    spaces = list(with_same_sentences(space))
+    aside = SetAsidePassage.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(halves))
+    equal = ItemEmbedding.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(numbers))
+    return {
+        (number, 0): vector
+        for half, vector in aside.values_list("content_hash", "embedding")
+        for number in numbers[halves[half]]
+    } | {
+        (number, chunk_number): vector
+        for digest, chunk_number, vector in equal.values_list("content_hash", "chunk_number", "embedding")
+        for number in numbers[bytes(digest)]
+    }
 
 
 def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
@@ -225,12 +257,21 @@ def _store_embeddings(
     space: EmbeddingSpace,
     items: dict[int, ItemTexts],
     chunks: Sequence[Chunk],
+    known: Mapping[tuple[int, int], HalfVector],
     errors: dict[int, str],
     result: IndexResult,
 ) -> dict[int, str]:
-    """Embed the items' chunks and replace their rows; return the errors, including `errors` of their passages."""
-    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=source.owner_id)
-    failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
+    """Embed the chunks without `known` vectors and replace the items' rows; return the errors, including `errors` of
+    their passages.
+    """
+    unknown = [chunk for chunk in chunks if chunk[:2] not in known]
+    # The vectors of a long item are also cached, because its first chunks stay as they are when it grows.
+    long = {number for number, chunk_number, _ in chunks if chunk_number}
+    unstored = {text for number, _, text in unknown if number not in long}
+    batch = embed_cached(space, [text for _, _, text in unknown], owner_id=source.owner_id, unstored=unstored)
+    failed = errors | {unknown[index][0]: error for index, error in batch.errors.items()}
+    computed = {chunk[:2]: HalfVector(vector) for chunk, vector in zip(unknown, batch.vectors, strict=True)}
+    vectors = {**known, **computed}
     token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])
     rows = [
         ItemEmbedding(
@@ -241,9 +282,9 @@ def _store_embeddings(
             chunk_number=chunk_number,
             content_hash=items[number].content_hash,
             token_count=tokens,
-            embedding=vector,
+            embedding=vectors[number, chunk_number],
         )
-        for (number, chunk_number, _), vector, tokens in zip(chunks, batch.vectors, token_counts, strict=True)
+        for (number, chunk_number, _), tokens in zip(chunks, token_counts, strict=True)
         if number not in failed
     ]
     with transaction.atomic():
@@ -273,6 +314,8 @@ def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
     """Yield the passages and chunks of the source's items whose vectors are neither in the index nor in the cache."""
     for batch in batches_of_items(source, 0):
         elements = [element for item in batch.items for element in item.elements]
-        chunks = chunks_of(space, {item.number: item_texts(item) for item in batch.items})
-        texts = [*new_passage_texts(source.owner_id, space, elements), *(text for _, _, text in chunks)]
+        items = {item.number: item_texts(item) for item in batch.items}
+        known = _known_vectors(source.owner_id, space, items)
+        chunks = [text for number, place, text in chunks_of(space, items) if (number, place) not in known]
+        texts = [*new_passage_texts(source.owner_id, space, elements), *chunks]
         yield from unknown_texts(space, texts, owner_id=source.owner_id)

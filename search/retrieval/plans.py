@@ -23,11 +23,12 @@ from search.retrieval.dense import items_statement, passages_statement
 from search.retrieval.prepared import PreparedQuery
 
 PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
+EQUAL_ITEMS = "item_embedding_owner_content"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any one of the named indexes
     "passages_exact": (PASSAGES,),
     "passages_named": ("search_passage_pkey", PASSAGES),  # by id; by owner if the owner has hardly more passages
-    "items_exact": (ITEMS, NEWEST_ITEMS),  # either begins with the owner
-    "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, ITEMS),  # likewise
+    "items_exact": (ITEMS, NEWEST_ITEMS, EQUAL_ITEMS),  # each begins with the owner
+    "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, EQUAL_ITEMS, ITEMS),  # likewise
 }
 POSTINGS_INDEX = "posting_block_owner"
 MOMENTS_INDEX = "item_moments"

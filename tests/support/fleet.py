@@ -266,7 +266,7 @@ def run(made: Fleet, *, turns: int, timeout_s: float, counting_s: float = 0.0) -
     time.sleep(counting_s)
     doubled_turns, doubled_passages, lost = made.rows(TWICE)
     (computed,) = made.rows("SELECT coalesce(sum(items), 0) FROM ops_measure WHERE hour IS NULL AND name = 'embedding'")
-    (chunks,) = made.rows("SELECT count(*) FROM embeddings_cachedvector")
+    (chunks,) = made.rows("SELECT count(DISTINCT content_hash) FROM search_itemembedding")
     (passages,) = made.rows("SELECT count(DISTINCT content_hash) FROM search_passage")
     all_turns, _, embedded_turns = made.rows(STATE)
     return Outcome(

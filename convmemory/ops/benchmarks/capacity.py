@@ -19,6 +19,7 @@ MIN_ROWS_TO_MEASURE = 5_000
 # The speed of the local model on two cores, see docs/scaling.md.
 PASSAGES_PER_SECOND = 520.0
 CHUNKS_PER_TURN = 1.3
+CACHED_PER_TURN = 2 * (CHUNKS_PER_TURN - 1)  # chunks of turns with more than one: most, if each of these has two
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
     if load.token_dimensions:
         yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
-    yield _Size("embeddings_cachedvector", chunks, vector)
+    yield _Size("embeddings_cachedvector", _rows(load, CACHED_PER_TURN), vector)
 
 
 def _rows(load: Load, per_turn: float) -> int:

@@ -18,6 +18,7 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.queue.fair_queue import claim
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
+from convmemory.embeddings.models import CachedVector
 from search.adapters.conversations import index_conversation
 from search.indexing import active, batches
 from search.indexing.status import index_status
@@ -78,6 +79,15 @@ def test_same_text_of_owner_is_embedded_once() -> None:
     assert computed == [3, 0]
 
 
+def test_vectors_of_items_are_cached_only_if_item_is_long() -> None:
+    owner = make_user()
+    index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk)
+    assert not CachedVector.objects.exists()
+    long = " ".join(f"{number} eggs boil for {number} minutes." for number in range(100))
+    index_conversation(conversation_id=make_conversation(owner, exchange(("and many?", long))).pk)
+    assert CachedVector.objects.count() == ItemEmbedding.objects.count() - len(PAIRS) > 1
+
+
 def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> None:
     owner = make_user()
     with django_capture_on_commit_callbacks(execute=True):
@@ -100,7 +110,7 @@ def test_text_that_model_refuses_fails_alone() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
 
-    def refuse_second(space: Any, texts: Any, *, owner_id: int) -> EmbeddedBatch:
+    def refuse_second(space: Any, texts: Any, *, owner_id: int, unstored: Any) -> EmbeddedBatch:
         batch = embed_cached(space, texts, owner_id=owner_id)
         return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
 

@@ -40,7 +40,7 @@ def test_wider_model_adds_only_bytes_of_its_vectors() -> None:
         estimate(Load(users=1, turns_per_user=1_000, dimensions=d, token_dimensions=0)) for d in (384, 1536)
     )
     assert "search_tokenvectors" not in {line.table for line in narrow.lines}
-    vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries
+    vectors = 4_000 + 1_300 + 600  # passages, turns' chunks, and cache entries of long turns
     codes = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
     assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
