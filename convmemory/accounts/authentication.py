@@ -12,6 +12,8 @@ from django.http import HttpRequest
 from ninja import security
 
 from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.pages import archive_of_address, use_space
+from convmemory.accounts.spaces import get_membership
 from convmemory.core import acting
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -33,12 +35,19 @@ class BearerKey(security.HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """Accepts the session cookie, for requests without an Authorization header."""
+    """Accepts the session cookie, for requests without an Authorization header.
+
+    Pages link to the API with it, so that an address that names an object of a space is answered to its members.
+    """
 
     def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None  # before the CSRF check: without a session, the error asks for a key
         user: User | None = super().__call__(request)
+        if user is not None and request.resolver_match is not None:
+            owner_id = archive_of_address(request.resolver_match.kwargs)
+            if owner_id is not None and owner_id != user.pk:
+                use_space(request, get_membership(person=user, space_id=owner_id))
         return user
 
 

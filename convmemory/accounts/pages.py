@@ -4,7 +4,7 @@ Pages of an archive have `in_archive` instead: there `request.user` is the owner
 that holds the object of the address, the person or a space.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
@@ -68,7 +68,7 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
         except NotFound:
             # Only now, so that a page of the archive in use costs no statement more. The view has changed nothing: the
             # database showed it nothing of the object.
-            owner_id = next((_archive_of(kind, kwargs[name]) for name, kind in OBJECTS.items() if name in kwargs), None)
+            owner_id = archive_of_address(kwargs)
             if owner_id is None or owner_id == request.user.pk:
                 raise
         if owner_id == request.person.pk:
@@ -81,23 +81,27 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
     return signed_in(wrapper)
 
 
-def use_space(request: PageRequest, member: SpaceMember) -> None:
+def use_space(request: HttpRequest, member: SpaceMember) -> None:
     """Continue the request in a space of its person. Raises: NotAllowed if a reader would write."""
     if request.method not in ("GET", "HEAD"):
         refuse_readers(member)
-    request.user, request.member = member.space, member
+    page = cast("PageRequest", request)
+    page.user, page.member = member.space, member
     acting.open_space(member.space_id)
 
 
-def _archive_of(kind: str, number: Any) -> int | None:
-    """Return the owner of a conversation or document that the caller may read, by themselves or as a member."""
-    if number > MAX_BIGINT:
+def archive_of_address(kwargs: Mapping[str, Any]) -> int | None:
+    """Return the owner of the object that an address names, if the caller may read it by themselves or as a member.
+
+    One query, if the address names a conversation or a document.
+    """
+    found = next(((kind, kwargs[name]) for name, kind in OBJECTS.items() if name in kwargs), None)
+    if found is None or found[1] > MAX_BIGINT:
         return None
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.accounts", "archive_of"), [kind, number])
-        (owner_id,) = cursor.fetchone()
-    found: int | None = owner_id
-    return found
+        cursor.execute(load_sql("convmemory.accounts", "archive_of"), found)
+        owner_id: int | None = cursor.fetchone()[0]
+    return owner_id
 
 
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:

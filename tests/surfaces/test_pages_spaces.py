@@ -1,5 +1,7 @@
 """The pages of spaces: members by role, the archive that pages show, and the end of a membership."""
 
+import html
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -98,6 +100,15 @@ def test_usual_address_of_conversation_opens_for_members_alone(crew: Crew) -> No
         assert "in the shed" in page
         assert "This is in the space <strong>Boat house</strong>" in page
     text_of(crew.browsers["stan"], address, 404)
+
+
+def test_links_of_page_in_space_lead_members_to_an_answer(crew: Crew) -> None:
+    page = text_of(crew.browsers["mia"], crew.conversation.get_absolute_url())
+    links = {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', page) if str(crew.conversation.pk) in link}
+    assert any("/export?" in link for link in links)
+    for link in links:
+        assert crew.browsers["mia"].get(link).status_code == 200, link
+        assert crew.browsers["stan"].get(link).status_code == 404, link
 
 
 def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> None:
