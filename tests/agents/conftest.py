@@ -11,10 +11,10 @@ import pytest
 
 from tests.agents.programs import KEY, PROGRAMS
 from tests.agents.scripted_model import answer
-from tests.support.chat_server import ChatServer, running_chat_server
+from tests.support.chat_server import MODEL, ChatServer, running_chat_server
 from tests.support.installation import Installation, running_installation
 
-STEPS = ("connect", "hook", "tool call", "import", "resume", "disconnect")
+STEPS = ("connect", "hook", "tool call", "import", "resume", "disconnect", "proxy")
 RESULTS: dict[str, dict[str, str]] = defaultdict(dict)
 
 
@@ -36,19 +36,26 @@ class Steps:
 
 
 @pytest.fixture(scope="session")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    settings = {"LOG_LEVEL": "WARNING"}
-    with running_installation(tmp_path_factory.mktemp("product"), settings) as installation:
+def endpoint() -> Iterator[ChatServer]:
+    with running_chat_server(key=KEY, otherwise=answer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory, endpoint: ChatServer) -> Iterator[Installation]:
+    chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": KEY, "CHAT_MODEL": MODEL}
+    with running_installation(tmp_path_factory.mktemp("product"), {"LOG_LEVEL": "WARNING", **chat}) as installation:
         installation.wait_until_idle()  # it embeds the samples first
         yield installation
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Iterator[ChatServer]:
-    """The model's server; what it was sent is kept next to the home folder."""
-    with running_chat_server(key=KEY, otherwise=answer) as server:
-        yield server
-    (tmp_path / "requests.jsonl").write_bytes(b"\n".join(server.bodies))
+def model(endpoint: ChatServer, tmp_path: Path) -> Iterator[ChatServer]:
+    """The model's server without requests; what it is sent is kept next to the home folder."""
+    endpoint.requests.clear()
+    endpoint.bodies.clear()
+    yield endpoint
+    (tmp_path / "requests.jsonl").write_bytes(b"\n".join(endpoint.bodies))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

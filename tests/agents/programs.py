@@ -27,7 +27,8 @@ class Program:
 
     In `ask`, `again` (which continues the session), `environment` and `files` (of the home folder), `$PROMPT`, `$WORDS`
     (the prompt as several arguments), `$URL` (of the model's server), `$KEY` and `$MODEL` are filled in. `sessions` is
-    the source of its imported conversations, and the folder of their fixtures.
+    the source of its imported conversations, and the folder of their fixtures. `is_recorded` says that it speaks one of
+    the formats that the proxy records.
     """
 
     slug: str
@@ -39,6 +40,7 @@ class Program:
     sessions: str
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    is_recorded: bool = True
 
 
 def _opencode(folder: str, name: str) -> Mapping[str, str]:
@@ -94,6 +96,7 @@ PROGRAMS = (
             "GEMINI_MODEL": "gemini-2.5-flash",
         },
         {".gemini/settings.json": _GEMINI},
+        is_recorded=False,
     ),
     Program(
         "copilot-cli", "@github/copilot", "1.0.102", "copilot",
@@ -157,6 +160,7 @@ class Home:
     executable: Path
     folder: Path
     model: str
+    key: str = KEY
 
     @property
     def project(self) -> Path:
@@ -208,6 +212,6 @@ class Home:
         }
 
     def _filled(self, text: str, prompt: str = "") -> str:
-        for name, value in (("$PROMPT", prompt), ("$URL", self.model), ("$KEY", KEY), ("$MODEL", MODEL)):
+        for name, value in (("$PROMPT", prompt), ("$URL", self.model), ("$KEY", self.key), ("$MODEL", MODEL)):
             text = text.replace(name, value)
         return text

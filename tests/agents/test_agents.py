@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,14 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
             used = home.snapshot()
             client(home, "disconnect")
             check_disconnected(home, before, connected, used, entries)
+    if program.is_recorded:
+        recorded = product.manage("create_api_key", f"{program.slug}-recorded", "--create").split()[-1]
+        with steps.step("proxy"):
+            unconnected = Home(program, executable, tmp_path / "recorded", product.address, recorded)
+            unconnected.make()
+            unconnected.run(FIRST[0])
+            unconnected.run(SECOND[0], again=True)
+            check_recorded(product.address, recorded)
     assert not steps.failures, "\n".join(steps.failures)
 
 
@@ -118,6 +127,26 @@ def turns(api: httpx2.Client, program: Program) -> list[tuple[str, str]]:
         part for each in messages for part in each["parts"] if part["type"] == "tool_call" and QUERY in str(part)
     ]
     assert len(searches) == 1, searches
+    return turns_of(messages)
+
+
+def check_recorded(address: str, key: str) -> None:
+    """Check that one conversation has both turns, whatever else the agent asked its model."""
+    with httpx2.Client(
+        base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=ANSWER_S, trust_env=False
+    ) as api:
+        wait_until(lambda: SECOND in chain.from_iterable(recorded_turns(api)), "the last recording", PROCESSES_S)
+        found = [turns for turns in recorded_turns(api) if {FIRST[0], SECOND[0]} & {asked for asked, _ in turns}]
+    assert found == [[FIRST, SECOND]], json.dumps(found)
+
+
+def recorded_turns(api: httpx2.Client) -> list[list[tuple[str, str]]]:
+    """Return question and answer of each turn of each conversation."""
+    rows = api.get("/conversations").json()["results"]
+    return [turns_of(api.get(f"/conversations/{row['id']}/messages").json()["results"]) for row in rows]
+
+
+def turns_of(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     numbers = sorted({message["turn_number"] for message in messages if message["turn_number"] is not None})
     return [(said(messages, number, "user"), said(messages, number, "assistant")) for number in numbers]
 

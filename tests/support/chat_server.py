@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from tests.support.asgi_thread import running_application
 
@@ -360,7 +361,8 @@ class Messages:
     """The same of Anthropic's Messages; each step is a block."""
 
     def start(self) -> bytes:
-        return _events({"type": "message_start", "message": {**self.whole(Script()), "id": "msg_1"}})
+        # Unique as those of the API: Claude Code joins messages that have the same.
+        return _events({"type": "message_start", "message": {**self.whole(Script()), "id": f"msg_{uuid4().hex}"}})
 
     def events(self, step: Step) -> bytes:
         start: dict[str, Any]
