@@ -21,6 +21,7 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.views import whole_number
 from convmemory.conversations.reading import find_in_conversation, get_conversation, questions_of
 from convmemory.core.errors import InvalidInput
+from convmemory.core.titles import plain_title
 from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
 from search.searching import MAX_LIMIT, TURNS_ALONE, Hit, SearchQuery, search
@@ -91,7 +92,7 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
     rows = [
         OutlineRow(
             question.turn_number,
-            question.text,
+            plain_title(question.text, len(question.text)) or question.text,
             turn_url(hits[question.turn_number], box)
             if question.turn_number in hits
             else f"{address}{question.turn_number}{keep}#turn-{question.turn_number}",

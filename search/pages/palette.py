@@ -70,7 +70,7 @@ def palette_sections(*, owner: User, text: str) -> list[Section]:
         Section(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
         Section(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
         Section(gettext("Searches"), tuple(_searches(owner, words))),
-        Section(gettext("Go to"), tuple(_commands(words))),
+        Section(gettext("Go to"), tuple(_commands(owner, words))),
     )
     return [section for section in found if section.entries]
 
@@ -114,8 +114,10 @@ def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
     ]
 
 
-def _commands(words: Iterable[str]) -> Iterator[Entry]:
+def _commands(owner: User, words: Iterable[str]) -> Iterator[Entry]:
     for label, icon, name in COMMANDS:
+        if name == "password" and not owner.has_usable_password():
+            continue  # such as who signs in with the company's account
         if all(word.lower() in str(label).lower() for word in words):
             try:
                 yield Entry(str(label), "", icon, reverse(name))

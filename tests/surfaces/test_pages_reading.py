@@ -77,12 +77,13 @@ def test_turn_has_number_of_its_address(owner: User, page: Page) -> None:
 
 
 def test_outline_lists_questions_and_marks_those_that_were_found(owner: User, page: Page) -> None:
-    pairs = [("how is <rye> bread made?", "With rye."), ("and the oven?", "Hot."), ("the lock_timeout?", "Five.")]
+    pairs = [("how is <rye> bread made?", "With rye."), ("and the oven?", "Hot."), ("the `lock_timeout`?", "Five.")]
     conversation = make_conversation(owner, exchange(*pairs))
     index_conversation(conversation_id=conversation.pk)
     path = f"/conversations/{conversation.pk}/outline"
     text = page(path)
     assert "how is &lt;rye&gt; bread made?" in text
+    assert "the lock_timeout?" in text
     assert f'href="/conversations/{conversation.pk}?turn=1#turn-1"' in text
     assert "is-hit" not in text
     panel = page(f"{path}?q=lock_timeout&turn=1&mode=full_text", **HTMX)

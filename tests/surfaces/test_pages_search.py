@@ -377,6 +377,10 @@ def test_palette_finds_titles_projects_commands_and_searches(owner: User, pages:
     part = pages.get("/palette", {"go": "import"}, headers={"HX-Request": "true"})
     assert "<html" not in part
     assert 'href="/import"' in part
+    assert 'href="/settings/password"' in pages.get("/palette", {"go": "password"})
+    owner.set_unusable_password()
+    owner.save()
+    assert "/settings/password" not in Pages(owner).get("/palette", {"go": "password"})
 
 
 def test_palette_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
