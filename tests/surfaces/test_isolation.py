@@ -48,7 +48,7 @@ SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
 CASES_OF_GROUPS = CASES // 4
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
-LEAST_SURFACES_OF_SPACES = 10
+LEAST_SURFACES_OF_SPACES = 4  # of some 40 that can; chance decides in few cases
 ROUNDS_MORE = 200  # at most, of what chance has left out
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
 
