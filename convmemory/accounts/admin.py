@@ -1,16 +1,17 @@
-"""Accounts in the admin: users, invitations, keys, share links, use of the model, readings of foreign content.
+"""Accounts in the admin: users, invitations, keys, share links, use of the model, and the audit log.
 
 Links to make an account or to choose a new password are shown here, to be passed on where no mail is sent.
 """
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -22,7 +23,7 @@ from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, I
 from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
 from convmemory.accounts.models import (
     ApiKey,
-    ContentAccess,
+    AuditEntry,
     Invitation,
     Mail,
     ModelUse,
@@ -32,7 +33,7 @@ from convmemory.accounts.models import (
 )
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.tasks import enqueue_mail
-from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.administration.lists import ConversationFilter, InputFilter, OwnerFilter, UptoFilter, user_id_of
 from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
 from convmemory.core.config import config
 from convmemory.sign_in.forms import with_passwords
@@ -69,7 +70,8 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     def make_reset_links(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse:
         """Show a link for each chosen user who may sign in, for staff to pass on."""
         users = [user for user in queryset[:MOST_LINKS] if user.is_active]
-        LogEntry.objects.log_actions(request.user.pk or 0, users, CHANGE, "Made a link to choose a new password.")
+        for user in users:
+            LogEntry.objects.log_actions(request.user.pk or 0, [user], CHANGE, "Made a link to choose a new password.")
         section = Section(
             title="Links to choose a new password",
             columns=("User", "Link"),
@@ -192,14 +194,38 @@ class SharedSpaceAdmin(MetadataAdmin):
         return [Section(title="Members", columns=("User", "Role", "Since"), rows=rows)]
 
 
-@admin.register(ContentAccess)
-class ContentAccessAdmin(MetadataAdmin):
-    list_display = ("id", "created_at", "reader", "owner", "what")
-    list_select_related = ("reader", "owner")
-    list_filter = (OwnerFilter, UptoFilter)
-    fields = ("created_at", "reader", "owner", "what")
-    search_by = ("pk", "owner")
-    search_help_text = "A number, or an owner's name."
+class PersonFilter(InputFilter):
+    """A filter by the name of the user who did it, or whose data it was done to."""
+
+    title = "person"
+    parameter_name = "person"
+    hint = "user name"
+
+    def condition(self, value: str) -> Q:
+        found = user_id_of(value)
+        return Q(person_id=found) | Q(about_id=found)
+
+
+class SinceFilter(InputFilter):
+    """A filter by time."""
+
+    title = "since"
+    parameter_name = "since"
+    hint = "2026-03-01"
+
+    def condition(self, value: str) -> Q:
+        try:
+            return Q(created_at__date__gte=date.fromisoformat(value))
+        except ValueError:
+            return Q(pk__in=[])
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(MetadataAdmin):
+    list_display = ("id", "created_at", "person", "action", "about", "what", "surface")
+    list_select_related = ("person", "about")
+    list_filter = (PersonFilter, "action", SinceFilter, UptoFilter)
+    fields = ("created_at", "person", "action", "about", "what", "surface")
 
 
 @admin.register(ModelUse)

@@ -15,6 +15,7 @@ from django.core import signing
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.keys import KEY_PREFIX, user_of_key
 from convmemory.accounts.models import ApiKey
 from convmemory.core.acting import acting_for
@@ -76,6 +77,7 @@ def open_connection(consent: Consent, code: str) -> Tokens | None:
             with transaction.atomic():
                 row.key_hash = content_hash(secrets.token_urlsafe(32))  # until `_renewed` stores the real one
                 row.save()
+                record(Action.MADE, what=f"key {row.pk}", person_id=row.owner_id, about_id=row.owner_id)
                 return _renewed(row)
         except IntegrityError:
             ApiKey.objects.filter(owner_id=consent.owner_id, code_token_hash=content_hash(code)).update(

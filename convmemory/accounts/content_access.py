@@ -1,13 +1,13 @@
 """The permission to read other people's content, in the admin alone, and the record of each reading.
 
 Users may read their own content. Reading other people's requires the permission `accounts.read_content`, granted to the
-reader or to one of their groups: being a superuser is not enough. Each reading is stored as a row of `ContentAccess`.
+reader or to one of their groups: being a superuser is not enough. Each reading is an entry of the audit log.
 """
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permission
 from django.db.models import Q
 
-from convmemory.accounts.models import ContentAccess
+from convmemory.accounts.auditing import Action, record
 
 CODENAME = "read_content"
 
@@ -36,4 +36,4 @@ def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codena
 def record_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
     """Record that `reader` reads content of another owner; called before it is shown."""
     if reader.pk != owner_id:
-        ContentAccess.objects.create(reader_id=reader.pk, owner_id=owner_id, what=what[:200])
+        record(Action.READ, what=what, person_id=reader.pk, about_id=owner_id)

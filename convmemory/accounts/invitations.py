@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import Invitation
 from convmemory.core.errors import NotFound
 
@@ -44,6 +45,7 @@ def accept(invitation: Invitation, user: User) -> None:
         raise NotFound(GONE)
     user.email = invitation.email
     user.save()
+    record(Action.MADE, what=f"account by invitation {invitation.pk}", person_id=user.pk, about_id=user.pk)
 
 
 def forget_old_invitations() -> int:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import transaction
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ApiKey
 from convmemory.core.errors import InvalidInput, NotFound, ReadOnlyKey
 from convmemory.core.sql import load_sql
@@ -21,6 +23,7 @@ USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write 
 MAX_DAYS = 36_500  # a hundred years
 
 
+@transaction.atomic
 def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
     """Return a new key of `owner`, valid for `days` days (None: without end); only its hash is stored.
 
@@ -29,7 +32,7 @@ def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = No
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"A key cannot hold for {days} days: use 1 to {MAX_DAYS:,}, or none for ever.")
     key = KEY_PREFIX + secrets.token_urlsafe(32)
-    ApiKey.objects.create(
+    row = ApiKey.objects.create(
         owner_id=owner.pk,
         name=name[:100],
         prefix=key[:10],
@@ -37,6 +40,7 @@ def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = No
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
         read_only=read_only,
     )
+    record(Action.MADE, what=f"key {row.pk}", person_id=owner.pk, about_id=owner.pk)
     return key
 
 
@@ -58,16 +62,21 @@ def active_key(*, owner: AbstractBaseUser, key_id: int) -> ApiKey:
     return found
 
 
+@transaction.atomic
 def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
     """Revoke a key of `owner`. Raises: NotFound."""
     keys = ApiKey.objects.filter(owner_id=owner.pk, pk=key_id, revoked_at=None)
     if not keys.update(revoked_at=timezone.now()):
         raise NotFound(f"There is no active API key {key_id}.")
+    record(Action.REVOKED, what=f"key {key_id}", person_id=owner.pk, about_id=owner.pk)
 
 
+@transaction.atomic
 def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
     """Revoke every key of `owner`; returns how many there were."""
-    return ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).update(revoked_at=timezone.now())
+    ended = ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).update(revoked_at=timezone.now())
+    record(Action.REVOKED, what=f"all {ended} keys", person_id=owner.pk, about_id=owner.pk)
+    return ended
 
 
 def user_of_key(key: str, *, writes: bool = True) -> User | None:

@@ -1,4 +1,4 @@
-"""API keys, share links, readings of other people's content, people's use of the operator's model, and invitations.
+"""API keys, share links, the audit log, each person's use of the operator's model, invitations, and spaces.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -70,22 +70,39 @@ class ShareLink(models.Model):
         return f"share link {self.pk}"
 
 
-class ContentAccess(models.Model):
-    """One reading of a person's content by another user, in the admin."""
+class AuditEntry(models.Model):
+    """One entry of the audit log: who did what, to whose data. Without any text that people wrote.
 
-    reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    what = models.CharField(max_length=200)
-    created_at = models.DateTimeField(auto_now_add=True)
+    The application's log-in can only add rows; the sweep deletes old ones, and an erasure takes a person's name out.
+    """
+
+    class Action(models.TextChoices):
+        READ = "read"
+        EXPORTED = "exported"
+        MADE = "made"
+        CHANGED = "changed"
+        REVOKED = "revoked"
+        DELETED = "deleted"
+        ERASED = "erased"
+        SIGNED_IN = "signed in"
+        SIGN_IN_FAILED = "sign-in failed"
+
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    action = models.CharField(max_length=30, choices=Action.choices)
+    surface = models.CharField(max_length=10, help_text="page, api, agent, admin or command")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    # Not called owner: the log is not the owner's, and no policy of owners holds for it.
+    about = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    what = models.CharField(max_length=200, help_text="The kind and the number of an object.")
 
     class Meta:
-        verbose_name = "reading of content"
-        verbose_name_plural = "readings of content"
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit log"
         default_permissions = ()
         permissions = [("read_content", "Can read other people's content in the admin")]
 
     def __str__(self) -> str:
-        return f"{self.what} of user {self.owner_id}"
+        return f"audit entry {self.pk}"
 
 
 class ModelUse(models.Model):

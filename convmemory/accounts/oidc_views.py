@@ -12,6 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.identities import account_of
 from convmemory.accounts.pages import absolute_address
 from convmemory.sign_in import oidc
@@ -43,8 +44,13 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
 def done(request: HttpRequest, name: str) -> HttpResponse:
     """Sign the person in whom the provider leads back. Raises: NotFound, SignInRefused, ProviderFailed."""
     provider = oidc.provider_named(name)
-    found = oidc.finish(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=request.GET.dict())
-    login(request, account_of(provider, found.claims))
+    try:
+        found = oidc.finish(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=request.GET.dict())
+        user = account_of(provider, found.claims)
+    except oidc.SignInRefused:
+        record(Action.SIGN_IN_FAILED, what=f"provider {name}", person_id=None)
+        raise
+    login(request, user)
     if found.can_sign_out:
         request.session[SIGNED_IN_BY] = name
     response = HttpResponseRedirect(found.next_page or reverse("home"))

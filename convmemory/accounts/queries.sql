@@ -32,3 +32,11 @@ SELECT convmemory_owner_of_share_link(%s)
 -- name: archive_of
 -- The owner of a conversation or a document, if the caller is that owner or a member of that space; else null.
 SELECT convmemory_archive_of(%s, %s)
+
+-- name: record_act
+-- Adds an entry to the audit log.
+INSERT INTO accounts_auditentry (created_at, action, surface, person_id, about_id, what)
+VALUES (
+    now(), %(action)s, %(surface)s, %(person)s,
+    coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
+)

@@ -12,6 +12,7 @@ from django.utils.translation import get_language_from_request, ngettext, overri
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
 from convmemory.accounts.models import ApiKey
@@ -139,6 +140,7 @@ class ChangePassword(PasswordChangeView):
         with transaction.atomic():
             answer = super().form_valid(form)
             ended = form.end_keys_if_asked(form.user)
+            record(Action.CHANGED, what="password", person_id=form.user.pk, about_id=form.user.pk)
         said = _("Your password is changed. Other browsers are signed out.")
         if form.cleaned_data["end_keys"]:
             said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}

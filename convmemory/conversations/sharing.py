@@ -12,10 +12,11 @@ from functools import partial
 from typing import Literal
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.exports.formats import FORMATS, exported
 from convmemory.conversations.exports.html_page import HtmlWriter
@@ -62,6 +63,7 @@ class Shared:
         return self.ends_at is not None and self.ends_at <= timezone.now()
 
 
+@transaction.atomic
 def create_link(
     *, owner: AbstractBaseUser, conversation_id: int, turn: int | None, days: int | None, audience: Audience
 ) -> tuple[Shared, str]:
@@ -95,6 +97,7 @@ def create_link(
         people_only=audience == "people",
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
     )
+    record(Action.MADE, what=f"share link {link.pk}", person_id=owner.pk, about_id=owner.pk)
     return next(_as_shared([link], owner_id=owner.pk)), token
 
 
@@ -140,13 +143,15 @@ def link_of(*, owner: AbstractBaseUser, link_id: int) -> Shared:
     return found
 
 
+@transaction.atomic
 def revoke_link(*, owner: AbstractBaseUser, link_id: int) -> None:
     """Revoke one of the caller's links: it opens no more. Raises: NotFound."""
     if not ShareLink.objects.filter(owner_id=owner.pk, pk=link_id).delete()[0]:
         raise NotFound(f"There is no shared link {link_id}.")
+    record(Action.REVOKED, what=f"share link {link_id}", person_id=owner.pk, about_id=owner.pk)
 
 
-def open_link(token: str, *, is_signed_in: bool, is_counted: bool = True) -> Iterator[str]:
+def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) -> Iterator[str]:
     """Return the HTML page of what the link shows, in pieces; its opening is counted before.
 
     Raises: NotFound with one and the same sentence for links that are wrong, revoked, expired or without a
@@ -168,12 +173,15 @@ def open_link(token: str, *, is_signed_in: bool, is_counted: bool = True) -> Ite
         chosen = Q(pk__lte=link.last_message_id)
         if link.opening_message_id is not None:
             chosen &= Q(turn_number=found.turn)
-        if found.audience == "people" and not is_signed_in:
+        if found.audience == "people" and visitor_id is None:
             raise SignInNeeded("Sign in to open this link.")
         if is_counted:
             ShareLink.objects.filter(owner_id=owner_id, pk=link.pk).update(
                 opened_count=F("opened_count") + 1, last_opened_at=timezone.now()
             )
+            if visitor_id != owner_id:
+                what = f"conversation {link.conversation_id} by share link {link.pk}"
+                record(Action.READ, what=what, person_id=visitor_id, about_id=owner_id)
         what = "Shared" if found.turn is None else "One turn of a conversation, shared"
         note = f"{what} on {link.created_at:%Y-%m-%d %H:%M} UTC. Messages that were added later are not shown."
         writer = partial(HtmlWriter, title="Shared conversation", note=note)

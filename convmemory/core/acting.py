@@ -71,6 +71,8 @@ class _Process:
 
 _process = _Process()
 _acting: ContextVar[Identity | _Request | None] = ContextVar("acting", default=None)
+COMMAND = "command"
+_surface: ContextVar[str] = ContextVar("surface", default=COMMAND)
 
 
 def current() -> Identity:
@@ -96,14 +98,23 @@ def of_command(name: str) -> Identity:
 # --- requests -------------------------------------------------------------------------------------
 
 
-def begin_request() -> Token[Identity | _Request | None]:
-    """Start a request without an owner in this context; pass the token to `end_request`."""
-    return _acting.set(_Request())
+def begin_request(surface: str) -> tuple[Token[Identity | _Request | None], Token[str]]:
+    """Start a request without an owner in this context; pass the tokens to `end_request`.
+
+    `surface` is what the request came by: a page, the API, an agent or the administration.
+    """
+    return _acting.set(_Request()), _surface.set(surface)
 
 
-def end_request(token: Token[Identity | _Request | None]) -> None:
+def end_request(tokens: tuple[Token[Identity | _Request | None], Token[str]]) -> None:
     """Restore the identity from before the request, in the context in which it began."""
-    _acting.reset(token)
+    _acting.reset(tokens[0])
+    _surface.reset(tokens[1])
+
+
+def surface() -> str:
+    """Return what the current work came by; "command" outside of requests, also for the tasks of workers."""
+    return _surface.get()
 
 
 def authenticated(owner_id: int) -> None:

@@ -376,6 +376,13 @@ class Config:
         "that",
     )
 
+    audit_days = whole(
+        365,
+        0,
+        36_500,
+        "days for which entries of the audit log are kept; 0: for ever ([ADR 103](adr/0103-audit-log.md))",
+    )
+
     # --- Model for chat and summaries ---
 
     chat_base_url = address("", "the OpenAI-compatible endpoint for chat, summaries and the capture proxy")

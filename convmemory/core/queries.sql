@@ -475,6 +475,10 @@ BEGIN
         );
         EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA %s GRANT USAGE, SELECT ON SEQUENCES TO %I', here, part);
     END LOOP;
+    -- The application only adds to the audit log.
+    IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_auditentry') IS NOT NULL THEN
+        REVOKE SELECT, UPDATE, DELETE ON accounts_auditentry FROM convmemory_app;
+    END IF;
 END
 $body$
 

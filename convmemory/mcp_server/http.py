@@ -45,7 +45,7 @@ class Refused(Exception):
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one HTTP request."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    acting.begin_request()
+    acting.begin_request("agent")
     site = site_of(scope["scheme"], headers)
     try:
         if is_oauth(scope["path"]):

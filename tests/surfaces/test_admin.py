@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.accounts.models import ApiKey, AuditEntry
 from convmemory.accounts.quota import reserve
 from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, CapturedHistory, Reply
@@ -33,7 +33,7 @@ SECRETS = ("zebrawood", "quokka", "Heartbreak", "projects/divorce", "marmoset.ex
 CHANGELISTS = (
     "accounts_apikey",
     "accounts_modeluse",
-    "accounts_contentaccess",
+    "accounts_auditentry",
     "conversations_conversation",
     "conversations_message",
     "conversations_event",
@@ -175,7 +175,7 @@ def test_metadata_pages_hold_no_content(house: House, who: str) -> None:
         assert answer.status_code == 200, page
         text = answer.content.decode()
         assert not [secret for secret in (*SECRETS, *keys_of_agents()) if secret in text], page
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
 
 
 @pytest.mark.parametrize("who", ["staff", "root"])
@@ -185,7 +185,7 @@ def test_content_needs_permission_also_of_superuser(house: House, who: str) -> N
         assert content not in client.get(metadata).content.decode()
         assert client.get(content).status_code == 403
         assert client.post(content).status_code == 403
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
 
 
 def test_links_to_items_lead_their_owner_to_page_and_others_to_question(house: House) -> None:
@@ -202,7 +202,7 @@ def test_links_to_items_lead_their_owner_to_page_and_others_to_question(house: H
     page = f"/conversations/{house.conversation.pk}?turn={item.number}"
     assert client_of(house.ada).get(link).headers["Location"] == page
     assert client_of(house.ada).get(link.replace(str(house.conversation.pk), "999999")).status_code == 404
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
 
 
 def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) -> None:
@@ -219,17 +219,17 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
 def test_reading_is_asked_for_and_recorded(house: House) -> None:
     client = client_of(house.reader)
     for metadata, content in pages_of(house):
-        ContentAccess.objects.all().delete()
+        AuditEntry.objects.all().delete()
         assert content in client.get(metadata).content.decode()
         asked = client.get(content)
         assert not [secret for secret in SECRETS if secret in asked.content.decode()]
-        assert not ContentAccess.objects.exists()
+        assert not AuditEntry.objects.filter(action="read").exists()
         shown = client.post(content)
         assert "zebrawood" in shown.content.decode(), content
         assert not [key for key in keys_of_agents() if key in shown.content.decode()]
         assert "no-store" in shown.headers["Cache-Control"]
-        record = ContentAccess.objects.get()
-        assert (record.reader, record.owner) == (house.reader, house.ada)
+        record = AuditEntry.objects.get(action="read")
+        assert (record.person, record.about) == (house.reader, house.ada)
         assert record.what
 
 
@@ -238,11 +238,11 @@ def test_content_is_readable_by_group_permission_or_owner(house: House) -> None:
     group.permissions.add(read_content_permission())
     *_, (_, content) = pages_of(house)
     assert client_of(house.root).post(content).status_code == 200
-    ContentAccess.objects.all().delete()
+    AuditEntry.objects.all().delete()
     own = make_conversation(house.staff, exchange(("my own zebrawood?", "Yes.")), title="Mine")
     page = reverse("admin:conversations_conversation_content", args=[own.pk])
     assert "my own zebrawood?" in client_of(house.staff).get(page).content.decode()
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
 
 
 FORM = {
@@ -275,7 +275,7 @@ def test_with_both_permissions_agent_is_changed_and_its_key_stays_with_its_serve
     client = client_of(house.reader)
     grant(house.reader, "chat.change_agent")
     assert ADDRESS not in client.get(page).content.decode()
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
     refused = client.post(page, FORM | {"context_strategies": '["magic"]'}).content.decode()
     assert "magic" in refused
     assert "sliding_window" in refused
@@ -287,7 +287,7 @@ def test_with_both_permissions_agent_is_changed_and_its_key_stays_with_its_serve
     assert client.post(page, STOLEN).status_code == 302
     moved = Agent.objects.get(pk=agent.pk)
     assert (moved.base_url, moved.api_key_encrypted) == ("https://staff.example/v1", "")
-    records = list(ContentAccess.objects.values_list("reader", "owner", "what"))
+    records = list(AuditEntry.objects.filter(action="read").values_list("person", "about", "what"))
     assert records == [(house.reader.pk, house.ada.pk, f"changes agent {agent.pk}")] * 3
 
 
@@ -314,7 +314,7 @@ def test_staff_change_their_own_agents_without_record(house: House) -> None:
     assert client_of(house.staff).post(page, STOLEN).status_code == 302
     own.refresh_from_db()
     assert (own.base_url, own.has_key) == ("https://staff.example/v1", False)
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
 
 
 def test_staff_switch_agent_off_and_on(house: House) -> None:
@@ -458,7 +458,7 @@ def test_changelist_costs_same_however_many_rows_there_are(
         more = make_conversation(make_user(f"u{number}"), exchange(("q?", "a"), ("r?", "b")))
         index_conversation(conversation_id=more.pk)
         chat(more.owner, more)
-        ContentAccess.objects.create(reader=house.root, owner=house.ada, what="something")
+        AuditEntry.objects.create(action="read", person=house.root, about=house.ada, what="something")
     client = client_of(house.root)
     with django_assert_max_num_queries(MOST_QUERIES):
         assert client.get(changelist(name)).status_code == 200

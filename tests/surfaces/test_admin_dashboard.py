@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Failure, OrmQ, Task
 
-from convmemory.accounts.models import ContentAccess
+from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.models import Conversation
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.models import OwnerTask
@@ -152,7 +152,7 @@ def test_owner_s_map_leads_to_their_pages(ada: User) -> None:
     for turn in range(3):
         assert f"/conversations/{conversation.pk}?turn={turn}" in page
     assert "does zebrawood warp?" in page
-    assert not ContentAccess.objects.exists()
+    assert not AuditEntry.objects.filter(action="read").exists()
     conversation.delete()
     assert "zebrawood" not in client_of(ada).get(reverse("turn-map")).content.decode()
 
@@ -183,7 +183,7 @@ def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) ->
     assert "does zebrawood warp?" in shown
     address = reverse("admin:conversations_conversation_content", args=[Conversation.objects.get().pk])
     assert f"{address}?turn=0" in shown
-    assert ContentAccess.objects.get().owner == ada
+    assert AuditEntry.objects.get(action="read").about == ada
     client.post(reverse("compute-map"), {"owner": "ada"})
     assert OrmQ.objects.get().func() == "convmemory.ops.dashboard_tasks.map_turns"
 

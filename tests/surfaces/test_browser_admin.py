@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from convmemory.accounts.models import ContentAccess
+from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from search.adapters.conversations import index_conversation
@@ -86,7 +86,7 @@ def test_dashboard_map_leads_to_users_turn(visit: Callable[..., None], *, javasc
         expect(page.locator(".said").first).to_contain_text("does zebrawood warp in room")
 
     visit(steps, javascript=javascript)
-    assert ContentAccess.objects.filter(reader__username="rita", owner__username="ada").count() == 2
+    assert AuditEntry.objects.filter(action="read", person__username="rita", about__username="ada").count() == 2
 
 
 def test_filter_choose_and_re_embed(visit: Callable[..., None]) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.conversations.exports.html_page import HtmlWriter
 from convmemory.conversations.exports.json_file import JsonWriter
 from convmemory.conversations.exports.markdown_text import MarkdownWriter
@@ -104,6 +105,9 @@ def export_response(
     chosen = require_format(format)
     pieces = exported(owner=owner, selection=selection, format=chosen)
     response = streamed(request, pieces, media_type=chosen.media_type)
+    named = selection.ids
+    what = f"{len(named)} conversations" if len(named) > 1 else f"conversation {named[0]}" if named else "conversations"
+    record(Action.EXPORTED, what=what, person_id=owner.pk, about_id=owner.pk)
     # The name of the download: the title of the only conversation, reduced to plain letters.
     if len(selection.ids) != 1:
         file_name = "conversations"

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
@@ -250,6 +251,7 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
         freed += conversation.stored_bytes or 0
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()
+        record(Action.DELETED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
         count_stored(owner_id=owner.pk, change=-freed)
 
 

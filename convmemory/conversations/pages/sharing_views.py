@@ -108,7 +108,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponseBase:
     """Return the page that a link shows. A request for its head alone is not counted."""
     is_read = request.method != "HEAD"
     try:
-        pieces = sharing.open_link(token, is_signed_in=request.user.is_authenticated, is_counted=is_read)
+        pieces = sharing.open_link(token, visitor_id=request.user.pk, is_counted=is_read)
     except sharing.SignInNeeded:
         return to_login(request)
     except NotFound:

@@ -208,7 +208,8 @@ def confirmed(
         return None
     if request.POST.get("post"):
         who = request.user.pk or 0  # the admin admits no anonymous user
-        LogEntry.objects.log_actions(who, rows, flag, f"{verb}.")
+        for row in rows:  # one by one, because Django sends no signal of several, and the audit log receives it
+            LogEntry.objects.log_actions(who, [row], flag, f"{verb}.")
         apply(rows)
         model_admin.message_user(request, f"{verb}: {len(rows)} {_noun(model_admin, len(rows))}.", messages.SUCCESS)
         return None

@@ -80,6 +80,13 @@ def policy_for(path: str) -> str:
     return DOCS_POLICY if path == "/api/v1/docs" else POLICY
 
 
+def surface_of(path: str) -> str:
+    """Return what a request for `path` comes by, as the audit log names it."""
+    if path.startswith(("/api/", "/v1/")):
+        return "api"
+    return "admin" if path.startswith("/admin/") else "page"
+
+
 class ActingMiddleware(EitherMiddleware):
     """Starts each request without an owner; authentication adds the caller.
 
@@ -87,7 +94,7 @@ class ActingMiddleware(EitherMiddleware):
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        token = acting.begin_request()
+        token = acting.begin_request(surface_of(request.path))
         if iscoroutinefunction(self.get_response):
             return self.get_response(request)
         try:

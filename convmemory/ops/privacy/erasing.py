@@ -17,6 +17,7 @@ from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
@@ -92,13 +93,15 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
 
     Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the user stays shut out then.
     """
-    receipt = shut_out(user=user)
+    receipt, user_id = shut_out(user=user), user.pk
     try:
         with in_group_of(user.pk):
             _erase(user, receipt, deadline)
     except _OutOfTime:
         return receipt
     receipt.finished = True
+    # The number, which the ledger holds too: who erased is the operator, or the user on the page of the account.
+    record(Action.ERASED, what=f"account {user_id}", person_id=None)
     return receipt
 
 

@@ -18,6 +18,7 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
@@ -98,6 +99,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
                 indent=1,
             ),
         )
+    record(Action.EXPORTED, what="everything", person_id=None, about_id=user.pk)
     return ExportReport(rows=rows, size=path.stat().st_size)
 
 

@@ -16,6 +16,7 @@ from django.contrib.auth import get_user_model
 from django.db import models
 
 SHARED = {
+    "accounts.AuditEntry": "an entry outlives the persons whom it names, without their names",
     "accounts.Invitation": "an address without an account; deleted once the account is made, or 30 days after its end",
     "accounts.Mail": "deleted with its invitation; a password reset's once it is sent or given up",
     "auth.Group": "names of roles",

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django_q.models import Failure
 
+from convmemory.accounts.auditing import forget_old_entries
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
 from convmemory.conversations.messages.titling import renew_titles
@@ -69,6 +70,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "postings": _in_every_group(_postings),
         "stale": _in_every_group(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
+        "audit log": _audit_log,
         "pictures": _pictures,
         "files": _files,
         "storage": _in_every_group(_storage),
@@ -121,6 +123,11 @@ def _stale(enqueue: Enqueue) -> Swept:
 def _failed_tasks() -> Swept:
     old = Failure.objects.order_by("-stopped").values_list("pk", flat=True)[KEPT_FAILURES:]
     deleted, _ = Failure.objects.filter(pk__in=list(old)).delete()
+    return Swept(deleted, deleted)
+
+
+def _audit_log() -> Swept:
+    deleted = forget_old_entries()
     return Swept(deleted, deleted)
 
 

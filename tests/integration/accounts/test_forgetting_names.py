@@ -9,7 +9,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 
 from convmemory.accounts import migrations
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.accounts.models import ApiKey, AuditEntry
 from tests.factories import make_user
 
 NAME = "key_limits_and_model_use"
@@ -19,8 +19,8 @@ NAME = "key_limits_and_model_use"
 def test_migration_removes_names_of_keys_from_admin_log_only() -> None:
     owner = make_user()
     create_key(owner=owner, name="zebrawood")
-    ContentAccess.objects.create(reader=owner, owner=owner, what="zebrawood")
-    key, access = ApiKey.objects.get(), ContentAccess.objects.get()
+    AuditEntry.objects.create(action="read", person=owner, about=owner, what="zebrawood")
+    key, access = ApiKey.objects.get(), AuditEntry.objects.get(action="read")
     for row in (key, access):
         LogEntry.objects.log_actions(owner.pk, [row], CHANGE, "Revoke.")
     LogEntry.objects.update(object_repr="cvm_abc… (zebrawood)")
@@ -29,4 +29,4 @@ def test_migration_removes_names_of_keys_from_admin_log_only() -> None:
     for _ in range(2):
         forget(apps, None)
     said = dict(LogEntry.objects.values_list("content_type__model", "object_repr"))
-    assert said == {"apikey": f"API key {key.pk}", "contentaccess": "cvm_abc… (zebrawood)"}
+    assert said == {"apikey": f"API key {key.pk}", "auditentry": "cvm_abc… (zebrawood)"}

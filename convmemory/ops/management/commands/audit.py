@@ -1,0 +1,41 @@
+"""`manage.py audit [--since TIME] [--follow]`: print the audit log as JSON lines."""
+
+import json
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.utils.timezone import is_naive, make_aware
+
+from convmemory.accounts.auditing import entries
+
+POLL_S = 1.0
+
+
+def moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no time: write it as 2026-03-01 or 2026-03-01T09:00.") from None
+    return make_aware(found) if is_naive(found) else found
+
+
+class Command(BaseCommand):
+    help = "Print the audit log, oldest first, a line of JSON for each entry."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--since", type=moment, metavar="TIME", help="entries from this time on")
+        parser.add_argument("--follow", action="store_true", help="print new entries as they come, until Ctrl-C")
+
+    def handle(self, *args: Any, since: datetime | None, follow: bool, **options: Any) -> None:
+        last = 0
+        while True:
+            for entry in entries(since=since, after=last):
+                last = entry["id"]
+                self.stdout.write(json.dumps(entry))
+            if not follow:
+                return
+            self.stdout.flush()
+            time.sleep(POLL_S)

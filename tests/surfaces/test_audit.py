@@ -1,0 +1,157 @@
+"""The audit log: what is recorded, by which way in, and that it is only added to."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import ProgrammingError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from convmemory.accounts.auditing import Action, forget_old_entries, record
+from convmemory.accounts.models import AuditEntry, ShareLink
+from convmemory.conversations.messages import ingest
+from convmemory.core.acting import acting_for
+from convmemory.ops.privacy.erasing import erase_user
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import Api
+
+Entry = tuple[str, str, str | None, str | None, str]
+
+
+def log() -> list[Entry]:
+    fields = ("action", "surface", "person__username", "about__username", "what")
+    return list(AuditEntry.objects.order_by("pk").values_list(*fields))
+
+
+@pytest.mark.django_db
+def test_signing_in_and_changes_are_recorded_by_surface_without_texts(owner: User, settings: Settings) -> None:
+    settings.SHARING = "anybody"
+    name = owner.username
+    found = make_conversation(owner, exchange(("is the okapi shy?", "Very.")), title="okapi")
+    other = Client()
+    other.post("/login", {"username": "zebra-unknown", "password": "wrong"})
+    other.post("/login", {"username": name, "password": "wrong okapi"})
+    browser = Client()
+    browser.post("/login", {"username": name, "password": "correct horse"})
+    AuditEntry.objects.filter(action="signed in").exclude(surface="page").delete()
+    api = Api(owner)
+    token = api.send("POST", f"/conversations/{found.pk}/share_links", {"audience": "anybody"}).json()
+    path = token["url"].removeprefix("http://testserver")
+    eve = Client()
+    eve.force_login(make_user("eve"))
+    AuditEntry.objects.filter(about__username="eve").delete()
+    for visitor in (browser, eve, Client()):
+        b"".join(visitor.get(path).streaming_content)  # type: ignore[attr-defined]
+    b"".join(api.get(f"/conversations/{found.pk}/export").streaming_content)
+    browser.post(f"/settings/links/{token['id']}/revoke")
+    browser.get(f"/conversations/{found.pk}")  # one's own content: not recorded
+    browser.post(f"/conversations/{found.pk}/delete")
+    shown, link = f"conversation {found.pk} by share link {token['id']}", f"share link {token['id']}"
+    entries = [entry for entry in log() if not entry[4].startswith("key ")]
+    assert entries == [
+        ("sign-in failed", "page", None, None, "password"),
+        ("sign-in failed", "page", None, name, "password"),
+        ("signed in", "page", name, name, f"user {owner.pk}"),
+        ("made", "api", name, name, link),
+        ("read", "page", "eve", name, shown),
+        ("read", "page", None, name, shown),
+        ("exported", "api", name, name, f"conversation {found.pk}"),
+        ("revoked", "page", name, name, link),
+        ("deleted", "page", name, name, f"conversation {found.pk}"),
+    ]
+    assert not ShareLink.objects.exists()
+    assert "okapi" not in str(log())
+
+
+@pytest.mark.django_db
+def test_changes_of_staff_and_keys_are_recorded(owner: User) -> None:
+    root = User.objects.create_superuser("root", password="x")
+    admin, browser = Client(), Client()
+    admin.force_login(root)
+    browser.force_login(owner)
+    AuditEntry.objects.all().delete()
+    browser.post("/settings/keys", {"name": "narwhal", "expires": "30"})
+    key = AuditEntry.objects.get().what.removeprefix("key ")
+    admin.post("/admin/accounts/apikey/", {"action": "revoke", "_selected_action": key, "post": "1"})
+    admin.post("/admin/accounts/invitation/add/", {"email": ""})
+    assert [entry[:4] for entry in log()] == [
+        ("made", "page", owner.username, owner.username),
+        ("changed", "admin", "root", None),
+        ("made", "admin", "root", None),
+    ]
+    assert [entry[4].split()[0] for entry in log()] == ["key", "apikey", "invitation"]
+    page = admin.get("/admin/accounts/auditentry/", {"person": owner.username, "action__exact": "made"})
+    assert page.content.decode().count("field-what") == 1
+    tomorrow = timezone.now() + timedelta(days=1)
+    page = admin.get("/admin/accounts/auditentry/", {"since": tomorrow.date().isoformat()})
+    assert page.content.decode().count("field-what") == 0
+    assert admin.post(f"/admin/accounts/auditentry/{AuditEntry.objects.latest('pk').pk}/delete/").status_code == 403
+
+
+@pytest.mark.django_db
+def test_application_adds_to_log_and_cannot_read_or_change_it(owner: User) -> None:
+    with acting_for(owner.pk):
+        record(Action.MADE, what="key 1", person_id=owner.pk)
+        for refused in (
+            "SELECT what FROM accounts_auditentry",
+            "UPDATE accounts_auditentry SET what = ''",
+            "DELETE FROM accounts_auditentry",
+        ):
+            with (
+                pytest.raises(ProgrammingError, match="permission denied"),
+                transaction.atomic(),
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(refused)
+    assert [entry[4] for entry in log()] == ["key 1"]
+
+
+@pytest.mark.django_db
+def test_entry_costs_one_statement_and_old_ones_are_forgotten(
+    owner: User, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(1):
+        record(Action.MADE, what="key 1", person_id=None, about_id=owner.pk)
+    record(Action.MADE, what="key 2", person_id=None, about_id=owner.pk)
+    AuditEntry.objects.filter(what="key 1").update(created_at=timezone.now() - timedelta(days=31))
+    settings.AUDIT_DAYS = 0
+    assert forget_old_entries() == 0
+    settings.AUDIT_DAYS = 30
+    assert forget_old_entries() == 1
+    assert [entry[4] for entry in log()] == ["key 2"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_erased_person_stays_in_log_without_name(owner: User) -> None:
+    found, number = make_conversation(owner, exchange(("q?", "a."))), owner.pk
+    ingest.delete_conversation(owner=owner, conversation_id=found.pk)
+    erase_user(user=owner)
+    assert log() == [
+        ("deleted", "command", None, None, f"conversation {found.pk}"),
+        ("erased", "command", None, None, f"account {number}"),
+    ]
+
+
+@pytest.mark.django_db
+def test_command_prints_entries_since_time_as_json_lines(owner: User) -> None:
+    for number in range(3):
+        record(Action.MADE, what=f"key {number}", person_id=None, about_id=owner.pk)
+    AuditEntry.objects.filter(what="key 0").update(created_at=timezone.now() - timedelta(days=9))
+
+    def printed(*arguments: str) -> list[dict[str, Any]]:
+        out = StringIO()
+        call_command("audit", *arguments, stdout=out)
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
+    assert [entry["what"] for entry in printed()] == ["key 0", "key 1", "key 2"]
+    since = (timezone.now() - timedelta(days=1)).isoformat()
+    (first, _) = printed("--since", since)
+    assert (first["action"], first["about"], first["surface"]) == ("made", owner.username, "command")
+    with pytest.raises(CommandError, match="is no time"):
+        printed("--since", "yesterday")
