@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -328,6 +329,7 @@ def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
         document = _locked(owner, document_id, with_trash=True)
         freed = document.stored_bytes or 0
         document.delete()
+        record(Action.DELETED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
         count_stored(owner_id=owner.pk, change=-freed)
 
 

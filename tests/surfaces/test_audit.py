@@ -17,9 +17,11 @@ from convmemory.accounts.auditing import Action, forget_old_entries, record
 from convmemory.accounts.models import AuditEntry, ShareLink
 from convmemory.conversations.messages import ingest
 from convmemory.core.acting import acting_for
+from convmemory.documents.library import delete_document
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api
+from tests.support.documents import GUIDE, upload
 
 Entry = tuple[str, str, str | None, str | None, str]
 
@@ -128,12 +130,16 @@ def test_entry_costs_one_statement_and_old_ones_are_forgotten(
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("documents_here")
 def test_erased_person_stays_in_log_without_name(owner: User) -> None:
     found, number = make_conversation(owner, exchange(("q?", "a."))), owner.pk
+    document = upload(owner, GUIDE, "guide.md")
     ingest.delete_conversation(owner=owner, conversation_id=found.pk)
+    delete_document(owner=owner, document_id=document.pk)
     erase_user(user=owner)
     assert log() == [
         ("deleted", "command", None, None, f"conversation {found.pk}"),
+        ("deleted", "command", None, None, f"document {document.pk}"),
         ("erased", "command", None, None, f"account {number}"),
     ]
 
