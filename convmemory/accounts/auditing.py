@@ -94,10 +94,10 @@ def on_staff_acted(sender: Any, instance: LogEntry, created: bool, **kwargs: Any
     """Record what the administration logs: each change that a member of staff makes there."""
     if created:
         kind = instance.content_type.model if instance.content_type else "object"
-        is_account = kind == "user" and (instance.object_id or "").isdigit()
+        is_account = kind == "user" and instance.action_flag != DELETION
         record(
             OF_FLAGS[instance.action_flag],
             what=f"{kind} {instance.object_id}",
             person_id=instance.user_id,
-            about_id=int(instance.object_id or 0) if is_account and instance.action_flag != DELETION else None,
+            about_id=int(instance.object_id or 0) if is_account else None,
         )
