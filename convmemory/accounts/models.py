@@ -82,6 +82,8 @@ class AuditEntry(models.Model):
         MADE = "made"
         CHANGED = "changed"
         REVOKED = "revoked"
+        TRASHED = "trashed"
+        RESTORED = "restored"
         DELETED = "deleted"
         ERASED = "erased"
         SIGNED_IN = "signed in"

@@ -308,6 +308,7 @@ def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
         document.trashed_at = timezone.now()
         document.save(update_fields=["trashed_at"])
         document_trashed.send(Document, document=document)
+        record(Action.TRASHED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
     return None
 
 
@@ -320,6 +321,7 @@ def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
         document.trashed_at = None
         document.save(update_fields=["trashed_at"])
         document_restored.send(Document, document=document)
+        record(Action.RESTORED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
     return document
 
 

@@ -17,7 +17,7 @@ from convmemory.accounts.auditing import Action, forget_old_entries, record
 from convmemory.accounts.models import AuditEntry, ShareLink
 from convmemory.conversations.messages import ingest
 from convmemory.core.acting import acting_for
-from convmemory.documents.library import delete_document
+from convmemory.documents.library import delete_document, delete_for_good, restore_document
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api
@@ -65,7 +65,7 @@ def test_signing_in_and_changes_are_recorded_by_surface_without_texts(owner: Use
         ("read", "page", None, name, shown),
         ("exported", "api", name, name, f"conversation {found.pk}"),
         ("revoked", "page", name, name, link),
-        ("deleted", "page", name, name, f"conversation {found.pk}"),
+        ("trashed", "page", name, name, f"conversation {found.pk}"),
     ]
     assert not ShareLink.objects.exists()
     assert "okapi" not in str(log())
@@ -136,9 +136,13 @@ def test_erased_person_stays_in_log_without_name(owner: User) -> None:
     document = upload(owner, GUIDE, "guide.md")
     ingest.delete_conversation(owner=owner, conversation_id=found.pk)
     delete_document(owner=owner, document_id=document.pk)
+    restore_document(owner=owner, document_id=document.pk)
+    delete_for_good(owner=owner, document_id=document.pk)
     erase_user(user=owner)
     assert log() == [
-        ("deleted", "command", None, None, f"conversation {found.pk}"),
+        ("trashed", "command", None, None, f"conversation {found.pk}"),
+        ("trashed", "command", None, None, f"document {document.pk}"),
+        ("restored", "command", None, None, f"document {document.pk}"),
         ("deleted", "command", None, None, f"document {document.pk}"),
         ("erased", "command", None, None, f"account {number}"),
     ]

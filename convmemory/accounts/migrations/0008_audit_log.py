@@ -6,7 +6,8 @@ from django.db import migrations, models
 
 ACTIONS = [
     ("read", "Read"), ("exported", "Exported"), ("made", "Made"), ("changed", "Changed"), ("revoked", "Revoked"),
-    ("deleted", "Deleted"), ("erased", "Erased"), ("signed in", "Signed In"), ("sign-in failed", "Sign In Failed"),
+    ("trashed", "Trashed"), ("restored", "Restored"), ("deleted", "Deleted"), ("erased", "Erased"),
+    ("signed in", "Signed In"), ("sign-in failed", "Sign In Failed"),
 ]  # fmt: skip
 PERSON = {
     "null": True,

@@ -220,6 +220,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
         conversation.save(update_fields=["trashed_at"])
         Figures.objects.filter(owner_id=owner.pk, conversation=conversation).delete()
         conversation_trashed.send(Conversation, conversation=conversation)
+        record(Action.TRASHED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
     return None
 
 
@@ -233,6 +234,7 @@ def restore_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Co
         conversation.trashed_at = None
         conversation.save(update_fields=["trashed_at"])
         conversation_restored.send(Conversation, conversation=conversation)
+        record(Action.RESTORED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
     return conversation
 
 
