@@ -135,6 +135,7 @@ def test_wrong_expired_revoked_and_deleted_links_get_same_answer(
     assert opened(path)
     ingest.delete_conversation(owner=owner, conversation_id=teapot.pk)
     assert refusal(path) == wrong
+    ingest.delete_for_good(owner=owner, conversation_id=teapot.pk)
     assert not ShareLink.objects.exists()
 
 

@@ -70,7 +70,7 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
     assert hits(owner) == []
     with pytest.raises(NotFound):
-        open_link(token, is_signed_in=True)
+        open_link(token, visitor_id=owner.pk)
     assert not Conversation.objects.exists()
     assert curating.tag_counts(owner=owner) == []
     assert statistics_of(owner=owner).messages == 0
@@ -85,7 +85,7 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     result = index_conversation(conversation_id=conversation.pk)
     assert (result.items, result.computed, result.passages_computed) == (2, 0, 0)
     assert hits(owner) == found
-    assert "1240 degrees" in "".join(open_link(token, is_signed_in=True))
+    assert "1240 degrees" in "".join(open_link(token, visitor_id=owner.pk))
     assert Passage.objects.count() == passages
     assert list(Message.objects.values_list("pk", "turn_number")) == messages
     assert curating.tag_counts(owner=owner) == [("clay", 1)]
