@@ -34,9 +34,10 @@ SELECT convmemory_owner_of_share_link(%s)
 SELECT convmemory_archive_of(%s, %s)
 
 -- name: record_act
--- Adds an entry to the audit log.
+-- Adds an entry to the audit log. Returns no column of it, which the application may not read.
 INSERT INTO accounts_auditentry (created_at, action, surface, person_id, about_id, what)
 VALUES (
     now(), %(action)s, %(surface)s, %(person)s,
     coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
 )
+RETURNING 1
