@@ -82,7 +82,7 @@ from django.contrib.auth.models import User
 from tests.support.documents import upload
 print(upload(User.objects.get(username="ada"), "Newer than the backup.", "newer.md").file.path)
 """
-POLICIES = "SELECT polrelid::regclass::text, pg_get_expr(polqual, polrelid) FROM pg_policy ORDER BY 1"
+POLICIES = "SELECT polrelid::regclass::text, polname, pg_get_expr(polqual, polrelid) FROM pg_policy ORDER BY 1, 2"
 LAB = r"[('lab.md', '# The lab\n\nIt has forty tanks.')]"
 
 
