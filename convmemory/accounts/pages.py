@@ -81,6 +81,11 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
     return signed_in(wrapper)
 
 
+def archive_name(request: PageRequest) -> str:
+    """Return how pages name the archive that the request uses."""
+    return request.member.space.space.name if request.member else gettext("Your own archive")
+
+
 def use_space(request: HttpRequest, member: SpaceMember) -> None:
     """Continue the request in a space of its person. Raises: NotAllowed if a reader would write."""
     if request.method not in ("GET", "HEAD"):

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, in_archive
+from convmemory.accounts.pages import PageRequest, archive_name, in_archive
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -192,8 +192,8 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "documents/delete.html", {"document": row, "trash_days": config.trash_days})
     library.delete_document(owner=request.user, document_id=document_id)
-    said = _("“%(title)s” is in the trash, in the library.") if config.trash_days else _("“%(title)s” is deleted.")
-    messages.success(request, said % {"title": row.title or row.name})
+    said = _("“%(title)s” is in the trash of: %(place)s") if config.trash_days else _("“%(title)s” is deleted.")
+    messages.success(request, said % {"title": row.title or row.name, "place": archive_name(request)})
     return redirect("documents")
 
 

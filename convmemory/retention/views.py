@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import number_or_refuse
@@ -18,7 +18,7 @@ PAGE_ROWS = 50
 
 
 @require_safe
-@signed_in
+@in_archive
 def trash_page(request: PageRequest) -> HttpResponse:
     """List what is in the caller's trash, the latest first."""
     text = request.GET.get("start", "")
@@ -29,7 +29,7 @@ def trash_page(request: PageRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@in_archive
 def change(request: PageRequest) -> HttpResponse:
     """Put the thing that `kind` and `id` name back, or delete it or everything for good once that is confirmed."""
     owner, action, kind = request.user, request.POST.get("action", ""), request.POST.get("kind", "")

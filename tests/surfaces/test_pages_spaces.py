@@ -133,6 +133,20 @@ def test_reader_is_refused_with_who_may_and_contributor_is_not(crew: Crew) -> No
     assert Conversation.objects.get(pk=crew.conversation.pk).title == "Oars"
 
 
+def test_trash_of_space_is_its_contributors_while_they_are_in_it(crew: Crew) -> None:
+    carl, rosa = crew.browsers["carl"], crew.browsers["rosa"]
+    page = carl.post(f"{crew.conversation.get_absolute_url()}/delete", follow=True).content.decode()
+    assert "is in the trash of: Boat house" in page
+    restore = {"action": "restore", "kind": "conversation", "id": crew.conversation.pk}
+    assert carl.post("/trash/change", restore).status_code == 404
+    for browser in (carl, rosa):
+        browser.post("/spaces/use", {"space": crew.space})
+        assert f'name="id" value="{crew.conversation.pk}"' in text_of(browser, "/trash")
+    assert rosa.post("/trash/change", restore).status_code == 403
+    assert carl.post("/trash/change", restore).status_code == 302
+    assert "the oar" in text_of(rosa, "/library")
+
+
 def test_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
     browser = crew.browsers["rosa"]
     browser.post("/spaces/use", {"space": crew.space})

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, in_archive
+from convmemory.accounts.pages import PageRequest, archive_name, in_archive
 from convmemory.conversations import curating, reading
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.marking import marks_of, set_mark
@@ -282,9 +282,14 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.method != "POST" or not (config.trash_days or request.POST.get("confirmed") == "1"):
         return render(request, "conversations/delete.html", {"conversation": found, "trash_days": config.trash_days})
     ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
-    if config.trash_days:
+    title = found.title or _("Untitled conversation")
+    if not config.trash_days:
+        messages.success(request, _("“%(title)s” is deleted.") % {"title": title})
+    elif request.member != request.chosen:  # the library shows another archive, and cannot undo this
+        values = {"title": title, "place": archive_name(request)}
+        messages.success(request, _("“%(title)s” is in the trash of: %(place)s") % values)
+    else:
         return redirect(f"{reverse('library')}?{urlencode({'done': 'delete', 'chosen': conversation_id})}")
-    messages.success(request, _("“%(title)s” is deleted.") % {"title": found.title or _("Untitled conversation")})
     return redirect("home")
 
 
