@@ -27,8 +27,9 @@ def record(
 ) -> None:
     """Add an entry: `person_id` did it, to data of `about_id`, or of the user with this name. One statement.
 
-    Commands and tasks of workers name no person: the operator runs them. Plain SQL, because Django would read the new
-    row's id, and the application's log-in cannot read this table.
+    In a space the member takes the place of the given person. Commands and tasks of workers name no person: the
+    operator runs them. Plain SQL, because Django would read the new row's id, and the application's log-in cannot
+    read this table.
     """
     surface = acting.surface()
     with connection.cursor() as cursor:
@@ -37,7 +38,7 @@ def record(
             {
                 "action": action.value,
                 "surface": surface,
-                "person": None if surface == acting.COMMAND else person_id,
+                "person": None if surface == acting.COMMAND else acting.current().person_id or person_id,
                 "about": about_id,
                 "username": username,
                 "what": what[:200],

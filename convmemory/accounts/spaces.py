@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils.translation import gettext
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import SharedSpace, SpaceMember
 from convmemory.core import acting
 from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, SwitchedOff
@@ -44,6 +45,7 @@ def create_space(*, person: User, name: str) -> SharedSpace:
         account.save()
         space = SharedSpace.objects.create(account=account, name=name)
         SpaceMember.objects.create(space=account, person=person, role=SpaceMember.Role.MANAGER)
+        record(Action.MADE, what=f"space {account.pk}", person_id=person.pk, about_id=account.pk)
     return space
 
 
@@ -92,11 +94,13 @@ def set_member(*, person: User, space_id: int, username: str, role: str) -> Spac
         if known is None:
             if len(members) >= MAX_MEMBERS:
                 raise InvalidInput(f"The space has {MAX_MEMBERS:,} members, which is the most.")
+            record(Action.MADE, what=f"{role} of space {space_id}", person_id=person.pk, about_id=found.pk)
             return SpaceMember.objects.create(space_id=space_id, person=found, role=role)
         if role != SpaceMember.Role.MANAGER:
             _keep_a_manager(members, without=known)
         known.role = role
         known.save(update_fields=["role"])
+        record(Action.CHANGED, what=f"{role} of space {space_id}", person_id=person.pk, about_id=found.pk)
         return known
 
 
@@ -113,6 +117,7 @@ def remove_member(*, person: User, space_id: int, member_id: int) -> None:
             raise NotFound(gettext("The space has no such member."))
         _keep_a_manager(members, without=leaving)
         leaving.delete()
+        record(Action.REVOKED, what=f"member of space {space_id}", person_id=person.pk, about_id=member_id)
 
 
 def refuse_readers(member: SpaceMember) -> None:

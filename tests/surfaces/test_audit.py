@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.auditing import Action, forget_old_entries, record
-from convmemory.accounts.models import AuditEntry, ShareLink
+from convmemory.accounts.models import AuditEntry, SharedSpace, ShareLink
 from convmemory.conversations.messages import ingest
 from convmemory.core.acting import acting_for
 from convmemory.documents.library import delete_document, delete_for_good, restore_document
@@ -94,6 +94,31 @@ def test_changes_of_staff_and_keys_are_recorded(owner: User) -> None:
     page = admin.get("/admin/accounts/auditentry/", {"since": tomorrow.date().isoformat()})
     assert page.content.decode().count("field-what") == 0
     assert admin.post(f"/admin/accounts/auditentry/{AuditEntry.objects.latest('pk').pk}/delete/").status_code == 403
+
+
+@pytest.mark.django_db
+def test_members_of_space_and_what_they_do_there_are_recorded_by_name(owner: User) -> None:
+    ben = make_user("ben")
+    browsers = {person.username: Client() for person in (owner, ben)}
+    for person in (owner, ben):
+        browsers[person.username].force_login(person)
+    mine = browsers[owner.username]
+    mine.post("/spaces", {"name": "Okapi house"})
+    account = SharedSpace.objects.get().account
+    AuditEntry.objects.filter(action="signed in").delete()
+    for role in ("reader", "contributor"):
+        mine.post(f"/spaces/{account.pk}", {"action": "set", "username": "ben", "role": role})
+    found = make_conversation(account, exchange(("is the okapi shy?", "Very.")))
+    browsers["ben"].post(f"/conversations/{found.pk}/delete")
+    browsers["ben"].post(f"/spaces/{account.pk}", {"action": "remove", "member": ben.pk})
+    name, space = owner.username, f"space {account.pk}"
+    assert log() == [
+        ("made", "page", name, account.username, space),
+        ("made", "page", name, "ben", f"reader of {space}"),
+        ("changed", "page", name, "ben", f"contributor of {space}"),
+        ("trashed", "page", "ben", account.username, f"conversation {found.pk}"),
+        ("revoked", "page", "ben", "ben", f"member of {space}"),
+    ]
 
 
 @pytest.mark.django_db
