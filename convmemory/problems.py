@@ -39,6 +39,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.ConversationBusy: HTTPStatus.CONFLICT,
     errors.InTrash: HTTPStatus.CONFLICT,
+    errors.OnLegalHold: HTTPStatus.CONFLICT,
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.NotAllowed: HTTPStatus.FORBIDDEN,
     errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,

@@ -1,4 +1,4 @@
-"""API keys, share links, the audit log, each person's use of the operator's model, invitations, and spaces.
+"""API keys, share links, legal holds, the audit log, use of the operator's model, invitations, and spaces.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -70,6 +70,27 @@ class ShareLink(models.Model):
         return f"share link {self.pk}"
 
 
+class LegalHold(models.Model):
+    """Forbids deleting what a person, or one conversation, has, until it is lifted. The application only reads it.
+
+    A lifted hold stays, with both reasons.
+    """
+
+    # With accounts, whose tables are shared: staff set it without knowing the owner's group.
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    conversation_id = models.BigIntegerField(null=True, blank=True, help_text="Empty: all that the account has.")
+    reason = models.CharField(max_length=500, help_text="The person's archive of everything contains it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    lifted_at = models.DateTimeField(null=True, editable=False, help_text="Empty: it is in force.")
+    lift_reason = models.CharField("reason to lift it", max_length=500, default="")
+
+    class Meta:
+        verbose_name = "legal hold"
+
+    def __str__(self) -> str:
+        return f"legal hold {self.pk}"
+
+
 class AuditEntry(models.Model):
     """One entry of the audit log: who did what, to whose data. Without any text that people wrote.
 
@@ -86,6 +107,8 @@ class AuditEntry(models.Model):
         RESTORED = "restored"
         DELETED = "deleted"
         ERASED = "erased"
+        HELD = "held"
+        RELEASED = "released"
         SIGNED_IN = "signed in"
         SIGN_IN_FAILED = "sign-in failed"
 

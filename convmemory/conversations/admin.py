@@ -1,21 +1,26 @@
-"""Conversations in the admin: their metadata and turns; the content is on a page of its own."""
+"""Conversations in the admin: their metadata and turns, and legal holds; the content is on a page of its own."""
 
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django import forms
 from django.contrib import admin
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Model, Q
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.accounts.models import LegalHold
 from convmemory.conversations.messages.ingest import delete_for_good
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.core.acting import in_group_of
 from convmemory.core.administration.lists import (
     ConversationFilter,
     ExactFilter,
@@ -80,6 +85,59 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
             "messages_shown": contents_of_messages(found[:MESSAGES_PER_PAGE]),
             "more_from": more,
         }
+
+
+class LegalHoldForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The admin's form for a new legal hold: the conversation, if one is named, must be the account's."""
+
+    def clean(self) -> dict[str, Any] | None:
+        values = super().clean() or {}
+        owner, number = values.get("owner"), values.get("conversation_id")
+        if owner is not None and number is not None:
+            # Locked, so that a deletion that is under way has ended, or waits and sees the hold.
+            with in_group_of(owner.pk):
+                rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, pk=number)
+                if not rows.exists():
+                    self.add_error("conversation_id", f"This account has no conversation {number}.")
+        return values
+
+
+@admin.register(LegalHold)
+class LegalHoldAdmin(MetadataAdmin):
+    """Legal holds, for those with their permissions. To change one is to lift it, with a reason; none is deleted."""
+
+    list_display = ("id", "owner", "conversation_id", "created_at", "lifted_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
+    form = LegalHoldForm
+    raw_id_fields = ("owner",)
+    search_by = ("pk", "owner", "conversation_id")
+    search_help_text = "A number, an owner's name, or a conversation's number."
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("accounts.view_legalhold")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("accounts.add_legalhold")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        is_lifted = isinstance(obj, LegalHold) and obj.lifted_at is not None
+        return request.user.has_perm("accounts.change_legalhold") and not is_lifted
+
+    def get_fields(self, request: HttpRequest, obj: LegalHold | None = None) -> tuple[str, ...]:
+        set_by_staff = ("owner", "conversation_id", "reason")
+        return set_by_staff if obj is None else (*set_by_staff, "created_at", "lifted_at", "lift_reason")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: LegalHold | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("owner", "conversation_id", "reason", "created_at", "lifted_at")
+
+    def save_model(self, request: HttpRequest, obj: LegalHold, form: Any, change: bool) -> None:
+        if change:
+            obj.lifted_at = timezone.now()
+        super().save_model(request, obj, form, change)
+        what = f"conversation {obj.conversation_id}" if obj.conversation_id else f"account {obj.owner_id}"
+        action = Action.RELEASED if change else Action.HELD
+        record(action, what=what, person_id=request.user.pk, about_id=obj.owner_id)
 
 
 @admin.register(Message)

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
+from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Tag
 from convmemory.conversations.reading import get_conversation
@@ -62,8 +63,12 @@ def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], arc
 
 
 def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
-    """Put the caller's conversations among the ids into the trash, or delete them for good; returns their ids."""
+    """Put the caller's conversations among the ids into the trash, or delete them for good; returns their ids.
+
+    Raises: OnLegalHold if one is held; then none is deleted.
+    """
     chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
+    refuse_held(owner_id=owner.pk, conversation_ids=chosen)
     for number in chosen:
         ingest.delete_conversation(owner=owner, conversation_id=number)
     return chosen

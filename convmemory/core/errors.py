@@ -40,6 +40,10 @@ class InTrash(ConvMemoryError):
     """The object is in its owner's trash, so it can be neither added again nor changed; the message says what to do."""
 
 
+class OnLegalHold(ConvMemoryError):
+    """Staff forbade the deletion for legal reasons; the message says of what."""
+
+
 class SwitchedOff(ConvMemoryError):
     """A setting of this server turns the feature off; the message names it."""
 

@@ -479,6 +479,10 @@ BEGIN
     IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_auditentry') IS NOT NULL THEN
         REVOKE SELECT, UPDATE, DELETE ON accounts_auditentry FROM convmemory_app;
     END IF;
+    -- And only reads legal holds.
+    IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_legalhold') IS NOT NULL THEN
+        REVOKE INSERT, UPDATE, DELETE ON accounts_legalhold FROM convmemory_app;
+    END IF;
 END
 $body$
 

@@ -17,6 +17,7 @@ from django.db.models import Count, Q, Sum
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -160,10 +161,11 @@ def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: Store
     """Make the stored file the document's next version, which replaces it once it has been read.
 
     The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner, InTrash if that
-    one is in the trash.
+    one is in the trash, OnLegalHold because the old version would be deleted.
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
+        refuse_held(owner_id=owner.pk)
         known = _with_digest(owner, stored.digest)
         if known is not None and known.pk != document.pk:
             raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
@@ -300,11 +302,15 @@ def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> 
 
 
 def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
-    """Put the document into the trash; without a trash (TRASH_DAYS=0) delete it for good. Raises: NotFound."""
+    """Put the document into the trash; without a trash (TRASH_DAYS=0) delete it for good.
+
+    Raises: NotFound, OnLegalHold.
+    """
     if not config.trash_days:
         return delete_for_good(owner=owner, document_id=document_id)
     with transaction.atomic():
         document = _locked(owner, document_id)
+        refuse_held(owner_id=owner.pk)
         document.trashed_at = timezone.now()
         document.save(update_fields=["trashed_at"])
         document_trashed.send(Document, document=document)
@@ -326,9 +332,13 @@ def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
 
 
 def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
-    """Delete the document, in the trash or not, with its file, sections, passages and vectors. Raises: NotFound."""
+    """Delete the document, in the trash or not, with its file, sections, passages and vectors.
+
+    Raises: NotFound, OnLegalHold.
+    """
     with transaction.atomic():
         document = _locked(owner, document_id, with_trash=True)
+        refuse_held(owner_id=owner.pk)
         freed = document.stored_bytes or 0
         document.delete()
         record(Action.DELETED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)

@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.messages.storage_quota import use_of_storage
 from convmemory.core import acting
@@ -73,7 +74,8 @@ class DeleteAccountForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def delete_account(request: PageRequest) -> HttpResponse:
-    """Show the data to be deleted, and the form; after the POST, the receipt."""
+    """Show the data to be deleted, and the form; after the POST, the receipt. Who is held sees why it cannot be."""
+    refuse_held(owner_id=request.user.pk, conversation_ids=None)
     form = DeleteAccountForm(request)
     if request.method != "POST" or not form.is_valid():
         context = {"form": form, "rows": named_counts(count_rows(request.user))}

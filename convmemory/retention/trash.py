@@ -2,7 +2,7 @@
 
 Deleting puts a conversation or document into it (`messages/ingest.py`, `documents/library.py`). What has been there for
 TRASH_DAYS is neither listed nor put back any more, and `delete_due` deletes it. To delete something earlier is to mark
-it as due. Source: docs/adr/0104-trash.md.
+it as due. What is on legal hold stays in the trash until the hold is lifted. Source: docs/adr/0104-trash.md.
 """
 
 import time
@@ -12,14 +12,15 @@ from itertools import chain
 from typing import Literal, get_args
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import CharField, Value
+from django.db.models import CharField, Q, Value
 from django.db.models.functions import Coalesce, NullIf
 
+from convmemory.accounts.holds import not_held, refuse_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import in_group
 from convmemory.core.config import config
-from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.groups import every_group
 from convmemory.core.trash import DUE_NOW, last_expired
@@ -31,6 +32,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 MAX_START = 10_000
 BATCH = 100
 MODELS: dict[Kind, type[Conversation] | type[Document]] = {"conversation": Conversation, "document": Document}
+NOT_HELD: dict[Kind, Q] = {"conversation": not_held(conversation="pk"), "document": not_held()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +79,26 @@ def restore(*, owner: AbstractBaseUser, kind: str, object_id: int) -> None:
 
 
 def delete_now(*, owner: AbstractBaseUser, kind: str, object_id: int) -> None:
-    """Mark something in the caller's trash as due; the caller enqueues its deletion. Raises: NotFound."""
+    """Mark something in the caller's trash as due; the caller enqueues its deletion. Raises: NotFound, OnLegalHold."""
     if kind not in KINDS:
         raise _unknown(kind)
     rows = MODELS[kind].with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired())
+    ids = [object_id] if kind == "conversation" and object_id <= MAX_BIGINT else []
+    refuse_held(owner_id=owner.pk, conversation_ids=ids)
     if object_id > MAX_BIGINT or not rows.filter(pk=object_id).update(trashed_at=DUE_NOW):
         raise NotFound(f"There is no {kind} {object_id} in your trash.")
 
 
 def empty(*, owner: AbstractBaseUser) -> int:
-    """Mark everything in the caller's trash as due; return how many. The caller enqueues the deletion."""
-    rows = (model.with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired()) for model in MODELS.values())
-    return sum(each.update(trashed_at=DUE_NOW) for each in rows)
+    """Mark everything in the caller's trash as due but what is held; return how many. The caller enqueues the deletion.
+
+    Raises: OnLegalHold if the caller is held.
+    """
+    refuse_held(owner_id=owner.pk)
+    own = Q(owner_id=owner.pk, trashed_at__gt=last_expired())
+    return sum(
+        model.with_trash.filter(own, NOT_HELD[kind]).update(trashed_at=DUE_NOW) for kind, model in MODELS.items()
+    )
 
 
 def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
@@ -97,7 +107,7 @@ def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
     Returns whether nothing is left. Each has a transaction of its own, so that a killed worker loses one.
     """
     for kind, model in MODELS.items():
-        due = model.with_trash.filter(owner_id=owner.pk, trashed_at__lte=last_expired()).order_by("pk")
+        due = model.with_trash.filter(NOT_HELD[kind], owner_id=owner.pk, trashed_at__lte=last_expired()).order_by("pk")
         while batch := list(due.values_list("pk", flat=True)[:BATCH]):
             for pk in batch:
                 if time.monotonic() > deadline:
@@ -107,7 +117,7 @@ def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
                         ingest.delete_for_good(owner=owner, conversation_id=pk)
                     else:
                         library.delete_for_good(owner=owner, document_id=pk)
-                except NotFound:  # another worker was faster
+                except (NotFound, OnLegalHold):  # another worker, or staff, was faster
                     continue
     return True
 
@@ -117,7 +127,7 @@ def owners_with_due(*, limit: int) -> list[int]:
     found: set[int] = set()
     for group in every_group():
         with in_group(group):
-            due = (model.with_trash.filter(trashed_at__lte=last_expired()) for model in MODELS.values())
+            due = (m.with_trash.filter(NOT_HELD[kind], trashed_at__lte=last_expired()) for kind, m in MODELS.items())
             owners = (rows.order_by().values_list("owner_id", flat=True).distinct()[:limit] for rows in due)
             found.update(chain.from_iterable(owners))
     return sorted(found)[:limit]

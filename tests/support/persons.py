@@ -22,6 +22,7 @@ from django_q.tasks import async_task
 from pgvector.django import HalfVectorField
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import LegalHold
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -117,6 +118,7 @@ def _messages(marker: str) -> Iterator[MessageDraft]:
 def _account(user: User, marker: str, conversation: Conversation) -> None:
     User.objects.filter(pk=user.pk).update(first_name=marker, email=f"{marker}@example.org")
     create_key(owner=user, name=f"key of {marker}")
+    LegalHold.objects.create(owner=user, reason=f"claim of {marker}", lifted_at=timezone.now())
     Client().force_login(user)
     user.groups.add(Group.objects.get_or_create(name="readers")[0])
     user.user_permissions.add(Permission.objects.order_by("pk")[0])

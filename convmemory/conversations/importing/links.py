@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import Exists, F, Min, OuterRef, Subquery
 
+from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing.imports import get_import
 from convmemory.conversations.importing.kept_uploads import drop_upload_of
@@ -23,7 +24,7 @@ from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import bytes_of_messages, count_stored
 from convmemory.conversations.models import Conversation
-from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
 from convmemory.core.trash import outside_trash
@@ -102,11 +103,13 @@ logger = logging.getLogger(__name__)
 def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
     """Mark the caller's import for undoing; the calling view or command enqueues it. A repeated call changes nothing.
 
-    Raises: NotFound, InvalidInput while it still runs.
+    Raises: NotFound, InvalidInput while it still runs, OnLegalHold if a conversation of it is held.
     """
     row = get_import(owner=owner, import_id=import_id)
     if row.is_unfinished:
         raise InvalidInput("The import has not ended yet: wait until it has, then undo it.")
+    added_to = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).values_list("conversation_id")
+    refuse_held(owner_id=owner.pk, conversation_ids=[number for (number,) in added_to])
     ended = Import.objects.filter(pk=row.pk, owner_id=owner.pk, state__in=[State.DONE, State.FAILED])
     ended.update(state=State.UNDOING)
     return get_import(owner=owner, import_id=import_id)
@@ -133,6 +136,8 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
                 delete_for_good(owner=owner, conversation_id=found.conversation_id)
         except (NotFound, Conversation.DoesNotExist):
             logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+        except OnLegalHold:
+            logger.info("Conversation %s is on legal hold: undoing its import leaves it", found.conversation_id)
         # Last: if a worker dies before, the next one repeats the step.
         ImportedConversation.objects.filter(pk=found.pk).delete()
     return False
@@ -168,10 +173,11 @@ def link_children(*, owner: AbstractBaseUser) -> int:
 def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple[int, int]) -> int:
     """Delete the conversation's messages with ids in this range, both ends included; returns how many.
 
-    Raises: NotFound, ConversationBusy.
+    Raises: NotFound, ConversationBusy, OnLegalHold.
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
         require_idle(conversation)
         gone = conversation.messages.filter(pk__range=ids)
         lowest = gone.aggregate(at=Min("position"))["at"]

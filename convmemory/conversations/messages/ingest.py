@@ -18,6 +18,7 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
@@ -206,9 +207,11 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 
 
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Put the conversation into the trash; without a trash (TRASH_DAYS=0) delete it for good. Raises: NotFound.
+    """Put the conversation into the trash; without a trash (TRASH_DAYS=0) delete it for good.
 
     Its index rows are deleted, its figures too; its messages and the uploads that contain it stay.
+
+    Raises: NotFound, OnLegalHold.
     """
     if not config.trash_days:
         return delete_for_good(owner=owner, conversation_id=conversation_id)
@@ -216,6 +219,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
         # Before the row is locked: receivers can wait for tasks that write derived rows.
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
         conversation.trashed_at = timezone.now()
         conversation.save(update_fields=["trashed_at"])
         Figures.objects.filter(owner_id=owner.pk, conversation=conversation).delete()
@@ -241,7 +245,7 @@ def restore_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Co
 def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
     """Delete the conversation, in the trash or not, with all derived from it, its share links and uploads with it.
 
-    Raises: NotFound.
+    Raises: NotFound, OnLegalHold.
     """
     with transaction.atomic():
         freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
@@ -250,6 +254,7 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
         conversation = rows.filter(pk=conversation_id).first()
         if conversation is None:
             raise NotFound(f"There is no conversation {conversation_id}.")
+        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
         freed += conversation.stored_bytes or 0
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()

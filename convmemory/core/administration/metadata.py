@@ -12,6 +12,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.contrib.admin.views.main import ChangeList
+from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -161,16 +162,17 @@ class DeletableAdmin(MetadataAdmin):
 
     @admin.action(permissions=["delete"], description="Delete")
     def delete_chosen(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return confirmed(
-            self,
-            request,
-            queryset,
-            action="delete_chosen",
-            verb="Delete",
-            consequence="They and everything that hangs on them are deleted for good.",
-            apply=self.delete_rows,
-            flag=DELETION,
-        )
+        with transaction.atomic():  # a refused deletion is not logged
+            return confirmed(
+                self,
+                request,
+                queryset,
+                action="delete_chosen",
+                verb="Delete",
+                consequence="They and everything that hangs on them are deleted for good.",
+                apply=self.delete_rows,
+                flag=DELETION,
+            )
 
 
 Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]

@@ -18,6 +18,8 @@ from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.holds import refuse_held
+from convmemory.accounts.models import LegalHold
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
@@ -65,11 +67,13 @@ class _OutOfTime(Exception):
 
 
 def user_to_erase(username: str) -> User:
-    """Return the user with that name, active or half erased. Raises: NotFound."""
+    """Return the user with that name, active or half erased. Raises: NotFound, OnLegalHold."""
     try:
-        return User.objects.get(username=username)
+        user = User.objects.get(username=username)
     except User.DoesNotExist:
         raise NotFound(f"There is no user {username!r}: nothing is left to erase.") from None
+    refuse_held(owner_id=user.pk, conversation_ids=None)
+    return user
 
 
 def shut_out(*, user: AbstractBaseUser) -> Receipt:
@@ -91,8 +95,10 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
 def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
     """Delete all data of the user, until `time.monotonic()` passes `deadline`; note the end in the ledger.
 
-    Raises: StillInUse if rows keep arriving, FilesLeft if files cannot be deleted; the user stays shut out then.
+    Raises: OnLegalHold if the user or one of their conversations is held; StillInUse if rows keep arriving, FilesLeft
+    if files cannot be deleted; the user stays shut out then.
     """
+    refuse_held(owner_id=user.pk, conversation_ids=None)
     receipt, user_id = shut_out(user=user), user.pk
     try:
         with in_group_of(user.pk):
@@ -106,9 +112,11 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
 
 
 def unfinished() -> list[int]:
-    """Return the users whose erasure began a while ago and is not finished."""
+    """Return the users whose erasure began a while ago and is not finished, unless they are held since."""
     begun = timezone.now() - RESUME_AFTER
-    return list(Erasure.objects.filter(requested_at__lt=begun).values_list("user_id", flat=True))
+    held = LegalHold.objects.filter(lifted_at=None).values("owner_id")
+    begun_earlier = Erasure.objects.filter(requested_at__lt=begun).exclude(user_id__in=held)
+    return list(begun_earlier.values_list("user_id", flat=True))
 
 
 def read_ledger() -> list[ErasedAccount]:
@@ -128,6 +136,10 @@ def erase_again(accounts: Iterable[ErasedAccount]) -> list[str]:
     ErasedUser.objects.bulk_create(rows, ignore_conflicts=True)
     back = User.objects.filter(pk__in=[account for account, _ in known]).order_by("pk")
     found = [user for user in back if (user.pk, user.date_joined) in set(known)]
+    # Holds of an old backup: they were lifted since, because no held person is erased.
+    LegalHold.objects.filter(owner__in=found, lifted_at=None).update(
+        lifted_at=timezone.now(), lift_reason="lifted before the person was erased; restored from a backup"
+    )
     for user in found:  # all of them before the first is erased, which may take long
         shut_out(user=user)
     return [erase_user(user=user).username for user in found]
