@@ -1,20 +1,25 @@
-"""The page of the trash: what is in it, putting it back, and deleting it for good, which asks first."""
+"""The pages of the trash (what is in it, putting it back, deleting it for good, which asks first) and of the rules."""
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, in_archive
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.projects import projects_of
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import number_or_refuse
-from convmemory.retention import trash
+from convmemory.retention import rules, trash
+from convmemory.retention.forms import RuleForm
+from convmemory.retention.models import RetentionLimit, RetentionRule
 from convmemory.retention.tasks import enqueue_deletion
 
 PAGE_ROWS = 50
+MAX_SOURCES = 100
 
 
 @require_safe
@@ -53,3 +58,34 @@ def change(request: PageRequest) -> HttpResponse:
         messages.success(request, _("It is deleted for good."))
     enqueue_deletion(owner.pk)
     return redirect("trash")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_archive
+def rules_page(request: PageRequest) -> HttpResponse:
+    """List the caller's retention rules; count what a new one finds now, and store it once that is confirmed."""
+    owner = request.user
+    if request.method == "POST" and request.POST.get("action") == "remove":
+        text = request.POST.get("id", "")
+        rules.remove_rule(owner=owner, rule_id=number_or_refuse(text, f"{text[:40]!r} is not a rule's number.") or 0)
+        messages.success(request, _("The rule is removed. What it put into the trash stays there."))
+        return redirect("retention-rules")
+    own = Conversation.objects.filter(owner_id=owner.pk)
+    sources = list(own.order_by("source").values_list("source", flat=True).distinct()[:MAX_SOURCES])
+    form = RuleForm(request.POST or None, instance=RetentionRule(owner_id=owner.pk), sources=sources)
+    count = None
+    if request.method == "POST" and form.is_valid():
+        if request.POST.get("confirmed") == "1":
+            rules.add_rule(form.instance)
+            messages.success(request, _("The rule is stored. It applies within some minutes."))
+            return redirect("retention-rules")
+        count = rules.found_by(form.instance).count()
+    context = {
+        "rules": rules.rules_of(owner=owner),
+        "limits": RetentionLimit.objects.order_by("pk"),
+        "projects": [name for name, _count in projects_of(owner=owner)],
+        "form": form,
+        "count": count,
+        "days": config.trash_days,
+    }
+    return render(request, "retention/rules.html", context, status=422 if form.errors else 200)

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import mcp_types as types
 
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.retention.models import RetentionRule
 from convmemory.tools.registry import run_tool, tool_definitions, tool_named
 from tests.support.tool_arguments import arguments_for
 from tests.surfaces.isolation_town import QUESTIONS, TOPICS, Person, Town
@@ -438,6 +439,10 @@ ROUTES: dict[str, Surface] = {
     "page trash": lambda _, ask: _page(ask, "/trash"),
     "POST another's trash restore": lambda _, ask: _post_to_another(
         ask, "/trash/change", "/trash", action="restore", kind="conversation", id=ask.conversation
+    ),
+    "page retention rules": lambda _, ask: _page(ask, "/trash/rules"),
+    "POST another's retention rule": lambda _, ask: _post_to_another(
+        ask, "/trash/rules", "/trash/rules", action="remove", id=RetentionRule.objects.get(owner=ask.victim.user).pk
     ),
     "DELETE another's trash": lambda _, ask: (
         _api(ask, "GET", "/trash")

@@ -31,6 +31,7 @@ from convmemory.core.marks import Mark
 from convmemory.documents.library import attach, delete_document
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
+from convmemory.retention.models import RetentionRule
 from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
@@ -172,6 +173,7 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
     person.archives.append(archive.pk)
     _add_document(draw, person, words)
     _trash(draw, person, f"{words} {TRASHED}")
+    RetentionRule.objects.create(owner=user, project=words, days=30_000)
     person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
 
 

@@ -24,6 +24,7 @@ from convmemory.core.acting import Login, acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
 from convmemory.documents.models import Document
+from convmemory.retention.models import RetentionRule
 from convmemory.tools.registry import tool_named
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
@@ -120,6 +121,7 @@ def rows() -> list[int]:
     return [
         Conversation.objects.count(), Conversation.with_trash.count(), Agent.objects.count(),
         ConversationSummary.objects.count(), Document.objects.count(), Document.with_trash.count(),
+        RetentionRule.objects.count(),
     ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ SHARED = {
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",
+    "retention.RetentionLimit": "the operator's rules for everybody",
     "search.RerankerWeight": "what a reranker counts for everybody",
     "sign_in.PasswordFailures": "counts under keyed hashes, gone a day after the last wrong password",
     "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",

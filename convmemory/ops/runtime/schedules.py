@@ -14,6 +14,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "documents": ("convmemory.documents.tasks.sweep", 1),
     "mail": ("convmemory.accounts.tasks.send_mail", 1),
     "trash": ("convmemory.retention.tasks.sweep", 10),
+    "retention": ("convmemory.retention.tasks.sweep_old", 10),
     "summaries": ("summaries.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),

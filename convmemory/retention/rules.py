@@ -1,0 +1,102 @@
+"""Retention by age: puts conversations without a new message for long into the trash, as rules say.
+
+A person's rules spare conversations with a star or pin, the operator's limits spare none; neither touches what is on
+legal hold. Without a trash (TRASH_DAYS=0) what they find is deleted for good. Reasons: docs/adr/0105-legal-hold.md.
+"""
+
+import time
+from datetime import timedelta
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from convmemory.accounts.holds import not_held
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.core.acting import in_group
+from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
+from convmemory.core.numbers import MAX_BIGINT
+from convmemory.core.postgres.groups import every_group
+from convmemory.retention.models import AgeRule, RetentionLimit, RetentionRule
+
+BATCH = 100
+MAX_RULES = 50  # of one owner
+NOT_HELD = not_held(conversation="pk")
+
+
+def found_by(rule: AgeRule) -> QuerySet[Conversation]:
+    """Return the conversations that a rule puts into the trash now; a limit finds those of all owners."""
+    end = timezone.now() - timedelta(days=rule.days)
+    rows = Conversation.objects.filter(NOT_HELD, updated_at__lt=end)
+    if rule.source:
+        rows = rows.filter(source=rule.source)
+    if rule.project:
+        rows = rows.filter(project=rule.project)
+    if isinstance(rule, RetentionRule):
+        rows = rows.filter(owner_id=rule.owner_id, starred_at=None, pinned_at=None)
+    return rows
+
+
+def rules_of(*, owner: AbstractBaseUser) -> list[RetentionRule]:
+    """Return the caller's rules, the oldest first."""
+    return list(RetentionRule.objects.filter(owner_id=owner.pk).order_by("pk"))
+
+
+def add_rule(rule: RetentionRule) -> None:
+    """Store a checked rule of the caller, unless there is an equal one. Raises: InvalidInput."""
+    rows = RetentionRule.objects.filter(owner_id=rule.owner_id)
+    if rows.count() >= MAX_RULES:
+        raise InvalidInput(f"You have {MAX_RULES} rules, which is the most: remove one first.")
+    if not rows.filter(source=rule.source, project=rule.project, days=rule.days).exists():
+        rule.save()
+
+
+def remove_rule(*, owner: AbstractBaseUser, rule_id: int) -> None:
+    """Remove a rule of the caller; what it put into the trash stays there. Raises: NotFound."""
+    rows = RetentionRule.objects.filter(owner_id=owner.pk)
+    if rule_id > MAX_BIGINT or not rows.filter(pk=rule_id).delete()[0]:
+        raise NotFound(f"You have no rule {rule_id}.")
+
+
+def apply_rules(*, owner: AbstractBaseUser, deadline: float) -> bool:
+    """Put what the operator's limits and the owner's rules find into the trash, one by one, until `deadline`.
+
+    Returns whether nothing is left. Each has a transaction of its own, so that a killed worker loses one.
+    """
+    for rule in (*RetentionLimit.objects.order_by("pk"), *rules_of(owner=owner)):
+        rows = found_by(rule).filter(owner_id=owner.pk).order_by("pk")
+        while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
+            for pk in batch:
+                if time.monotonic() > deadline:
+                    return False
+                try:
+                    ingest.delete_conversation(owner=owner, conversation_id=pk)
+                except (NotFound, OnLegalHold):  # another worker, the owner, or staff was faster
+                    continue
+    return True
+
+
+def owners_with_old(*, limit: int) -> list[int]:
+    """Return owners of whose conversations a rule or limit finds some, of all groups."""
+    found: set[int] = set()
+    limits = list(RetentionLimit.objects.all())
+    for group in every_group():
+        with in_group(group):
+            for rule in limits:
+                found.update(found_by(rule).order_by().values_list("owner_id", flat=True).distinct()[:limit])
+            for own in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
+                if len(found) >= limit:
+                    break
+                if own.owner_id not in found and found_by(own).exists():
+                    found.add(own.owner_id)
+    return sorted(found)[:limit]
+
+
+def count_everywhere(rule: AgeRule) -> int:
+    """Return how many conversations of all owners a limit finds now."""
+    count = 0
+    for group in every_group():
+        with in_group(group):
+            count += found_by(rule).count()
+    return count
