@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from convmemory.retention.models import RetentionRule
 
@@ -16,5 +17,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, sources: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["source"].widget = forms.Select(choices=[("", "*"), *((name, name) for name in sources)])
+        self.fields["source"].widget = forms.Select(
+            choices=[("", _("any source")), *((name, name) for name in sources)]
+        )
         self.fields["project"].widget.attrs["list"] = "projects"

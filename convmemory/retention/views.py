@@ -68,7 +68,7 @@ def rules_page(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and request.POST.get("action") == "remove":
         text = request.POST.get("id", "")
         rules.remove_rule(owner=owner, rule_id=number_or_refuse(text, f"{text[:40]!r} is not a rule's number.") or 0)
-        messages.success(request, _("The rule is removed. What it put into the trash stays there."))
+        messages.success(request, _("The rule is removed."))
         return redirect("retention-rules")
     own = Conversation.objects.filter(owner_id=owner.pk)
     sources = list(own.order_by("source").values_list("source", flat=True).distinct()[:MAX_SOURCES])
