@@ -175,4 +175,4 @@ class TestCommands:
     def test_erase_user_command_erases_person_in_group(self, people: People) -> None:
         with maintenance():
             call_command("erase_user", "dora", "--yes", stdout=StringIO())
-        assert tables_with(["zqdora"]) == {}
+            assert tables_with(["zqdora"]) == {}
