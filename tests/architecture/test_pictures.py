@@ -20,6 +20,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "shared",  # as an exported conversation
     "share-conversation", "share-links", "spaces", "space",  # as the API keys
     "choose-space",  # leads to the home page
+    "retention-rules",  # as the trash
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip
