@@ -7,9 +7,11 @@ from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.spaces import spaces_seen_by
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
+from search.archives import MINE, search_archives
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import (
@@ -27,6 +29,7 @@ from search.searching import (
 router = Router(tags=["search"])
 
 WhenParameter = Literal["", "any"]
+SPACE = "mine, or the number of a space; empty: your archive and all spaces that the key reads"
 WHEN = 'any takes words such as "last month" as plain words, not as a time'
 
 
@@ -40,6 +43,7 @@ def search_conversations(
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
     source_id: QueryEx[str, P(description="your own id of a conversation, to search it alone")] = "",
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
+    space: QueryEx[str, P(description=SPACE)] = "",
     cursor: str = "",
 ) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
@@ -49,11 +53,14 @@ def search_conversations(
         if found is None:
             raise NotFound(f"There is no conversation with the source id {source_id!r}.")
         filters = replace(filters, archived=None, conversation_id=found.pk)
+        space = MINE
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",
     )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, cursor=cursor)
+    caller = caller_of(request)
+    spaces = spaces_seen_by(caller) if space != MINE else []
+    return search_archives(search, caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
@@ -87,13 +94,16 @@ def search_everything(
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
+    space: QueryEx[str, P(description=SPACE)] = "",
     cursor: str = "",
 ) -> MixedResults:
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
         has_operators=True, is_timeless=when == "any",
     )  # fmt: skip
-    return search_items(caller=caller_of(request), query=checked, cursor=cursor)
+    caller = caller_of(request)
+    spaces = spaces_seen_by(caller) if space != MINE else []
+    return search_archives(search_items, caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

@@ -136,6 +136,7 @@ class Pending:
         return Explanation(Reason.PENDING, {"counts": f"{said} {verb}"}, {"counts": on_page})
 
 
+NOTHING_PENDING = Pending()
 _NAMES = {"conversation": "turns", "document": "sections"}
 _PAGE_NAMES: Mapping[str, "StrOrPromise"] = {
     "conversation": _("%(pending)s of %(total)s turns"),

@@ -17,6 +17,14 @@ REASON = Field(None, description="why there are no results, or not all; the last
 PENDING = Field(0, description="turns and sections that pass the filters and are not searchable by meaning yet")
 
 
+class SpaceOut(Schema):
+    id: int
+    name: str
+
+
+SPACE: Any = Field(None, description="the space that it comes from; null: your own archive")
+
+
 class TitleOut(Schema):
     """A conversation or a document whose title contains the words of the query."""
 
@@ -29,6 +37,7 @@ class TitleOut(Schema):
     updated_at: datetime
     items: int = Field(description="turns or sections")
     url: str
+    space: SpaceOut | None = SPACE
 
 
 TITLES: Any = Field([], description="conversations and documents named like the query; they stand above the results")
@@ -67,6 +76,7 @@ class HitOut(Schema):
     agent: str
     project: str
     mark: MarkOut | None = MARK
+    space: SpaceOut | None = SPACE
 
 
 class SearchPage(Schema):
@@ -102,6 +112,7 @@ class SectionOut(Schema):
     matched: list[str] = Field(description="the features by which it stands out")
     url: str
     created_at: datetime
+    space: SpaceOut | None = SPACE
 
 
 class SectionPage(Schema):

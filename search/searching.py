@@ -29,10 +29,10 @@ from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
-from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
+from search.reasons import NOTHING_PENDING, ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
-from search.titles import TitleHit, find_titles
+from search.titles import SpaceName, TitleHit, find_titles
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -55,9 +55,10 @@ class SearchResults:
 
     `total` counts the turns found on all pages; in a search by distance only those that may answer. `answered` is false
     if no result is likely to answer, so that the hits are only the nearest; None if that is unknown, also while items
-    wait that could answer. `pending` counts these. `explanation` says why there are no hits, or not all; the last note
-    is its sentence. `titles` are conversations and documents whose title contains the query, on the first page. `time`
-    is the time that the query names. `is_calibrated` is false if the scale of the model's similarities is unknown.
+    wait that could answer. `pending` counts these, `waiting` by their kinds. `explanation` says why there are no hits,
+    or not all; the last note is its sentence. `titles` are conversations and documents whose title contains the query,
+    on the first page. `time` is the time that the query names. `is_calibrated` is false if the scale of the model's
+    similarities is unknown.
     """
 
     hits: list[Hit]
@@ -68,6 +69,7 @@ class SearchResults:
     time: TimeReading | None = None
     explanation: Explanation | None = None
     pending: int = 0
+    waiting: Pending = NOTHING_PENDING
     titles: tuple[TitleHit, ...] = ()
     is_calibrated: bool = True
 
@@ -78,23 +80,29 @@ class SearchResults:
 
 @may_use_replica
 def search(
-    *, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuery, cursor: str = "", may_rerank: bool = True
+    *,
+    caller: AbstractBaseUser | AnonymousUser | None,
+    query: SearchQuery,
+    cursor: str = "",
+    start: int = 0,
+    may_rerank: bool = True,
 ) -> SearchResults:
     """Return the caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
 
-    `may_rerank` is false if the order does not matter: no reranker is called.
+    The page begins where `cursor` says, or after the first `start` hits. `may_rerank` is false if the order does not
+    matter or is merged with others: no reranker is called.
     """
     if caller is None or not caller.is_authenticated or caller.pk is None:
         nobody = Explanation(Reason.NO_CALLER)
         return SearchResults([], notes=(nobody.for_tools,), explanation=nobody)
     # Where the page starts, and the keys of the hits that a reranker placed, while the page lies among them.
-    start = 0
     placed: list[int] = []
     if cursor:
         start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
         if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
             raise InvalidInput(UNREADABLE)
-    reranker = RerankOptions.from_settings() if may_rerank and not cursor and query.mode != "full_text" else None
+    is_first = not (cursor or start)
+    reranker = RerankOptions.from_settings() if may_rerank and is_first and query.mode != "full_text" else None
     with timed("search", label=query.mode) as measurement:
         found = _find(caller.pk, query, start, Placing(tuple(placed)), reranker)
         measurement.items = len(found.hits)
@@ -143,6 +151,7 @@ def _find(
         time=ranked.query.time,
         explanation=explanation,
         pending=pending.items,
+        waiting=pending,
         titles=titles,
         is_calibrated=ranked.relevance.is_calibrated,
     )
@@ -172,7 +181,7 @@ class SectionHit:
     """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
 
     `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
-    start, its end, its marks and its headings.
+    start, its end, its marks and its headings. `space` is None in the archive of the caller.
     """
 
     document_id: int
@@ -193,6 +202,7 @@ class SectionHit:
     url: str
     created_at: datetime
     further: tuple[tuple[str, int, int, Marks, tuple[str, ...]], ...] = ()
+    space: SpaceName | None = None
 
     @property
     def marked_url(self) -> str:
@@ -211,6 +221,7 @@ class MixedResults:
     time: TimeReading | None = None
     explanation: Explanation | None = None
     pending: int = 0
+    waiting: Pending = NOTHING_PENDING
     titles: tuple[TitleHit, ...] = ()
     is_calibrated: bool = True
 
@@ -275,10 +286,12 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
 
 
 @may_use_replica
-def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
+def search_items(
+    *, caller: Caller, query: SearchQuery, cursor: str = "", start: int = 0, may_rerank: bool = True
+) -> MixedResults:
     """Return the caller's items of the kinds in `query.filters`, or of all kinds if it names none.
 
-    Raises: InvalidInput.
+    `start` and `may_rerank` are as in `search`. Raises: InvalidInput.
     """
     notes: tuple[str, ...] = ()
     if query.filters.kinds == {SECTIONS} and query.mode != "full_text":
@@ -289,7 +302,7 @@ def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> Mix
             # A hybrid search goes by words where it finds no vector, and says what waits for one.
             query = replace(query, mode="hybrid")
             notes = (gettext("Searched by words only: no document is indexed by meaning yet."),)
-    found = search(caller=caller, query=query, cursor=cursor)
+    found = search(caller=caller, query=query, cursor=cursor, start=start, may_rerank=may_rerank)
     if found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
         notes = ()  # what waits, or is missing, is said already
     # The hits, with places for those of documents. At most one query.
@@ -308,6 +321,7 @@ def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> Mix
         found.time,
         explanation=found.explanation,
         pending=found.pending,
+        waiting=found.waiting,
         titles=found.titles,
         is_calibrated=found.is_calibrated,
     )

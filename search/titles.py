@@ -7,7 +7,7 @@ docs/adr/0084-search-titles.md.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
@@ -23,9 +23,19 @@ MAX_WORDS = 20
 TitleKind = Literal["conversation", "document"]
 
 
+class SpaceName(NamedTuple):
+    """The space that a hit comes from."""
+
+    id: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class TitleHit:
-    """A conversation or a document whose title contains the query; `items` counts its turns or sections."""
+    """A conversation or a document whose title contains the query; `items` counts its turns or sections.
+
+    `space` is None in the archive of the caller.
+    """
 
     kind: TitleKind
     id: int
@@ -35,6 +45,7 @@ class TitleHit:
     created_at: datetime
     updated_at: datetime
     items: int
+    space: SpaceName | None = None
 
     @property
     def url(self) -> str:

@@ -17,10 +17,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.pages import PageRequest, in_archive, signed_in
+from convmemory.accounts.pages import PageRequest, archive_of_address, in_archive, signed_in, use_space
+from convmemory.accounts.spaces import get_membership, spaces_of
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.marking import marks_of
@@ -34,6 +36,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
+from search.archives import search_archives
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -68,6 +71,8 @@ def search_page(request: PageRequest) -> HttpResponse:
     step = request.headers.get("X-Search-Step", "")
     # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
     box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
+    if request.member or not box.q:
+        box = box.but({"space": ""})  # a space that is open is searched alone, and lists are of one archive
     if box.typed & set(EXACT):
         box = with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ()))))
     # The HTTP status and the contents of the list; for an invalid query, the reason.
@@ -86,10 +91,19 @@ def search_page(request: PageRequest) -> HttpResponse:
             status, context = 200, {"too_short": MIN_QUERY_CHARS}
         else:
             query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
-            status, context = (
-                200,
-                _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor),
+            # A page with a space open shows that space alone.
+            spaces = [] if request.member else spaces_of(request.person)
+            results = search_archives(
+                search_items, caller=request.user, spaces=spaces, chosen=box.space, query=query, cursor=cursor
             )
+            status, context = 200, _results(request, box, results, cursor)
+            if spaces:
+                offered = {"": _("All archives"), "mine": _("Your own archive")}
+                offered |= {str(member.space_id): member.space.space.name for member in spaces}
+                context["spaces"] = [
+                    (box.but({"space": value}).query_string, name, value == box.space)
+                    for value, name in offered.items()
+                ]
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}
     context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
@@ -216,14 +230,19 @@ def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 def hits_in(request: PageRequest) -> HttpResponse:
     """Show the place of `?turn=` among the hits in `?conversation=`, in reading order, with links to its neighbours."""
     box = SearchBox.of(request)
-    number, turn = request.GET.get("conversation", ""), parse_number(request.GET.get("turn", ""))
+    number, turn = parse_number(request.GET.get("conversation", "")), parse_number(request.GET.get("turn", ""))
+    if number is None:
+        return HttpResponse(status=204)
+    owner_id = archive_of_address({"conversation_id": number})
+    if owner_id is not None and owner_id not in (request.user.pk, request.person.pk):
+        use_space(request, get_membership(person=request.person, space_id=owner_id))
     current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)
         results = search(caller=request.user, query=_query(box, filters, MAX_LIMIT), may_rerank=False)
     except InvalidInput:
         return HttpResponse(status=204)
-    hits = sorted((hit for hit in results.hits if str(hit.object_id) == number), key=lambda hit: hit.turn_number)
+    hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.turn_number)
     if not hits:
         return HttpResponse(status=204)
     if not request.member:

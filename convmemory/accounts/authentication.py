@@ -11,10 +11,11 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import security
 
-from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.keys import KEYS_ONLY_READ, user_of_key
 from convmemory.accounts.pages import archive_of_address, use_space
-from convmemory.accounts.spaces import get_membership
+from convmemory.accounts.spaces import get_membership, spaces_named_by_key
 from convmemory.core import acting
+from convmemory.core.errors import NotAllowed
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -31,6 +32,13 @@ class BearerKey(security.HttpBearer):
         if user is not None:
             acting.authenticated(user.pk)
             request.user = user
+            named = spaces_named_by_key(user)
+            if named and request.resolver_match is not None:
+                owner_id = archive_of_address(request.resolver_match.kwargs)
+                if owner_id is not None and owner_id in named:
+                    if not self.reads and request.method not in SAFE_METHODS:
+                        raise NotAllowed(KEYS_ONLY_READ)
+                    use_space(request, get_membership(person=user, space_id=owner_id))
         return user
 
 

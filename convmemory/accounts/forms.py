@@ -1,6 +1,7 @@
 """Forms of the account pages, and of the admin's page for a user's password."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
@@ -8,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.keys import revoke_all_keys
-from convmemory.accounts.models import Invitation
+from convmemory.accounts.models import Invitation, SpaceMember
 from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
 
 FOR_EVER = ""
@@ -16,7 +17,7 @@ LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("A year")), (
 
 
 class NewKeyForm(forms.Form):
-    """The purpose of a new API key, its lifetime, and whether it may write."""
+    """The purpose of a new API key, its lifetime, whether it may write, and the spaces that it reads."""
 
     name = forms.CharField(
         max_length=100,
@@ -26,6 +27,13 @@ class NewKeyForm(forms.Form):
     )
     expires = forms.ChoiceField(choices=LIFETIMES, required=False, initial="365", label=_("Expires"))
     read_only = forms.BooleanField(required=False, label=_("Read only"))
+    all_spaces = forms.BooleanField(required=False, label=_("Reads all your spaces, also later ones"))
+    spaces = forms.TypedMultipleChoiceField(required=False, coerce=int, label=_("Reads the spaces"))
+
+    def __init__(self, data: Any, *, memberships: Sequence[SpaceMember]) -> None:
+        super().__init__(data)
+        choices = [(member.space_id, member.space.space.name) for member in memberships]
+        cast("forms.TypedMultipleChoiceField", self.fields["spaces"]).choices = choices
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of `keys.create_key` except the owner."""
@@ -34,6 +42,7 @@ class NewKeyForm(forms.Form):
             "name": self.cleaned_data["name"],
             "days": int(days) if days else None,
             "read_only": self.cleaned_data["read_only"],
+            "space_ids": None if self.cleaned_data["all_spaces"] else self.cleaned_data["spaces"],
         }
 
 

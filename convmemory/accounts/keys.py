@@ -4,6 +4,7 @@ A key has 256 random bits, so a plain SHA-256 is enough to store it: it cannot b
 """
 
 import secrets
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ApiKey
+from convmemory.accounts.spaces import get_membership
 from convmemory.core.errors import InvalidInput, NotFound, ReadOnlyKey
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
@@ -20,15 +22,26 @@ from convmemory.core.web import callers
 
 KEY_PREFIX = "cvm_"
 USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write a minute
+KEYS_ONLY_READ = "An API key only reads spaces: make this change on the pages."
 MAX_DAYS = 36_500  # a hundred years
 
 
 @transaction.atomic
-def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
+def create_key(
+    *,
+    owner: AbstractBaseUser,
+    name: str = "",
+    days: int | None = None,
+    read_only: bool = False,
+    space_ids: Collection[int] | None = (),
+) -> str:
     """Return a new key of `owner`, valid for `days` days (None: without end); only its hash is stored.
 
-    Raises: InvalidInput.
+    It reads the spaces `space_ids`, or with None all of which the owner is a member at the time. Raises: InvalidInput,
+    NotFound for a space of which the owner is no member.
     """
+    for space_id in space_ids or ():
+        get_membership(person=owner, space_id=space_id)
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"A key cannot hold for {days} days: use 1 to {MAX_DAYS:,}, or none for ever.")
     key = KEY_PREFIX + secrets.token_urlsafe(32)
@@ -39,6 +52,7 @@ def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = No
         key_hash=content_hash(key),
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
         read_only=read_only,
+        space_ids=None if space_ids is None else sorted(set(space_ids)),
     )
     record(Action.MADE, what=f"key {row.pk}", person_id=owner.pk, about_id=owner.pk)
     return key
@@ -82,7 +96,7 @@ def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
 def user_of_key(key: str, *, writes: bool = True) -> User | None:
     """Return the active user to whom the key belongs, or None if it is wrong, revoked or expired.
 
-    Records its use. One query.
+    Its attribute `key_spaces` has the ids of the spaces that the key reads. Records the key's use. One query.
 
     Raises: ReadOnlyKey if the key is read-only and the request `writes`.
     """

@@ -7,6 +7,7 @@ hashes are stored.
 from datetime import datetime
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -24,6 +25,15 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True, help_text="Null: never.")
     read_only = models.BooleanField(default=False, help_text="Searches and reads; changes nothing.")
+    # The database's default serves processes of an earlier version, which do not name the column.
+    space_ids = ArrayField(
+        models.IntegerField(),
+        null=True,
+        blank=True,
+        default=list,
+        db_default=[],
+        help_text="The spaces that it reads, if the owner is a member. Null: all.",
+    )
     client_id = models.TextField(blank=True, default="", help_text="The program that got the key by OAuth.")
     code_token_hash = models.BinaryField(max_length=32, null=True, unique=True)
     refresh_token_hash = models.BinaryField(max_length=32, null=True)

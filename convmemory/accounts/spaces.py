@@ -6,10 +6,10 @@ write these tables: changes run as maintenance, after the role of the person who
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db import connection, transaction
 from django.utils.translation import gettext
 
@@ -49,13 +49,32 @@ def create_space(*, person: User, name: str) -> SharedSpace:
     return space
 
 
-def spaces_of(person: User) -> list[SpaceMember]:
+def spaces_of(person: AbstractBaseUser) -> list[SpaceMember]:
     """Return the person's memberships with their spaces, by name. One query."""
     rows = SpaceMember.objects.filter(person_id=person.pk).select_related("space__space")
     return list(rows.order_by("space__space__name", "pk"))
 
 
-def get_membership(*, person: User, space_id: int) -> SpaceMember:
+def spaces_named_by_key(caller: AbstractBaseUser | AnonymousUser | None) -> Sequence[int]:
+    """Return the spaces that the key of an authenticated caller reads; none for a caller without a key."""
+    named: Sequence[int] = getattr(caller, "key_spaces", ())
+    return named
+
+
+def spaces_of_key(caller: AbstractBaseUser | AnonymousUser | None) -> list[SpaceMember]:
+    """Return the memberships that the caller's key names, with their spaces. One query, if the key names any."""
+    named = spaces_named_by_key(caller)
+    if not named or not isinstance(caller, AbstractBaseUser):
+        return []
+    return [member for member in spaces_of(caller) if member.space_id in named]
+
+
+def spaces_seen_by(caller: AbstractBaseUser) -> list[SpaceMember]:
+    """Return the memberships that the caller's API key names, or all of a caller with a session. At most one query."""
+    return spaces_of_key(caller) if hasattr(caller, "key_spaces") else spaces_of(caller)
+
+
+def get_membership(*, person: AbstractBaseUser, space_id: int) -> SpaceMember:
     """Return the person's membership with its space. Raises: NotFound, also for a space of others."""
     found = SpaceMember.objects.filter(person_id=person.pk, space_id=space_id).select_related("space__space").first()
     if found is None:

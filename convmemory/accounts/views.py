@@ -18,6 +18,7 @@ from convmemory.accounts.keys import active_key, active_keys, create_key, revoke
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import use_today
+from convmemory.accounts.spaces import spaces_of
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.web.languages import DENSITIES, THEMES, Appearance, languages, remember
@@ -68,13 +69,15 @@ def keys(request: PageRequest) -> HttpResponse:
 
     A new key is shown once, on the page that follows its POST.
     """
-    form = NewKeyForm(request.POST or None)
+    memberships = spaces_of(request.user)
+    form = NewKeyForm(request.POST or None, memberships=memberships)
     if request.method == "POST" and form.is_valid():
         return redirect_with_new_key(request, create_key(owner=request.user, **form.values()))
     new_key = new_key_of(request)
     context = {
         "keys": active_keys(owner=request.user),
         "form": form,
+        "memberships": memberships,
         "new_key": new_key,
         "search_address": request.build_absolute_uri("/api/v1/conversations/search"),
     }

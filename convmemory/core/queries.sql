@@ -1,6 +1,6 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, how many tasks wait, and of which spaces a person is a member. They run as the
+-- somebody has signed in from an address, how many tasks wait, and which spaces a person or a key may read. They run as the
 -- tables' owner.
 DO $body$
 DECLARE
@@ -109,6 +109,25 @@ BEGIN
     );
     EXECUTE format(
         $function$
+        CREATE OR REPLACE FUNCTION convmemory_spaces_of_key(key bytea)
+        RETURNS int[]
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = %s AS
+        $spaces$
+        BEGIN
+            RETURN ARRAY(
+                SELECT m.space_id
+                FROM accounts_apikey AS k
+                INNER JOIN accounts_spacemember AS m ON m.person_id = k.owner_id
+                WHERE k.key_hash = $1 AND (k.space_ids IS NULL OR m.space_id = ANY(k.space_ids))
+                ORDER BY m.space_id
+            );
+        END
+        $spaces$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_owner_of_share_link(token_hash bytea)
         RETURNS bigint
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -147,14 +166,15 @@ BEGIN
     );
     REVOKE ALL ON FUNCTION
     convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_archive_of, convmemory_owner_of_share_link
+    convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, convmemory_archive_of,
+    convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_archive_of, '
-            'convmemory_owner_of_share_link TO %I',
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, '
+            'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
             part
         );
     END LOOP;

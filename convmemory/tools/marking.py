@@ -4,9 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from convmemory.accounts.keys import KEYS_ONLY_READ
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import spaces_named_by_key
 from convmemory.conversations.marking import set_mark
 from convmemory.core.config import config
-from convmemory.core.errors import NotFound
+from convmemory.core.errors import NotAllowed, NotFound
 from convmemory.core.marks import mark_of
 from convmemory.tools.definition import Caller, Text, Tool, ToolInput, ToolOutput, archive_owner
 
@@ -23,12 +26,17 @@ class MarkTurnOutput(ToolOutput):
 
 
 def mark_turn(caller: Caller, arguments: MarkTurnInput) -> MarkTurnOutput:
-    """Mark a turn of the caller. Raises: NotFound."""
+    """Mark a turn of the caller. Raises: NotFound, NotAllowed for a turn in a space."""
     owner = archive_owner(caller)
     if owner is None:
         raise NotFound(f"There is no conversation {arguments.conversation_id}.")
     mark = mark_of("" if arguments.mark == "none" else arguments.mark, arguments.reason)
-    set_mark(owner=owner, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
+    try:
+        set_mark(owner=owner, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
+    except NotFound:
+        if archive_of_address({"conversation_id": arguments.conversation_id}) in spaces_named_by_key(caller):
+            raise NotAllowed(KEYS_ONLY_READ) from None
+        raise
     return MarkTurnOutput(said=f"Turn {arguments.turn} is {mark or 'not marked'}.")
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import spaces_of_key
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import (
@@ -21,6 +23,7 @@ from convmemory.conversations.messages.parts import (
 from convmemory.conversations.models import Message
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
+from convmemory.core.acting import acting_for
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
@@ -93,12 +96,28 @@ class PageStart:
 
 
 def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
-    """Return a page of the conversation's turns. Raises: NotFound (also for foreign ones), InvalidInput."""
+    """Return a page of the turns of a conversation of the caller, or of a space that their key reads.
+
+    Raises: NotFound (also for foreign ones), InvalidInput.
+    """
     owner = archive_owner(caller)
     if owner is None:
         raise NotFound(f"There is no conversation {arguments.conversation_id}.")
     if arguments.to_turn is not None and arguments.to_turn < arguments.from_turn:
         raise InvalidInput("to_turn is before from_turn: swap the two.")
+    try:
+        return _read_page(owner, arguments)
+    except NotFound:
+        # Only now, so that reading one's own archive costs no statement more.
+        space_id = archive_of_address({"conversation_id": arguments.conversation_id})
+        member = next((each for each in spaces_of_key(caller) if each.space_id == space_id), None)
+        if member is None:
+            raise
+    with acting_for(member.space_id, person_id=owner.pk):
+        return _read_page(member.space, arguments)
+
+
+def _read_page(owner: AbstractBaseUser, arguments: ReadConversationInput) -> ReadConversationOutput:
     conversation = get_conversation(owner=owner, conversation_id=arguments.conversation_id)
     identity = arguments.identity
     start = PageStart(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else PageStart()

@@ -7,12 +7,15 @@ an empty answer with a note instead of an error.
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from convmemory.accounts.spaces import spaces_of_key
 from convmemory.conversations.filters import Filters, filters_of
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
@@ -29,6 +32,7 @@ from convmemory.tools.definition import (
     site,
 )
 from memory.recall import load_openings
+from search.archives import MINE, search_archives
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.searching import TURNS_ALONE, SearchQuery, search
@@ -55,6 +59,7 @@ SAID_AND_THOUGHT: list[ScopeName] = ["user", "assistant", "thinking"]
 Agent = Annotated[Text, Field(description="its name")]
 Project = Annotated[Text, Field(description="its folder")]
 After = Annotated[Moment | Optional, Field(description="said since")]
+Space = Annotated[Text, Field(description="'mine' or its number")]
 Before = Annotated[Moment | Optional, Field(description="said until")]
 
 
@@ -96,6 +101,7 @@ _NO_BRACKETS = str.maketrans("[]", "()")
 class ConversationSearchInput(SearchInput):
     scope: Scope = SAID_AND_THOUGHT
     limit: Annotated[int, Field(ge=1, le=50, description="turns a page")] = 10
+    space: Space = ""
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
 
@@ -113,11 +119,17 @@ class FoundTurn(BaseModel):
     created_at: datetime
     url: str
     mark: str | Optional = None
+    space: str | Optional = None
+    space_id: int | Optional = None
 
 
 def named_like_query(titles: Sequence[TitleHit]) -> list[Any] | None:
     """Return the conversations and documents named like the query for an answer; None leaves them out."""
-    return [{"kind": hit.kind, "id": hit.id, "title": hit.title, "url": f"{site()}{hit.url}"} for hit in titles] or None
+    return [
+        {"kind": hit.kind, "id": hit.id, "title": hit.title, "url": f"{site()}{hit.url}"}
+        | ({"space": hit.space.name, "space_id": hit.space.id} if hit.space else {})
+        for hit in titles
+    ] or None
 
 
 class ConversationSearchOutput(TitledOutput):
@@ -126,16 +138,26 @@ class ConversationSearchOutput(TitledOutput):
 
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
-    """Return the caller's turns that answer the query, best first. Raises: InvalidInput."""
+    """Return turns of the caller, and of the spaces that their key reads, that answer the query, best first.
+
+    Raises: InvalidInput, NotFound for another space.
+    """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
-    found = search(caller=caller, query=query, cursor=arguments.cursor)
-    # The first passages of the answers in turns whose passage only repeats the question. At most one query.
-    repeated = {hit.key: hit.passage_message_id for hit in found.hits if _is_repeated(hit.passage, hit.user_question)}
-    message_ids = [message_id for message_id in repeated.values() if message_id is not None]
-    owner = archive_owner(caller)
-    openings = load_openings(owner_id=owner.pk, message_ids=message_ids) if owner else {}
-    of_hits = {key: openings.get((message_id or 0, "assistant")) for key, message_id in repeated.items()}
-    answers = {key: opening.passage.text for key, opening in of_hits.items() if opening}
+    spaces = spaces_of_key(caller) if arguments.space != MINE else []
+    found = search_archives(
+        search, caller=caller, spaces=spaces, chosen=arguments.space, query=query, cursor=arguments.cursor
+    )
+    # The first passages of the answers in turns whose passage only repeats the question. One query for each archive.
+    repeated: dict[int | None, list[int]] = {}
+    for hit in found.hits:
+        if hit.passage_message_id is not None and _is_repeated(hit.passage, hit.user_question):
+            repeated.setdefault(hit.space.id if hit.space else None, []).append(hit.passage_message_id)
+    answers: dict[int, str] = {}
+    if (owner := archive_owner(caller)) is not None:
+        for space_id, message_ids in repeated.items():
+            with nullcontext() if space_id is None else acting_for(space_id, person_id=owner.pk):
+                openings = load_openings(owner_id=space_id or owner.pk, message_ids=message_ids)
+            answers |= {key: opening.passage.text for (key, role), opening in openings.items() if role == "assistant"}
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
         results=[
@@ -147,12 +169,14 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
                 project=hit.project,
                 user_question=one_line(hit.user_question, QUESTION_CHARS),
                 passage=hit.passage,
-                answer=answers.get(hit.key),
+                answer=answers.get(hit.passage_message_id or 0),
                 similarity=hit.similarity,
                 relevance=hit.relevance,
                 created_at=hit.created_at,
                 url=f"{site()}{hit.url}",
                 mark=str(hit.mark) if hit.mark else None,
+                space=hit.space.name if hit.space else None,
+                space_id=hit.space.id if hit.space else None,
             )
             for hit in found.hits
         ],
@@ -201,7 +225,8 @@ def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes."""
     lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     for turn in answer["results"]:
-        about = (turn["created_at"][:10], turn["project"], turn["agent"])
+        space = f"space {turn['space']}" if "space" in turn else ""
+        about = (turn["created_at"][:10], turn["project"], turn["agent"], space)
         marked = f"**{turn['mark']}** | " if "mark" in turn else ""
         place = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
         lines.append(

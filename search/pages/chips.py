@@ -24,6 +24,7 @@ CHOICES_LIMIT = 500
 MAX_DEPTH = 6  # folders of a project's name; of twins that differ further up, the whole path is shown
 SCOPE_NAMES = {"user": _("questions"), "assistant": _("answers"), "thinking": _("thinking"), "tool": _("tools")}
 KIND_NAMES = {"turn": _("conversations"), "section": _("documents")}
+ARCHIVE_NAMES = {"": "", "mine": _("Your own archive")}
 MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 
@@ -66,7 +67,7 @@ class Preset:
 
 
 def chips_of(box: SearchBox) -> list[Chip]:
-    """Return the chips in order; an active one shows its filter. A source is shown, and not offered."""
+    """Return the chips in order; an active one shows its filter. A source and an archive are shown, and not offered."""
     places: dict[str, str | list[str]] = {"scope": list(SPOKEN), "kind": "", "archived": ""}
     kept = [name for name in SCOPE_NAMES if name in box.scope]
     said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
@@ -83,6 +84,7 @@ def chips_of(box: SearchBox) -> list[Chip]:
             places,
         ),
         _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
+        _chip(box, "space", gettext("Archive"), str(ARCHIVE_NAMES.get(box.space, _("One space"))), {"space": ""}),
         _chip(
             box,
             "order",

@@ -16,6 +16,7 @@ from convmemory.core.text import one_line
 from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks
 from search.results.hits import Hit
 from search.searching import SectionHit
+from search.titles import SpaceName
 
 QUESTION_CHARS = 200
 SHOWN_PER_GROUP = 3
@@ -68,6 +69,7 @@ class HitGroup:
     is_document: bool
     shown: tuple[HitView, ...]
     more: tuple[HitView, ...]
+    space: SpaceName | None = None
 
     @property
     def band(self) -> Band | None:
@@ -105,6 +107,7 @@ def group_hits(
                 is_document=isinstance(first, SectionHit),
                 shown=views[:SHOWN_PER_GROUP],
                 more=views[SHOWN_PER_GROUP:],
+                space=first.space,
             )
         )
     return found

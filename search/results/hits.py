@@ -23,6 +23,7 @@ from search.results.passages import (
 )
 from search.retrieval.candidates import Feature, item_keys, split_keys
 from search.sources import adapter_of, registered
+from search.titles import SpaceName
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -45,7 +46,7 @@ class Hit:
 
     `marks` are the places of the query's words in `passage`; the passage is in part `passage_part` of message
     `passage_message_id`, from `passage_start` to `passage_end`. `further` are other passages of a document's item that
-    answer. `mark` is what the owner says of the turn.
+    answer. `mark` is what the owner says of the turn. `space` is None in the archive of the caller.
     """
 
     object_id: int
@@ -70,6 +71,7 @@ class Hit:
     kind: str
     mark: Mark | None = None
     further: tuple[ShownPassage, ...] = ()
+    space: SpaceName | None = None
 
     @property
     def key(self) -> int:

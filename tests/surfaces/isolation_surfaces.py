@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import mcp_types as types
+from django.test import Client
 
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.retention.models import RetentionRule
@@ -20,7 +21,7 @@ from tests.support.tool_arguments import arguments_for
 from tests.surfaces.isolation_town import QUESTIONS, TOPICS, Person, Town
 
 YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
-UNKNOWN = ("There is no conversation", "There is no document")
+UNKNOWN = ("There is no conversation", "There is no document", "There is no space")
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events by words", "GET index status", "GET memory stats", "POST memory embed",
@@ -108,6 +109,7 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
         "conversation_id": lambda: ask.conversation,
         "document_id": lambda: ask.document,
         "agent": lambda: ask.agent,
+        "space": lambda: random.choice(["", "", "mine", str(ask.victim.user.pk)]),
         "project": lambda: random.choice(["", ask.caller.secret, ask.victim.tag]),
         "similar_to": lambda: random.choice(ask.victim.events),
         "words": lambda: random.choice(["", ask.victim.tag, "exit code"]),
@@ -196,6 +198,26 @@ def _api(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answ
     address = f"/api/v1{path}?{urlencode(query)}"
     response = ask.caller.program.generic(method, address, data, content_type="application/json")
     return response.status_code, response.getvalue()
+
+
+def _wide(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answer:
+    """A request with the key that also reads all spaces of the caller."""
+    headers = {"Authorization": f"Bearer {ask.caller.wide_key}"}
+    data = json.dumps(body) if body else ""
+    address = f"/api/v1{path}?{urlencode(query)}"
+    response = Client().generic(method, address, data, content_type="application/json", headers=headers)
+    return response.status_code, response.getvalue()
+
+
+def _rename_with_wide_key(ask: Ask) -> Answer:
+    """Tries to rename what is another's, or a space's, with a key that reads it; of the caller's own it only asks."""
+    path = f"/conversations/{ask.conversation}"
+    if ask.victim is ask.caller:
+        return _wide(ask, "GET", path)
+    status, body = _wide(ask, "PATCH", path, {"title": ask.caller.secret})
+    in_trash = ask.conversation == ask.victim.conversations[-1]
+    assert status == (403 if ask.victim.is_read_by(ask.caller) and not in_trash else 404), (path, status)
+    return status, body
 
 
 def _page(ask: Ask, path: str, **query: Any) -> Answer:
@@ -312,6 +334,18 @@ ROUTES: dict[str, Surface] = {
     "GET search": lambda _, ask: _api(
         ask, "GET", "/conversations/search", query=ask.question, limit=50, mode=ask.mode, agent=ask.agent
     ),
+    "GET search in all archives": lambda _, ask: _wide(
+        ask, "GET", "/search", query=ask.question, limit=50, mode=ask.mode
+    ),
+    "GET search in one space": lambda _, ask: _wide(
+        ask, "GET", "/search", query=ask.question, space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
+    "GET conversation with wide key": lambda _, ask: _wide(ask, "GET", f"/conversations/{ask.conversation}/messages"),
+    "POST search tool with wide key": lambda _, ask: _wide(ask, "POST", "/tools/search", {"query": ask.question}),
+    "POST reading tool with wide key": lambda _, ask: _wide(
+        ask, "POST", "/tools/read_conversation", {"conversation_id": ask.conversation}
+    ),
+    "PATCH another's with wide key": lambda _, ask: _rename_with_wide_key(ask),
     "GET conversations": lambda _, ask: _api(ask, "GET", "/conversations", limit=100, agent=ask.agent),
     "GET search by source": lambda _, ask: _api(
         ask, "GET", "/conversations/search", query=ask.question, source="api", source_id=ask.victim.source_id

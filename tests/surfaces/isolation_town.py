@@ -62,8 +62,8 @@ class Person:
 
     Of a space `roles` are its members' ids with their roles, and a space asks nothing itself.
 
-    `tag` and `secret` stand in every text of the user. Any user may ask for a tag, so an answer may repeat
-    it; no user asks for a secret.
+    `wide_key` also reads all their spaces. `tag` and `secret` stand in every text of the user. Any user may ask for a
+    tag, so an answer may repeat it; no user asks for a secret.
     """
 
     user: User
@@ -73,6 +73,7 @@ class Person:
     key_id: int
     program: Client
     browser: Client
+    wide_key: str = ""
     link_id: int = 0
     link_token: str = ""
     conversations: list[int] = field(default_factory=list)
@@ -142,6 +143,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     browser.force_login(user)
     key_id = row_of_key(owner=user, key=key).pk
     person = Person(user, tag, secret, key, key_id, Client(headers={"Authorization": f"Bearer {key}"}), browser)
+    person.wide_key = create_key(owner=user, space_ids=None)
     with in_group_of(user.pk):
         _fill(draw, person, f"{tag} {secret}")
     return person

@@ -38,7 +38,8 @@ BEGIN
         EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', owned.name);
     END LOOP;
     DROP FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address,
-        convmemory_role_in_space, convmemory_spaces, convmemory_archive_of, convmemory_owner_of_share_link;
+        convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, convmemory_archive_of,
+        convmemory_owner_of_share_link;
     DROP OWNED BY convmemory_app, convmemory_maintenance;
     DROP ROLE convmemory_app, convmemory_maintenance;
 END

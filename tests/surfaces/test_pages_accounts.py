@@ -116,12 +116,12 @@ def test_keys_of_others_are_neither_seen_nor_revoked(client_of_owner: Client) ->
     assert user_of_key(key) is not None
 
 
-def test_keys_page_costs_three_queries(
+def test_keys_page_costs_four_queries(
     owner: User, client_of_owner: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
         create_key(owner=owner, name=f"key {number}")
-    with django_assert_num_queries(3):  # session, user, keys
+    with django_assert_num_queries(4):  # session, user, memberships, keys
         client_of_owner.get("/settings/keys")
 
 

@@ -486,7 +486,7 @@ def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
         search(caller=owner, query=query)
     with CaptureQueriesContext(connection) as of_part:
         pages.get("/search", {"q": "capital of Peru"}, headers=TYPING)
-    assert len(of_part) == len(of_search) + 2  # session, user
+    assert len(of_part) == len(of_search) + 3  # session, user, memberships
     with CaptureQueriesContext(connection) as of_page:
         pages.get("/search", {"q": "capital of Peru"})
     assert len(of_page) <= len(of_search) + 8  # and the index's state (with its space), choices, searches

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, QueryDict
 
 from convmemory.conversations.filters import EXACT, MOMENTS
+from convmemory.core.numbers import parse_number
 
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
@@ -48,7 +49,8 @@ _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
 class SearchBox:
     """The values of the search form above the list. `typed` names the filters that were typed as tokens.
 
-    With `nearest`, the nearest results are shown even if none is relevant.
+    With `nearest`, the nearest results are shown even if none is relevant. `space` is the number of the only space that
+    is searched, "mine" for the person's own archive alone.
     """
 
     q: str = ""
@@ -64,6 +66,7 @@ class SearchBox:
     sort: str = ""
     nearest: bool = False
     when: str = ""
+    space: str = ""
     typed: frozenset[str] = frozenset()
 
     @classmethod
@@ -86,6 +89,7 @@ class SearchBox:
             sort=given.get("sort", "") if given.get("sort", "") in ORDERS else "",
             nearest=given.get("nearest") == "1",
             when=given.get("when", "") if given.get("when", "") in TIMES else "",
+            space=space if (space := given.get("space", "")) == "mine" or parse_number(space) else "",
             **plain,
         )
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
@@ -117,6 +121,7 @@ class SearchBox:
         values |= {name: getattr(self, name) for name in (*EXACT, *MOMENTS)}
         values["archived"] = "1" if self.archived else ""
         values |= {"kind": self.kind, "sort": self.sort, "nearest": "1" if self.nearest else "", "when": self.when}
+        values["space"] = self.space
         return {name: value for name, value in values.items() if value}
 
     @property

@@ -203,6 +203,7 @@ MADE_AFTER = (
     "convmemory_knows_address(",
     "convmemory_role_in_space(",
     "convmemory_spaces(",
+    "convmemory_spaces_of_key(",
     "convmemory_archive_of(",
 )
 """Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""

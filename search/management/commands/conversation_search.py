@@ -8,14 +8,17 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
+from convmemory.accounts.spaces import spaces_of
 from convmemory.accounts.users import user_named
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
+from search.archives import search_archives
 from search.indexing.status import IndexStatus, index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
+from search.titles import SpaceName
 
 
 class Command(ArchiveCommand):
@@ -28,6 +31,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
         add_filter_arguments(parser)
+        parser.add_argument("--space", default="", help="mine, or the number of a space; without it, all are searched")
         parser.add_argument("--cursor", default="", help="cursor of the next page")
         parser.add_argument("--json", action="store_true")
 
@@ -43,7 +47,14 @@ class Command(ArchiveCommand):
             )
             caller = user_named(options["user"])
             with acting_for(caller.pk):
-                results = search(caller=caller, query=query, cursor=options["cursor"])
+                results = search_archives(
+                    search,
+                    caller=caller,
+                    spaces=spaces_of(caller),
+                    chosen=options["space"],
+                    query=query,
+                    cursor=options["cursor"],
+                )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         with acting_for(caller.pk):
@@ -60,24 +71,31 @@ class Command(ArchiveCommand):
                 self.stderr.write(note)
             for title in results.titles:
                 self.stdout.write(f"{title.kind} {title.title}")
-                self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}\n")
+                self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}{_from(title.space)}\n")
             for hit in results.hits:
                 self.stdout.write(f"{hit.similarity:.0%} - {hit.title}")
                 self.stdout.write(f"  {one_line(hit.user_question, 110)}")
                 if hit.mark:
                     self.stdout.write(f"  {hit.mark}")
                 self.stdout.write(f"  > {one_line(hit.passage, 160)}")
-                self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
+                self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}{_from(hit.space)}\n")
             if not results.hits and not results.titles:
                 self.stdout.write("Nothing found.")
             if results.next_cursor:
                 self.stdout.write(f"More: --cursor {results.next_cursor}")
 
 
+def _from(space: SpaceName | None) -> str:
+    return f"  in the space {space.name} ({space.id})" if space else ""
+
+
 def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
     """Return the results in the format of the API's answer, with the numbers of pending and failed items."""
     return {
-        "titles": [{**asdict(title), "url": title.url} for title in results.titles],
+        "titles": [
+            {**asdict(title), "url": title.url, "space": title.space and title.space._asdict()}
+            for title in results.titles
+        ],
         "results": [hit_document(hit) for hit in results.hits],
         "next_cursor": results.next_cursor,
         "notes": list(results.notes),
@@ -90,4 +108,7 @@ def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
 
 def hit_document(hit: Hit) -> dict[str, Any]:
     named = {"object_id": "conversation_id", "title": "conversation_title"}  # as the API names them
-    return {**{named.get(name, name): value for name, value in asdict(hit).items()}, "url": hit.url}
+    return {named.get(name, name): value for name, value in asdict(hit).items()} | {
+        "url": hit.url,
+        "space": hit.space and hit.space._asdict(),
+    }

@@ -1,4 +1,4 @@
-"""`manage.py create_api_key USER [--create] [--name NAME] [--days N] [--read-only]`.
+"""`manage.py create_api_key USER [--create] [--name NAME] [--days N] [--read-only] [--all-spaces] [--space NUMBER]`.
 
 Prints a new key alone on the last line.
 """
@@ -24,6 +24,11 @@ class Command(ArchiveCommand):
         parser.add_argument("--create", action="store_true", help="create the user if it does not exist")
         parser.add_argument("--name", default="", help="what the key is for")
         parser.add_argument("--days", type=int, default=None, help="number of days until it expires (default: never)")
+        reads = parser.add_mutually_exclusive_group()
+        reads.add_argument("--all-spaces", action="store_true", help="also read all spaces of the user, and later ones")
+        reads.add_argument(
+            "--space", type=int, action="append", default=[], metavar="NUMBER", help="also read this space; repeatable"
+        )
         parser.add_argument("--read-only", action="store_true", help="allow only searching and reading")
 
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
@@ -34,7 +39,13 @@ class Command(ArchiveCommand):
                     create_user(username=user, password=None)
                     self.stdout.write(f"Made the user {user!r}.")
                 owner = user_named(user)
-                key = create_key(owner=owner, name=name, days=options["days"], read_only=options["read_only"])
+                key = create_key(
+                    owner=owner,
+                    name=name,
+                    days=options["days"],
+                    read_only=options["read_only"],
+                    space_ids=None if options["all_spaces"] else options["space"],
+                )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         if create and not owner.has_usable_password():

@@ -1,0 +1,209 @@
+"""Searches of a person's archive and spaces in one ranking, by page, API and tools, with keys that name spaces."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.models import ApiKey, SpaceMember
+from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
+from convmemory.tools.registry import run_tool
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+QUESTION = "which varnish suits the oars of the boat?"
+HOME = [("which wax suits the skis?", "A hard one, in frost."), ("who has the oars of the boat?", "Nobody knows.")]
+SHARED = [(QUESTION, "Spar varnish suits the oars of the boat, in three coats.")]
+
+
+@dataclass
+class Crew:
+    """Rosa reads the space of Mia; both archives hold conversations."""
+
+    mia: User
+    rosa: User
+    space: int
+    home: Conversation
+    shared: Conversation
+
+    def program(self, **options: Any) -> Client:
+        return Client(headers={"Authorization": f"Bearer {create_key(owner=self.rosa, **options)}"})
+
+    def search(self, client: Client, status: int = 200, **query: Any) -> dict[str, Any]:
+        response = client.get("/api/v1/search", {"query": QUESTION, **query})
+        assert response.status_code == status, response.content
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def indexed(owner: User, *pairs: tuple[str, str], title: str) -> Conversation:
+    made = make_conversation(owner, exchange(*pairs), title=title)
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+@pytest.fixture
+def crew() -> Crew:
+    mia, rosa = make_user("mia"), make_user("rosa")
+    account = create_space(person=mia, name="Boat house").account
+    set_member(person=mia, space_id=account.pk, username="rosa", role="reader")
+    home = indexed(rosa, *HOME, title="At home")
+    return Crew(mia, rosa, account.pk, home, indexed(account, *SHARED, title="Varnish"))
+
+
+def browser_of(user: User) -> Client:
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+def conversations_in(answer: dict[str, Any]) -> list[int]:
+    return [hit["conversation_id"] for hit in answer["results"]]
+
+
+def test_one_ranking_places_better_hit_of_space_first_and_names_it(crew: Crew) -> None:
+    answer = crew.search(browser_of(crew.rosa))
+    first, *others = answer["results"]
+    assert (first["conversation_id"], first["space"]) == (crew.shared.pk, {"id": crew.space, "name": "Boat house"})
+    assert {(hit["conversation_id"], hit["space"]) for hit in others} == {(crew.home.pk, None)}
+    assert answer["answered"] is True
+    relevance = [hit["relevance"] for hit in answer["results"]]
+    assert relevance == sorted(relevance, reverse=True)
+
+
+def test_pages_of_merged_results_hold_each_hit_once(crew: Crew) -> None:
+    whole = crew.search(browser_of(crew.rosa))["results"]
+    assert len(whole) == 3
+    paged: list[dict[str, Any]] = []
+    cursor: str | None = ""
+    for _ in whole:
+        answer = crew.search(browser_of(crew.rosa), limit=1, cursor=cursor)
+        paged += answer["results"]
+        cursor = answer["next_cursor"]
+    assert cursor is None
+    key = ("conversation_id", "turn_number")
+    assert sorted([hit[name] for name in key] for hit in paged) == sorted([hit[name] for name in key] for hit in whole)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
+def test_space_filter_restricts_search_to_one_archive(crew: Crew, mode: str) -> None:
+    browser = browser_of(crew.rosa)
+    assert set(conversations_in(crew.search(browser, mode=mode))) == {crew.home.pk, crew.shared.pk}
+    assert set(conversations_in(crew.search(browser, mode=mode, space="mine"))) == {crew.home.pk}
+    assert conversations_in(crew.search(browser, mode=mode, space=crew.space)) == [crew.shared.pk]
+    assert "no space" in crew.search(browser, status=404, space=crew.space + 1)["detail"]
+
+
+def test_key_searches_and_reads_spaces_that_it_names_alone(crew: Crew) -> None:
+    other = create_space(person=crew.rosa, name="Ski club").account
+    shared = f"/api/v1/conversations/{crew.shared.pk}"
+    for options, sees in (
+        ({}, False),
+        ({"space_ids": [other.pk]}, False),
+        ({"space_ids": [crew.space]}, True),
+        ({"space_ids": None}, True),
+    ):
+        program = crew.program(**options)
+        assert (crew.shared.pk in conversations_in(crew.search(program))) == sees, options
+        assert program.get(shared).status_code == (200 if sees else 404), options
+        assert program.get(f"{shared}/messages").status_code == (200 if sees else 404), options
+        crew.search(program, status=200 if sees else 404, space=crew.space)
+
+
+def test_key_of_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
+    program = crew.program(space_ids=[crew.space])
+    answer = crew.search(program, limit=1)
+    assert conversations_in(answer) == [crew.shared.pk]
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    crew.search(program, status=422, limit=1, cursor=answer["next_cursor"])
+    assert set(conversations_in(crew.search(program))) == {crew.home.pk}
+    assert program.get(f"/api/v1/conversations/{crew.shared.pk}").status_code == 404
+    crew.search(browser_of(crew.rosa), status=404, space=crew.space)
+
+
+@pytest.mark.parametrize("role", ["reader", "contributor", "manager"])
+def test_key_does_not_write_to_space(crew: Crew, role: str) -> None:
+    SpaceMember.objects.filter(person=crew.rosa).update(role=role)
+    program, path = crew.program(space_ids=None), f"/api/v1/conversations/{crew.shared.pk}"
+    for refused in (program.patch(path, {"title": "Mine"}, content_type="application/json"), program.delete(path)):
+        assert refused.status_code == 403
+        assert "An API key only reads spaces" in refused.json()["detail"]
+    crew.shared.refresh_from_db()
+    assert crew.shared.title == "Varnish"
+
+
+def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> None:
+    settings.MCP_MARKING = True
+    key = create_key(owner=crew.rosa, space_ids=[crew.space])
+    for caller, sees in (
+        (user_of_key(key), True),
+        (user_of_key(create_key(owner=crew.rosa)), False),
+        (crew.rosa, False),
+    ):
+        with acting_for(crew.rosa.pk):
+            hits = run_tool("search", {"query": QUESTION}, caller)["results"]
+        assert (crew.shared.pk in {hit["conversation_id"] for hit in hits}) == sees
+    program = Client(headers={"Authorization": f"Bearer {key}"})
+
+    def call(tool: str, arguments: dict[str, Any]) -> Any:
+        return program.post(f"/api/v1/tools/{tool}", arguments, content_type="application/json")
+
+    first = call("search", {"query": QUESTION}).json()["results"][0]
+    assert (first["space"], first["space_id"]) == ("Boat house", crew.space)
+    assert "Spar varnish" in first.get("answer", first["passage"])
+    assert "Spar varnish" in call("read_conversation", {"conversation_id": crew.shared.pk}).content.decode()
+    marked = call("mark_turn", {"conversation_id": crew.shared.pk, "turn": 0, "mark": "wrong"})
+    assert (marked.status_code, "only reads spaces" in marked.content.decode()) == (403, True)
+
+
+def test_search_page_shows_all_archives_and_offers_each_to_members(crew: Crew) -> None:
+    address = f"/conversations/{crew.shared.pk}?"
+    page = browser_of(crew.rosa).get("/search", {"q": QUESTION}).content.decode()
+    assert address in page
+    assert "Boat house" in page
+    assert f"space={crew.space}" in page
+    page = browser_of(crew.rosa).get("/search", {"q": QUESTION, "space": "mine"}).content.decode()
+    assert address not in page
+    stranger = make_user()
+    indexed(stranger, *HOME, title="Elsewhere")
+    page = browser_of(stranger).get("/search", {"q": QUESTION}).content.decode()
+    assert address not in page
+    assert "All archives" not in page
+
+
+def test_neighbouring_hits_are_shown_in_conversation_of_space(crew: Crew) -> None:
+    query: dict[str, Any] = {"q": QUESTION, "conversation": crew.shared.pk, "turn": 0}
+    assert browser_of(crew.rosa).get("/search/hits-in", query).status_code == 200
+    assert browser_of(make_user()).get("/search/hits-in", query).status_code == 204
+
+
+def test_keys_page_offers_spaces_to_members_alone(crew: Crew) -> None:
+    browser = browser_of(crew.rosa)
+    assert "Boat house" in browser.get("/settings/keys").content.decode()
+    assert 'name="spaces"' not in browser_of(make_user()).get("/settings/keys").content.decode()
+    browser.post("/settings/keys", {"expires": "30", "spaces": [crew.space]})
+    browser.post("/settings/keys", {"expires": "30", "all_spaces": "on"})
+    browser.post("/settings/keys", {"expires": "30"})
+    browser.post("/settings/keys", {"expires": "30", "spaces": [crew.space + 1]})
+    chosen = ApiKey.objects.filter(owner=crew.rosa).order_by("pk").values_list("space_ids", flat=True)
+    assert list(chosen) == [[crew.space], None, []]
+    assert "reads all spaces" in browser.get("/settings/keys").content.decode()
+
+
+def test_commands_name_spaces_of_key_and_of_hits(crew: Crew, capsys: Any) -> None:
+    call_command("conversation_search", query=QUESTION, user="rosa")
+    assert f"in the space Boat house ({crew.space})" in capsys.readouterr().out
+    call_command("create_api_key", "rosa", "--space", str(crew.space))
+    found = user_of_key(capsys.readouterr().out.splitlines()[-1])
+    assert found is not None
+    assert found.key_spaces == [crew.space]  # type: ignore[attr-defined]
+    with pytest.raises(CommandError, match="not a member of a space"):
+        call_command("create_api_key", "rosa", "--space", str(crew.space + 1))
