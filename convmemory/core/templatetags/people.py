@@ -33,4 +33,6 @@ def for_people(message: object, reader: object = None) -> str:
             head, colon, _rest = sentence.partition(": ")
             kept.append(f"{head}." if colon and not _OF_THE_OPERATOR.search(head) else "")
     said = " ".join(filter(None, kept))
-    return said if kept == sentences or "who runs this server" in said else f"{said} {_('Ask who runs this server.')}"
+    if kept != sentences and "who runs this server" not in said:
+        said = f"{said} " + _("Ask who runs this server.")
+    return said
