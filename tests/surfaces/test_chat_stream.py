@@ -399,14 +399,18 @@ def test_client_that_goes_away_does_not_lose_reply(ada: Talker, held: threading.
     assert ada.last_reply(number)["status"] == "done"
 
 
-def test_conversation_deleted_meanwhile_ends_its_reply(ada: Talker, held: threading.Event, settings: Settings) -> None:
+@pytest.mark.parametrize("trash_days", [0, 30])
+def test_conversation_deleted_meanwhile_ends_its_reply(
+    ada: Talker, held: threading.Event, settings: Settings, trash_days: int
+) -> None:
     settings.CHAT_LEASE_S = 2
+    settings.TRASH_DAYS = trash_days
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
         assert ada.http.delete(f"/api/v1/conversations/{number}").status_code == 204
         assert list(events)[-1][1]["status"] == "lost"
-    assert not Reply.objects.exists()
+    assert Reply.objects.exists() == (trash_days > 0)
 
 
 def test_reply_whose_lease_ran_out_is_taken_over_and_its_writer_stores_nothing(

@@ -399,7 +399,7 @@ class TestOperation:
         with maintenance():
             text = metrics_text().decode()
         assert f"convmemory_conversations {Source.objects.filter(kind='conversation').count()}.0" in text
-        assert f"convmemory_users {User.objects.count()}.0" in text
+        assert f"convmemory_users {User.objects.filter(space=None).count()}.0" in text
 
     def test_command_lists_groups(self, capsys: pytest.CaptureFixture[str]) -> None:
         reports = group_reports()

@@ -46,12 +46,14 @@ RENAMED = {
     "memory_passage": "search_passage",
     "memory_passagetokens": "search_tokenvectors",
     "memory_signblock": "search_binarycodeblock",
+    "accounts_contentaccess": "accounts_auditentry",
 }
 COLUMNS = {
     "search_turndocument": {"turn_number": "number", "message_id": "opening_id", "question": "heading"},
     "search_turnembedding": {"turn_number": "item_number", "signs": "code"},
     "memory_passage": {"turn_number": "item_number", "message_id": "element_id"},
     "memory_signblock": {"places": "entries", "signs": "codes"},
+    "accounts_contentaccess": {"reader_id": "person_id", "owner_id": "about_id"},
 }
 CHANGED = {"django_admin_log": {"object_repr"}, "search_sourceindex": {"indexed_version", "dirty_from"}}
 """Columns whose values an upgrade changes: the log forgets names of keys, and conversations are compared again."""
