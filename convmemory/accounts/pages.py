@@ -1,4 +1,4 @@
-"""What every page of the product needs: `signed_in` wraps its view, which is called with a `PageRequest`.
+"""Admits users to pages: `signed_in` wraps the view of a page, which is called with a `PageRequest`.
 
 Pages of an archive have `in_archive` instead: there `request.user` is the owner of the archive that the person chose or
 that holds the object of the address, the person or a space.

@@ -319,7 +319,7 @@ def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
 
 
 def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
-    """Take the document out of the trash; a worker indexes it again, or goes on reading it. Raises: NotFound."""
+    """Take the document out of the trash; a worker indexes it again, or continues to read it. Raises: NotFound."""
     with transaction.atomic():
         document = _locked(owner, document_id, with_trash=True)
         if document.trashed_at is None or document.trashed_at <= last_expired():

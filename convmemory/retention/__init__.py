@@ -1,1 +1,1 @@
-"""How long things stay: the trash of each person, which a sweep empties."""
+"""Decides how long things stay: the trash of each person, which a sweep empties, and rules by age."""

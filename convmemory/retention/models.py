@@ -1,4 +1,4 @@
-"""Rules that put old conversations into the trash: of an owner, and of the operator for everybody."""
+"""Rules that put old conversations into the trash: of an owner, and of the operator for all users."""
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator

@@ -130,7 +130,7 @@ def turns(api: httpx2.Client, program: Program) -> list[tuple[str, str]]:
 
 
 def check_recorded(address: str, key: str) -> None:
-    """Check that both questions are turns of one conversation, whatever else the agent told and asked its model."""
+    """Check that both questions are turns of one conversation, whatever else the agent sent to its model."""
     with httpx2.Client(
         base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=ANSWER_S, trust_env=False
     ) as api:

@@ -62,7 +62,7 @@ class Person:
 
     Of a space `roles` are its members' ids with their roles, and a space asks nothing itself.
 
-    `wide_key` also reads all their spaces. `tag` and `secret` stand in every text of the user. Any user may ask for a
+    `wide_key` also reads all their spaces. `tag` and `secret` are in every text of the user. Any user may ask for a
     tag, so an answer may repeat it; no user asks for a secret.
     """
 
@@ -115,7 +115,7 @@ class Town:
 
 
 def settle_worlds() -> tuple[list[list[Person]], list[Person]]:
-    """Make and index everybody and their spaces; the same on every run."""
+    """Make and index all users and their spaces; the same on every run."""
     draw = random.Random(20260101)
     names = zip(TAGS, SECRETS, strict=True)
     worlds = [[_settle(draw, *next(names)) for _ in range(size)] for size in SIZES]

@@ -69,7 +69,7 @@ def conversations_in(answer: dict[str, Any]) -> list[int]:
     return [hit["conversation_id"] for hit in answer["results"]]
 
 
-def test_one_ranking_places_better_hit_of_space_first_and_names_it(crew: Crew) -> None:
+def test_better_hit_of_space_comes_first_and_names_its_space(crew: Crew) -> None:
     answer = crew.search(browser_of(crew.rosa))
     first, *others = answer["results"]
     assert (first["conversation_id"], first["space"]) == (crew.shared.pk, {"id": crew.space, "name": "Boat house"})
