@@ -175,6 +175,8 @@ if Config.email_host.read() and not Config.public_url.read():
     raise SettingError(
         "EMAIL_HOST needs PUBLIC_URL: links in mail begin with it, and never with what a request names as the server."
     )
+if Config.alert_emails.read() != ["none"] and not all("@" in address for address in Config.alert_emails.read()):
+    raise SettingError("ALERT_EMAILS contains what is no address: use addresses separated by commas, or none.")
 
 # --- Pages ------------------------------------------------------------------------------------
 

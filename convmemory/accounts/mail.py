@@ -1,4 +1,4 @@
-"""Sends the mail of accounts, in a worker: invitations and links to reset passwords. Reads and writes `Mail`.
+"""Sends mail in a worker: invitations, links to reset passwords, notices. Reads and writes `Mail`.
 
 A web request only stores a row, whether or not the address has an account. The worker makes the links and talks to the
 SMTP server of the settings; failures are retried a few times (`queueing.MAIL`).
@@ -7,7 +7,8 @@ SMTP server of the settings; failures are retried a few times (`queueing.MAIL`).
 import logging
 import smtplib
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
@@ -18,18 +19,20 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.formats import date_format
+from django.utils.functional import Promise
 from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from convmemory.accounts import invitations
-from convmemory.accounts.models import Invitation, Mail
+from convmemory.accounts.models import Invitation, Mail, MailChoice
 from convmemory.core.config import config
 from convmemory.core.queue.queueing import MAIL
 from convmemory.core.text import one_line
 
 SMTP = "django.core.mail.backends.smtp.EmailBackend"
 MOST_ACCOUNTS = 10  # with one address
+LONG = timedelta(minutes=5)  # people rarely watch a page for longer
 GIVEN_UP_AFTER = timedelta(hours=2)  # since the last attempt; a worker may have died in it
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,35 @@ def request_mail(kind: Mail.Kind, *, recipient: str, language: str, invitation: 
     Mail.objects.get_or_create(**values, defaults={"language": language})
 
 
+def request_notice(*, recipient: str, subject: str, text: str) -> None:
+    """Store a notice, which a worker sends within a minute. It must contain nothing that people wrote."""
+    Mail.objects.create(kind=Mail.Kind.NOTICE, recipient=recipient, subject=subject, text=text)
+
+
+def choice_of(user: User) -> MailChoice:
+    """Return the mail that the user has chosen, or the default."""
+    return MailChoice.objects.filter(owner_id=user.pk).first() or MailChoice(owner=user, language="en")
+
+
+def notify(user: User, *, began_at: datetime, path: str, subject: Promise, text: Promise) -> None:
+    """Store a notice that work of this user has ended, if they have an address and want to be told of such work.
+
+    Call it in the transaction that ends the work, so that each end is told once. `text` names `%(began)s` and
+    `%(link)s`, which leads to `path`.
+    """
+    if not (can_send_mail() and user.email and user.is_active):
+        return
+    choice = choice_of(user)
+    is_long = timezone.now() - began_at > LONG
+    if choice.notices == MailChoice.Notices.ALL or (choice.notices == MailChoice.Notices.LONG and is_long):
+        with override(choice.language):
+            values: dict[str, Any] = {
+                "began": date_format(timezone.localtime(began_at), "DATETIME_FORMAT"),
+                "link": config.public_url.rstrip("/") + path,
+            }
+            request_notice(recipient=user.email, subject=str(subject), text=str(text) % values)
+
+
 def send_due_mail(*, deadline: float) -> int:
     """Send the messages that are due until `deadline` (`time.monotonic()`); return how many were sent."""
     sent = 0
@@ -54,7 +86,7 @@ def send_due_mail(*, deadline: float) -> int:
         except (smtplib.SMTPException, OSError) as error:
             is_last = mail.attempts >= MAIL.max_attempts
             logger.warning("Mail %d was not sent (%s, attempt %d)", mail.pk, type(error).__name__, mail.attempts)
-            if is_last and mail.kind == Mail.Kind.PASSWORD_RESET:
+            if is_last and mail.invitation is None:
                 mail.delete()
             else:
                 mail.error = one_line(str(error), 200) or type(error).__name__
@@ -62,10 +94,10 @@ def send_due_mail(*, deadline: float) -> int:
     return sent
 
 
-def forget_failed_resets() -> int:
-    """Delete password resets that were never sent; return their number."""
-    resets = Mail.objects.filter(kind=Mail.Kind.PASSWORD_RESET, attempts__gte=MAIL.max_attempts)
-    return resets.filter(updated_at__lt=timezone.now() - GIVEN_UP_AFTER).delete()[0]
+def forget_failed_mail() -> int:
+    """Delete password resets and notices that were never sent; return their number."""
+    failed = Mail.objects.filter(invitation=None, attempts__gte=MAIL.max_attempts)
+    return failed.filter(updated_at__lt=timezone.now() - GIVEN_UP_AFTER).delete()[0]
 
 
 @transaction.atomic
@@ -83,8 +115,11 @@ def _next_mail() -> Mail | None:
 
 def _send(mail: Mail) -> bool:
     """Send one message, if there is one to send. Raises: SMTPException, OSError."""
-    with override(mail.language):
-        messages = [_invitation_message(mail.invitation)] if mail.invitation else _reset_messages(mail.recipient)
+    with override(mail.language or "en"):
+        if mail.kind == Mail.Kind.NOTICE:
+            messages = [EmailMessage(mail.subject, mail.text, to=[mail.recipient])]
+        else:
+            messages = [_invitation_message(mail.invitation)] if mail.invitation else _reset_messages(mail.recipient)
     for message in messages:
         # The server is named, because Django's test runner would replace a default one.
         message.connection = get_connection(SMTP)

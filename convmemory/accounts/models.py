@@ -183,17 +183,43 @@ class Invitation(models.Model):
         return self.expires_at <= timezone.now()
 
 
+class MailChoice(models.Model):
+    """The mail that a person wants about ended work, and its language. Without a row: mail about long work."""
+
+    class Notices(models.TextChoices):
+        NONE = "none", _("Never")
+        LONG = "long", _("If it took longer than five minutes")
+        ALL = "all", _("Always, also if a program sent the import")
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    notices = models.CharField(max_length=10, choices=Notices.choices, default=Notices.LONG)
+    language = models.CharField(max_length=10)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"choice of mail {self.pk}"
+
+
 class Mail(models.Model):
-    """A message that a worker sends. Its text and links are made when it is sent; the row holds none."""
+    """A message that a worker sends. Texts with secret links are made when it is sent; the row holds none.
+
+    `subject` and `text` are those of a notice, and contain nothing that people wrote.
+    """
 
     class Kind(models.TextChoices):
         INVITATION = "invitation"
         PASSWORD_RESET = "password_reset"  # noqa: S105
+        NOTICE = "notice"
 
     kind = models.CharField(max_length=20, choices=Kind.choices)
     recipient = models.EmailField()
-    language = models.CharField(max_length=10)
+    language = models.CharField(max_length=10, blank=True, default="", help_text="Empty: of a notice.")
     invitation = models.OneToOneField(Invitation, on_delete=models.CASCADE, null=True, related_name="mail")
+    # The database's defaults serve processes of an earlier version, which do not name the columns.
+    subject = models.CharField(max_length=200, blank=True, default="", db_default="")
+    text = models.TextField(blank=True, default="", db_default="")
     attempts = models.PositiveSmallIntegerField(default=0)
     updated_at = models.DateTimeField(default=timezone.now)
     sent_at = models.DateTimeField(null=True)

@@ -17,6 +17,6 @@ def enqueue_mail() -> None:
 
 def send_mail() -> dict[str, Any]:
     """Send the mail that is due, and forget old addresses; enqueued with each message, and scheduled every minute."""
-    forgotten = mail.forget_failed_resets() + invitations.forget_old_invitations()
+    forgotten = mail.forget_failed_mail() + invitations.forget_old_invitations()
     sent = mail.send_due_mail(deadline=slice_end()) if mail.can_send_mail() else 0
     return {"sent": sent, "forgotten": forgotten}

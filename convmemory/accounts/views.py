@@ -8,14 +8,15 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
-from django.utils.translation import get_language_from_request, ngettext, override
+from django.utils.translation import get_language, get_language_from_request, ngettext, override
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
-from convmemory.accounts.models import ApiKey
+from convmemory.accounts.mail import can_send_mail, choice_of
+from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import use_today
 from convmemory.accounts.spaces import spaces_of
@@ -27,11 +28,24 @@ NEW_KEY_COOKIE = "convmemory_new_key"  # a cookie, so that the server need not s
 NEW_KEY_S = 60  # the redirect follows at once
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def account(request: PageRequest) -> HttpResponse:
-    """Render the caller's account and today's use of the server's model."""
-    context = {"use": use_today(owner_id=request.user.pk), "has_model": endpoint_from_settings() is not None}
+    """Render the caller's account and today's use of the server's model; store which mail the caller wants."""
+    if request.method == "POST":
+        chosen = request.POST.get("notices", "")
+        if chosen not in MailChoice.Notices.values:
+            raise InvalidInput("There is no such choice of mail.")
+        values = {"notices": chosen, "language": get_language() or "en"}
+        MailChoice.objects.update_or_create(owner_id=request.user.pk, defaults=values)
+        messages.success(request, _("Saved."))
+        return redirect("account")
+    context = {
+        "use": use_today(owner_id=request.user.pk),
+        "has_model": endpoint_from_settings() is not None,
+        "notices": MailChoice.Notices.choices if can_send_mail() and request.user.email else [],
+        "wanted": choice_of(request.user).notices,
+    }
     return render(request, "accounts/account.html", context)
 
 

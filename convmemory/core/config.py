@@ -215,8 +215,8 @@ class Config:
 
     email_host = text(
         "",
-        "the SMTP server that sends invitations and links to reset passwords, which begin with `PUBLIC_URL`; empty: "
-        "no mail is sent, and administrators pass the links on ([operation.md](operation.md))",
+        "the SMTP server that sends invitations, links to reset passwords, and notices, with links that begin with "
+        "`PUBLIC_URL`; empty: no mail is sent, and administrators pass the links on ([operation.md](operation.md))",
     )
     email_port = whole(587, 1, 65_535, "its port")
     email_security = choice(
@@ -228,6 +228,11 @@ class Config:
     email_host_password = secret("the password at this server")
     email_from = text("", "the sender's address", shown="`convmemory@` and the host of `PUBLIC_URL`")
     email_timeout_s = seconds(15.0, "how long the SMTP server may be silent")
+    alert_emails = names(
+        (),
+        "addresses, separated by commas, that are mailed what the hourly `doctor` finds newly wrong; `none`: nobody is",
+        shown="those of superusers",
+    )
 
     # --- Queue and fairness ---
 

@@ -1,4 +1,4 @@
-"""Tables for operation: counts, samples of the index, maps of turns, erasures that run and those that ended."""
+"""Tables for operation: counts, samples of the index, maps of turns, erasures, alerts, archives of everything."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -121,6 +121,16 @@ class KeyFingerprint(models.Model):
 
     def __str__(self) -> str:
         return f"key {self.fingerprint}"
+
+
+class Alert(models.Model):
+    """A finding of the doctor that operators were told of, until a later examination no longer has it."""
+
+    finding = models.CharField(max_length=60, primary_key=True)
+    found_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"alert of {self.finding}"
 
 
 class OwnArchive(models.Model):

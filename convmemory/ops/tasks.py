@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 
 from convmemory.core.queue.fair_queue import enqueue_for, long_owner_task, slice_end
 from convmemory.core.queue.queueing import enqueue
+from convmemory.ops.doctor import alerting
 from convmemory.ops.models import OwnArchive, SweepRun
 from convmemory.ops.observability import measures
 from convmemory.ops.privacy import exporting
@@ -39,6 +40,12 @@ def finish_erasures() -> dict[str, Any]:
     for user_id in found:
         enqueue_erasure(user_id)
     return {"enqueued": len(found)}
+
+
+def send_alerts() -> dict[str, Any]:
+    """Examine the installation, and mail operators what is newly wrong or well again; scheduled every hour."""
+    found, ended = alerting.examine_and_tell()
+    return {"found": found, "ended": ended}
 
 
 def prune_measures() -> dict[str, Any]:

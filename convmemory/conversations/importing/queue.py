@@ -12,8 +12,11 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
+from convmemory.accounts.mail import notify
 from convmemory.conversations.importing.models import Import, upload_storage
 from convmemory.conversations.importing.runner import ImportReport
 from convmemory.core.acting import in_group, in_group_of
@@ -29,6 +32,17 @@ MAX_ATTEMPTS = 5
 KEPT_FOR = timedelta(days=30)  # after the end; an import can be undone until then
 
 State = Import.State
+ENDED = {
+    State.DONE: (
+        _("Your import at convmemory is finished"),
+        _("The import that began %(began)s is finished. This page shows what it brought in:\n\n%(link)s\n"),
+    ),
+    State.FAILED: (
+        _("Your import at convmemory has failed"),
+        _("The import that began %(began)s has failed. This page says why, and what to do:\n\n%(link)s\n"),
+    ),
+}
+"""Subject and text of the mail about an import that has ended."""
 
 
 def claim(*, owner_id: int, import_id: int) -> Import | None:
@@ -129,9 +143,15 @@ def _own(row: Import) -> QuerySet[Import]:
 
 
 def _end(row: Import, **values: Any) -> None:
-    if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
-        # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
-        _delete_upload(row)
+    with transaction.atomic():
+        if not _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+            return
+        if not row.is_preview:
+            subject, text = ENDED[values["state"]]
+            path = reverse("one-import", args=[row.pk])
+            notify(row.owner, began_at=row.created_at, path=path, subject=subject, text=text)
+    # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
+    _delete_upload(row)
 
 
 def _delete_upload(row: Import) -> None:

@@ -16,9 +16,13 @@ from pathlib import Path
 
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.mail import notify
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
@@ -128,6 +132,17 @@ def _snapshot() -> Iterator[None]:
 KEPT = timedelta(days=7)
 MAX_KEPT = 5
 WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
+ENDED: dict[str, tuple[Promise, Promise]] = {
+    OwnArchive.State.DONE: (
+        _("Your archive at convmemory is complete"),
+        _("The archive that you asked for %(began)s can be downloaded here for seven days:\n\n%(link)s\n"),
+    ),
+    OwnArchive.State.FAILED: (
+        _("Your archive at convmemory has failed"),
+        _("The archive that you asked for %(began)s could not be written. This page says why:\n\n%(link)s\n"),
+    ),
+}
+"""Subject and text of the mail about an archive that has ended."""
 
 
 def request_archive(*, owner: User) -> OwnArchive:
@@ -179,8 +194,13 @@ def write_archive(*, owner_id: int, archive_id: int) -> str:
 
 
 def _end(row: OwnArchive, state: str, **values: object) -> str:
-    ended = OwnArchive.objects.filter(pk=row.pk, state__in=WORKING)
-    return state if ended.update(state=state, ended_at=timezone.now(), **values) else ""
+    with transaction.atomic():
+        working = OwnArchive.objects.filter(pk=row.pk, state__in=WORKING)
+        if not working.update(state=state, ended_at=timezone.now(), **values):
+            return ""
+        subject, text = ENDED[state]
+        notify(row.owner, began_at=row.created_at, path=reverse("data"), subject=subject, text=text)
+    return state
 
 
 def remove_archive(*, owner: User, archive_id: int) -> None:

@@ -18,7 +18,7 @@ from django.db import models
 SHARED = {
     "accounts.AuditEntry": "an entry outlives the persons whom it names, without their names",
     "accounts.Invitation": "an address without an account; deleted once the account is made, or 30 days after its end",
-    "accounts.Mail": "deleted with its invitation; a password reset's once it is sent or given up",
+    "accounts.Mail": "deleted with its invitation; others once they are sent or given up",
     "auth.Group": "names of roles",
     "auth.Group_permissions": "rights of roles",
     "auth.Permission": "names of rights",
@@ -27,6 +27,7 @@ SHARED = {
     "django_q.Schedule": "periodic tasks of the installation",
     "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
     "embeddings.EmbeddingSpace": "models, not texts",
+    "ops.Alert": "what the doctor has found, by its id",
     "ops.ErasedUser": "ids of accounts that no longer exist",
     "ops.KeyFingerprint": "the digest of SECRET_KEY",
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",

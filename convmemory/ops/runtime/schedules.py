@@ -18,6 +18,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "summaries": ("summaries.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),
+    "alerts": ("convmemory.ops.tasks.send_alerts", 60),
     "erasures": ("convmemory.ops.tasks.finish_erasures", 10),
     "old archives": ("convmemory.ops.tasks.remove_old_archives", 24 * 60),
     "old measures": ("convmemory.ops.tasks.prune_measures", 24 * 60),

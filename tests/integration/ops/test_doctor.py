@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
@@ -22,6 +23,7 @@ from django_q.models import OrmQ, Schedule, Task
 from django_q.tasks import async_task
 from pytest_django import Settings
 
+from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
@@ -38,6 +40,7 @@ from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
+from convmemory.ops.tasks import send_alerts
 from memory.models import MessageEmbedding
 from search import vector_index
 from search.adapters.conversations import index_conversation
@@ -48,6 +51,7 @@ from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.fleet import wait_until
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
+from tests.support.smtp_server import running_smtp_server
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -405,6 +409,37 @@ def test_failing_check_is_reported_and_others_run(monkeypatch: pytest.MonkeyPatc
     report = examine([area])
     assert [finding.id for finding in report.findings] == ["disk.unknown", "disk.short"]
     assert "no such device" in report.findings[0].message
+
+
+def test_findings_are_mailed_when_new_and_when_they_end(settings: Settings) -> None:
+    User.objects.create_superuser("root", email="root@example.org")
+    User.objects.create_superuser("silent")
+
+    def mailed() -> list[str]:
+        before = len(mailbox.messages)
+        send_alerts()
+        send_mail()
+        return [f"{one['To']}: {one.get_content()}" for one in mailbox.messages[before:]]
+
+    assert send_alerts() == {"found": [], "ended": []}, "without an SMTP server nothing is examined"
+    with running_smtp_server(settings) as mailbox:
+        assert mailed() == []
+        stale_vector()
+        [first] = mailed()
+        assert first.startswith("root@example.org: ")
+        assert "rows.stale: " in first
+        assert mailed() == [], "it is known"
+        given_up_conversation()
+        settings.ALERT_EMAILS = ["ops@example.org", "night@example.org"]
+        second = mailed()
+        assert [one.partition(":")[0] for one in second] == ["ops@example.org", "night@example.org"]
+        assert "rows.given-up: " in second[0]
+        assert "rows.stale: " not in second[0]
+        SourceIndex.objects.update(attempts=0, error="")
+        assert "Well again: rows.given-up" in mailed()[0]
+        settings.ALERT_EMAILS = ["none"]
+        given_up_conversation()
+        assert mailed() == []
 
 
 def test_reranker_that_answers_is_no_finding(settings: Settings) -> None:

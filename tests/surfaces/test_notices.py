@@ -1,0 +1,125 @@
+"""Mail about imports and archives that have ended: who gets it, how often, and what it says."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from convmemory.accounts.models import Mail, MailChoice
+from convmemory.accounts.tasks import send_mail
+from convmemory.conversations import tasks
+from convmemory.conversations.importing import queue
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.conversations.importing.models import Import
+from convmemory.core import acting
+from convmemory.core.queue.queueing import MAIL
+from convmemory.ops.models import OwnArchive
+from convmemory.ops.privacy.exporting import request_archive
+from convmemory.ops.tasks import write_own_archive
+from tests.support.importing import run_here
+from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
+
+pytestmark = pytest.mark.django_db
+
+LINES = b'{"role": "user", "content": "where is the ladder?"}\n{"role": "assistant", "content": "in the shed"}\n'
+LONG_AGO = timedelta(minutes=6)
+
+
+@pytest.fixture
+def mailbox(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    monkeypatch.setattr(queue, "run_child", run_here)
+    settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", str(tmp_path / "media")
+    with running_smtp_server(settings) as mailbox:
+        yield mailbox
+
+
+@pytest.fixture
+def ada(owner: User) -> User:
+    owner.email = "ada@example.org"
+    owner.save()
+    return owner
+
+
+def sent(mailbox: Mailbox) -> list[str]:
+    """Return the subjects of the mail that a worker sends now."""
+    before = len(mailbox.messages)
+    with acting.without_owner():
+        send_mail()
+    return [str(message["Subject"]) for message in mailbox.messages[before:]]
+
+
+def do_import(owner: User, content: bytes = LINES, *, waited: timedelta = LONG_AGO) -> Import:
+    row = queue_import(owner=owner, file=SimpleUploadedFile("the ladder.jsonl", content))
+    Import.objects.filter(pk=row.pk).update(created_at=timezone.now() - waited)
+    tasks.run(row.pk, owner_id=owner.pk)
+    return row
+
+
+def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox) -> None:
+    row = do_import(ada)
+    tasks.run(row.pk, owner_id=ada.pk)
+    assert sent(mailbox) == ["Your import at convmemory is finished"]
+    assert sent(mailbox) == []
+    assert mailbox.messages[0]["To"] == "ada@example.org"
+    assert mailbox.link() == f"{SITE}/import/{row.pk}"
+    assert "ladder" not in mailbox.messages[0].as_string()
+    assert not Mail.objects.exists()
+    do_import(ada, b"\x00\x01 no transcript")
+    assert sent(mailbox) == ["Your import at convmemory has failed"]
+
+
+def test_archive_that_took_long_is_mailed(ada: User, mailbox: Mailbox) -> None:
+    row = request_archive(owner=ada)
+    OwnArchive.objects.update(created_at=timezone.now() - LONG_AGO)
+    write_own_archive(row.pk, owner_id=ada.pk)
+    write_own_archive(row.pk, owner_id=ada.pk)
+    assert sent(mailbox) == ["Your archive at convmemory is complete"]
+    assert mailbox.link() == f"{SITE}/settings/data"
+
+
+def test_choice_of_mail_is_kept_with_its_language(ada: User, mailbox: Mailbox) -> None:
+    client = Client()
+    client.force_login(ada)
+    assert '"long" checked' in client.get("/settings/account").content.decode()
+    do_import(ada, waited=timedelta(0))
+    assert sent(mailbox) == []
+    assert client.post("/settings/account", {"notices": "all"}, HTTP_ACCEPT_LANGUAGE="de").status_code == 302
+    assert MailChoice.objects.get().language == "de"
+    do_import(ada, LINES * 2, waited=timedelta(0))
+    assert len(sent(mailbox)) == 1
+    client.post("/settings/account", {"notices": "none"})
+    do_import(ada, LINES * 3)
+    assert sent(mailbox) == []
+    assert client.post("/settings/account", {"notices": "sometimes"}).status_code == 422
+    assert MailChoice.objects.get().notices == "none"
+
+
+def test_without_address_or_smtp_server_no_mail_is_stored_or_offered(
+    ada: User, mailbox: Mailbox, settings: Settings
+) -> None:
+    client = Client()
+    client.force_login(ada)
+    User.objects.update(email="")
+    assert 'name="notices"' not in client.get("/settings/account").content.decode()
+    do_import(ada)
+    User.objects.update(email="ada@example.org")
+    settings.EMAIL_HOST = ""
+    assert 'name="notices"' not in client.get("/settings/account").content.decode()
+    do_import(ada, LINES * 2)
+    assert not Mail.objects.exists()
+
+
+def test_refused_notice_is_retried_up_to_limit_and_forgotten(ada: User, mailbox: Mailbox) -> None:
+    mailbox.is_refusing = True
+    do_import(ada)
+    for _ in range(MAIL.max_attempts):
+        assert Mail.objects.exists()
+        sent(mailbox)
+        Mail.objects.update(updated_at=timezone.now() - timedelta(hours=1))
+    assert (mailbox.attempts, Mail.objects.exists()) == (MAIL.max_attempts, False)
