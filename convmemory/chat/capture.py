@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import dropwhile, takewhile
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -30,12 +31,12 @@ from convmemory.chat.histories import START, history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
 from convmemory.chat.wires import Wire
-from convmemory.conversations.importers.agent_formats import HARNESS
+from convmemory.conversations.importers.agent_formats import ERRANDS, HARNESS
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text
+from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text, spoken_text
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, UNREADABLE, EventReader
 from convmemory.core.errors import ConversationBusy, InvalidInput, ResponseRefused
 from convmemory.core.postgres.locks import AdvisoryLock
@@ -93,8 +94,8 @@ class Captured:
 
 
 def read_exchange(origin: Origin, request_body: bytes, reply: ReceivedReply, *, cut_by: str = "") -> Captured | None:
-    """Return the exchange as values; None if the request has no message that can be read. `cut_by` is the reason for a
-    reply without an end.
+    """Return the exchange as values; None if the request has no message that can be read, or if the client asks for
+    itself, such as for a title. `cut_by` is the reason for a reply without an end.
     """
     try:
         asked = mapping_of(json.loads(request_body))
@@ -102,7 +103,7 @@ def read_exchange(origin: Origin, request_body: bytes, reply: ReceivedReply, *, 
         return None
     now = timezone.now()
     messages = tuple(replace(draft, created_at=draft.created_at or now) for draft in _read_messages(origin.wire, asked))
-    if not messages:
+    if not messages or _is_errand(messages):
         return None
     model = reply.draft.model or text_of(asked.get("model"))
     answer = replace(reply.draft, created_at=now, model=model) if reply.draft.parts else None
@@ -116,6 +117,17 @@ def read_exchange(origin: Origin, request_body: bytes, reply: ReceivedReply, *, 
         response_id=reply.response_id,
         previous_response_id=text_of(asked.get("previous_response_id"))[:ID_CHARS],
     )
+
+
+def _is_errand(messages: Sequence[MessageDraft]) -> bool:
+    """Return whether the last user messages ask for something that the client itself wants to know.
+
+    A client may send its request as a message of its own, before the question that it is about.
+    """
+    said = [draft for draft in messages if draft.role != "system"]
+    from_last = dropwhile(lambda draft: draft.role != "user", reversed(said))
+    last_asked = takewhile(lambda draft: draft.role == "user", from_last)
+    return any(spoken_text(draft.parts).lstrip().startswith(ERRANDS) for draft in last_asked)
 
 
 def _read_messages(wire: Wire, asked: Mapping[str, Any]) -> Iterator[MessageDraft]:

@@ -17,6 +17,16 @@ HARNESS = (
     *("<ADDITIONAL_METADATA>", "<EPHEMERAL_MESSAGE>", "<workspace_info>", "<user_instructions>"),
 )
 
+# What clients ask a model for themselves, by the beginning of the text: a title, tags, their own memory.
+ERRANDS = (
+    "Generate a title for this conversation:",  # OpenCode, Kilo
+    "Managed memory has TWO directories.",  # Qwen Code
+    *("### Task:\nGenerate a concise, 3-5 word title", "### Task:\nGenerate 1-3 broad tags"),  # Open WebUI
+    *("### Task:\nSuggest 3-5 relevant follow-up", "### Task:\nAnalyze the chat history to determine"),
+    "### Task:\nYou are an autocompletion system",
+    "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
+)
+
 AGENT_FORMATS = (
     Declaration(
         name="qwen-code",

@@ -50,6 +50,26 @@ def test_broken_exchange_without_question_is_recorded_without_one() -> None:
     assert Reply.objects.get().question is None
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("user", "Generate a title for this conversation:\n"), ("user", "Peru?")],
+        [("user", "Peru?"), ("assistant", "Lima."), ("user", "### Task:\nGenerate 1-3 broad tags of the chat.")],
+        [("user", "Managed memory has TWO directories."), ("assistant", "I write."), ("tool", "written")],
+    ],
+    ids=["title before its question", "tags after an answer", "memory by a tool"],
+)
+def test_request_of_client_for_itself_is_not_recorded(asked: list[tuple[str, str]]) -> None:
+    messages = [{"role": role, "content": text, "tool_call_id": "1"} for role, text in asked]
+    assert read_exchange(origin(), json.dumps({"messages": messages}).encode(), broken_reply()) is None
+
+
+def test_question_after_request_of_client_for_itself_is_recorded() -> None:
+    asked = [("user", "Generate a title for this conversation: Peru"), ("assistant", "Peru"), ("user", "Why Peru?")]
+    messages = [{"role": role, "content": text} for role, text in asked]
+    assert read_exchange(origin(), json.dumps({"messages": messages}).encode(), broken_reply()) is not None
+
+
 # --- order ----------------------------------------------------------------------------------------
 
 
