@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Case, F, Sum, When
 from django.utils import timezone
 from pgvector import HalfVector
 
@@ -111,7 +111,9 @@ def _index_from(
         )
         raise
     length = Item.objects.filter(source=source).aggregate(sum=Sum("length"))["sum"] or 0
-    Source.objects.filter(pk=source.pk).update(spoken_length=length)
+    # A version that was stored meanwhile is not indexed yet.
+    behind_since = Case(When(version=version, then=None), default=F("behind_since"))
+    Source.objects.filter(pk=source.pk).update(spoken_length=length, behind_since=behind_since)
     unchanged.update(
         indexed_version=version,
         noted_version=version,

@@ -95,13 +95,14 @@ LIMIT %(limit)s
 
 -- name: index_status
 -- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed; the same of
--- documents alone; and how many of those that wait are not found by their words either.
+-- documents alone; how many of those that wait are not found by their words either; since when the first one waits.
 WITH state AS (
     SELECT
         s.id,
         s.kind = 'document' AS is_document,
         s.item_count,
         s.element_count,
+        s.behind_since,
         coalesce(i.passages, 0) AS passages,
         CASE
             WHEN s.version = 0 THEN 0
@@ -136,7 +137,8 @@ SELECT
         WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
     ),
     coalesce(sum(greatest(item_count - (SELECT count(*) FROM search_item AS d WHERE d.source_id = state.id), 0))
-        FILTER (WHERE behind > 0), 0)
+        FILTER (WHERE behind > 0), 0),
+    min(behind_since) FILTER (WHERE behind > 0 AND NOT given_up)
 FROM state
 
 -- name: indexing_pace
@@ -210,10 +212,11 @@ WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusa
 -- Insert a source or update its facts; its id, its layout and its languages, and whether it is new.
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
-     element_count, version, spoken_length)
+     element_count, version, spoken_length, behind_since)
 VALUES (
     %(owner_id)s, %(kind)s, %(object_id)s, %(title)s, %(agent)s, %(project)s, %(origin)s, %(archived)s, %(created_at)s,
-    %(updated_at)s, %(item_count)s, %(element_count)s, %(version)s, 0
+    %(updated_at)s, %(item_count)s, %(element_count)s, %(version)s, 0,
+    CASE WHEN %(version)s > 0 THEN now() END
 )
 ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     title = EXCLUDED.title,
@@ -225,7 +228,8 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     updated_at = EXCLUDED.updated_at,
     item_count = EXCLUDED.item_count,
     element_count = EXCLUDED.element_count,
-    version = EXCLUDED.version
+    version = EXCLUDED.version,
+    behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END
 RETURNING s.id, s.layout, s.languages, s.xmax = 0
 
 -- name: mark_changed

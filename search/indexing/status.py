@@ -1,6 +1,7 @@
 """Counts the indexed part of an archive: for the page's progress bar, the dashboard and the metrics."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
@@ -48,9 +49,11 @@ class IndexCounts:
     """Counts over one owner or over all owners.
 
     Of the items, `pending` wait for a worker, `given_up` belong to sources without attempts left, and `failed` were
-    refused individually; the same counts of sections alone follow. `without_words` as in `IndexStatus`.
+    refused individually; the same counts of sections alone follow. `without_words` as in `IndexStatus`. The first
+    change that waits was stored at `behind_since`, None if nothing waits, or only what is indexed again.
     """
 
+    behind_since: datetime | None
     sources: int
     items: int
     elements: int
@@ -114,4 +117,5 @@ def count_index(*, owner_id: int | None) -> IndexCounts:
     parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "index_status"), parameters)
-        return IndexCounts(*map(int, cursor.fetchone()))
+        *counts, behind_since = cursor.fetchone()
+    return IndexCounts(behind_since, *map(int, counts))

@@ -14,7 +14,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space, active_space
 from search import vector_index
-from search.models import Item
+from search.models import Item, Source
 
 # While the switch waits for the lock, every writer of index states waits behind it.
 LOCK_TIMEOUT_S = 5
@@ -80,4 +80,5 @@ def _switch(space: EmbeddingSpace) -> None:
             cursor.execute(load_sql("search.indexing", "take_over_changes"), parameters)
             Item.objects.exclude(error="").update(error="")
             cursor.execute(load_sql("search.indexing", "take_over_refusals"), parameters)
+            Source.objects.exclude(behind_since=None).update(behind_since=None)  # the builder has indexed most of them
     activate_space(space)

@@ -5,6 +5,7 @@ import logging
 import re
 import shutil
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,12 +18,14 @@ from django_q.signals import post_execute_in_worker, pre_execute
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
+from convmemory.conversations.messages.ingest import append_messages
 from convmemory.core import logs
 from convmemory.core.measuring import Measurement, report
 from convmemory.ops.models import Measure, SweepRun
 from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
+from search.models import Source, SourceIndex
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.surfaces.test_up import free_port
 
 pytestmark = pytest.mark.django_db
@@ -88,6 +91,28 @@ def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     text = Client().get("/metrics", headers={"Authorization": "Bearer t"}).content.decode()
     for private in ("axolotl", "quaggamussel", "zebrafinch"):
         assert private not in text
+
+
+def test_age_of_oldest_unindexed_change_is_that_of_storing_it(settings: Settings) -> None:
+    settings.METRICS, settings.METRICS_TOKEN = True, "t"
+
+    def age_s() -> float:
+        return values(Client(), Authorization="Bearer t")["convmemory_oldest_unindexed_seconds", ""]
+
+    owner = make_user()
+    first, second = (make_conversation(owner, exchange((f"question {n}", "yes"))) for n in range(2))
+    assert 0 < age_s() < 600, "the messages are of another year"
+    Source.objects.filter(object_id=first.pk).update(behind_since=timezone.now() - timedelta(hours=1))
+    append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("still there?"), assistant_says("yes")])
+    index_conversation(conversation_id=second.pk)
+    assert 3_600 <= age_s() < 4_200
+    SourceIndex.objects.update(error="The endpoint answers 503", attempts=1)
+    assert age_s() >= 3_600, "a failed attempt does not end the waiting"
+    index_conversation(conversation_id=first.pk)
+    index_conversation(conversation_id=second.pk)
+    assert age_s() == 0
+    append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("and now?"), assistant_says("yes")])
+    assert 0 < age_s() < 600
 
 
 def test_fit_request_id_is_answered_back_and_stands_in_log(caplog: pytest.LogCaptureFixture) -> None:

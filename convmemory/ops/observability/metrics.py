@@ -156,6 +156,12 @@ class _Collector:
         for state, count in states.items():
             turns.add_metric([state], count)
         yield turns
+        waits_s = (timezone.now() - counts.behind_since).total_seconds() if counts.behind_since else 0.0
+        yield GaugeMetricFamily(
+            "convmemory_oldest_unindexed_seconds",
+            "How long the oldest change of a conversation or document waits",
+            waits_s,
+        )
         yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.sources)
         yield GaugeMetricFamily("convmemory_messages", "Messages", counts.elements)
         yield GaugeMetricFamily("convmemory_passages", "Passages of the active space", counts.passages)
