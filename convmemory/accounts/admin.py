@@ -1,4 +1,4 @@
-"""Accounts in the admin: users, invitations, keys, share links, use of the model, and the audit log.
+"""Accounts in the admin: users, invitations, keys, share links, quotas, use of the model, and the audit log.
 
 Links to make an account or to choose a new password are shown here, to be passed on where no mail is sent.
 """
@@ -24,9 +24,11 @@ from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
 from convmemory.accounts.models import (
     ApiKey,
     AuditEntry,
+    GroupQuota,
     Invitation,
     Mail,
     ModelUse,
+    Quota,
     SharedSpace,
     ShareLink,
     SpaceMember,
@@ -236,3 +238,42 @@ class ModelUseAdmin(MetadataAdmin):
     fields = ("owner", "day", "tokens", "requests")
     search_by = ("pk", "owner")
     search_help_text = "A number, or an owner's name."
+
+
+class LimitsAdmin(MetadataAdmin):
+    """Limits, for those with their permissions. An empty field leaves the limit to the next level, 0 lifts it."""
+
+    limits = ("stored_mb", "turns", "documents", "monthly_tokens")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(f"accounts.add_{self.opts.model_name}")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm(f"accounts.change_{self.opts.model_name}")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm(f"accounts.delete_{self.opts.model_name}")
+
+
+@admin.register(Quota)
+class QuotaAdmin(LimitsAdmin):
+    list_display = ("id", "owner", *LimitsAdmin.limits)
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("owner", *LimitsAdmin.limits)
+    raw_id_fields = ("owner",)
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Quota | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("owner",)
+
+
+@admin.register(GroupQuota)
+class GroupQuotaAdmin(LimitsAdmin):
+    list_display = ("id", "group", *LimitsAdmin.limits)
+    list_select_related = ("group",)
+    fields = ("group", *LimitsAdmin.limits)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: GroupQuota | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("group",)

@@ -1,4 +1,4 @@
-"""API keys, share links, legal holds, the audit log, use of the operator's model, invitations, and spaces.
+"""API keys, share links, legal holds, the audit log, quotas, use of the operator's model, invitations, and spaces.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -160,6 +160,43 @@ class ModelUse(models.Model):
 
     def __str__(self) -> str:
         return f"use of the model by user {self.owner_id} on {self.day}"
+
+
+class Limits(models.Model):
+    """What may be stored and used; null: not said here, 0: any amount. The application only reads it."""
+
+    stored_mb = models.PositiveBigIntegerField("megabytes", null=True, blank=True)
+    turns = models.PositiveBigIntegerField(null=True, blank=True)
+    documents = models.PositiveBigIntegerField(null=True, blank=True)
+    monthly_tokens = models.PositiveBigIntegerField("tokens a month", null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Quota(Limits):
+    """The limits of one person, or of one space."""
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        verbose_name = "quota"
+
+    def __str__(self) -> str:
+        return f"quota of user {self.owner_id}"
+
+
+class GroupQuota(Limits):
+    """The limits of each member of a group; of several groups the highest counts."""
+
+    group = models.OneToOneField("auth.Group", on_delete=models.CASCADE, related_name="quota")
+
+    class Meta:
+        verbose_name = "quota of a group's members"
+        verbose_name_plural = "quotas of groups' members"
+
+    def __str__(self) -> str:
+        return f"quota of group {self.group_id}"
 
 
 class Invitation(models.Model):

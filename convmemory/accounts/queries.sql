@@ -6,13 +6,31 @@ FROM convmemory_owner_of_key(%(key_hash)s, %(recorded_every)s) AS found
 INNER JOIN auth_user AS u ON u.id = found.owner_id AND u.is_active
 
 -- name: reserve_use
--- Reserves tokens of a person's day; no row if use and reservations have reached the limit (0: unlimited).
+-- Reserves tokens of a person's day; no row if use and reservations of the day, or of the month with those of its
+-- earlier days, have reached the limit (0: unlimited).
 INSERT INTO accounts_modeluse AS u (owner_id, day, tokens, requests)
-VALUES (%(owner)s, %(day)s, %(tokens)s, 1)
+SELECT %(owner)s, %(day)s, %(tokens)s, 1
+WHERE %(a_month)s = 0 OR %(earlier)s < %(a_month)s
 ON CONFLICT (owner_id, day) DO UPDATE
 SET tokens = u.tokens + excluded.tokens, requests = u.requests + 1
-WHERE %(limit)s = 0 OR u.tokens < %(limit)s
+WHERE (%(a_day)s = 0 OR u.tokens < %(a_day)s) AND (%(a_month)s = 0 OR u.tokens + %(earlier)s < %(a_month)s)
 RETURNING id
+
+-- name: limits_of
+-- Each limit of an owner: their own, else the highest of their groups (0, for any amount, is higher than all), else null.
+SELECT
+    coalesce(
+        min(own.stored_mb), CASE WHEN bool_or(g.stored_mb = 0) THEN 0 ELSE max(g.stored_mb) END
+    ) AS stored_mb,
+    coalesce(min(own.turns), CASE WHEN bool_or(g.turns = 0) THEN 0 ELSE max(g.turns) END) AS turns,
+    coalesce(min(own.documents), CASE WHEN bool_or(g.documents = 0) THEN 0 ELSE max(g.documents) END) AS documents,
+    coalesce(
+        min(own.monthly_tokens), CASE WHEN bool_or(g.monthly_tokens = 0) THEN 0 ELSE max(g.monthly_tokens) END
+    ) AS monthly_tokens
+FROM (SELECT %(owner)s::int AS id) AS o
+LEFT JOIN accounts_quota AS own ON own.owner_id = o.id
+LEFT JOIN auth_user_groups AS m ON m.user_id = o.id
+LEFT JOIN accounts_groupquota AS g ON g.group_id = m.group_id
 
 -- name: owner_of_identity
 -- The id of the user who is linked with a subject of an issuer; null without one.

@@ -1,18 +1,21 @@
-"""The daily quota of the operator's model per person, CHAT_DAILY_TOKENS, and its use.
+"""The limits of each owner, and the use of the operator's model, which is limited a day and a month.
 
-A request first reserves its maximum cost in one conditional statement, so that any number of processes count together
-and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost. The
-reservation of a process that died stays counted. Days are those of the server's time zone.
+A limit is the owner's own, else the highest of their groups, else that of the settings. Storing applies it in
+`conversations/messages/storage_quota.py`.
+
+A request to the model first reserves its maximum cost in one conditional statement, so that any number of processes
+count together and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost.
+The reservation of a process that died stays counted. Days and months are those of the server's time zone.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Sum
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
@@ -22,6 +25,41 @@ from convmemory.core.errors import QuotaUsedUp
 from convmemory.core.sql import load_sql
 
 BYTES_A_TOKEN = 4  # an estimate for endpoints that report no usage
+MB = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsInForce:
+    """How much an owner may store and use; 0: any amount."""
+
+    stored_bytes: int
+    turns: int
+    documents: int
+    monthly_tokens: int
+
+
+UNLIMITED = LimitsInForce(0, 0, 0, 0)
+
+
+def limits_of(*, owner_id: int) -> LimitsInForce:
+    """Return the limits of a person or a space. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.accounts", "limits_of"), {"owner": owner_id})
+        stored_mb, turns, documents, tokens = cursor.fetchone()
+    return LimitsInForce(
+        (config.max_stored_mb_per_user if stored_mb is None else stored_mb) * MB,
+        config.max_turns_per_user if turns is None else turns,
+        config.max_documents_per_user if documents is None else documents,
+        config.chat_monthly_tokens if tokens is None else tokens,
+    )
+
+
+def whom_to_ask() -> str:
+    """Return who gives people more, for refusals."""
+    return config.quota_contact or "whoever runs this server"
+
+
+# --- the operator's model -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +71,8 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class UseToday:
-    """Tokens and requests that a person has used and reserved today; `limit` is 0 without a quota."""
+class Period:
+    """A day or a month of a person's use of the model; `limit` is 0 without a quota."""
 
     tokens: int
     requests: int
@@ -46,38 +84,64 @@ class UseToday:
         return 0 < self.limit <= self.tokens
 
 
+@dataclass(frozen=True, slots=True)
+class ModelUseNow:
+    """What a person has used and reserved today and this month."""
+
+    today: Period
+    month: Period
+
+
 def estimated_tokens(*texts: str | bytes) -> int:
     """Return the estimated cost of texts whose tokens are not counted: one token for every four bytes."""
     size = sum(len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace")) for text in texts)
     return -(-size // BYTES_A_TOKEN)
 
 
-def use_today(*, owner_id: int) -> UseToday:
-    now = timezone.localtime()
-    row = ModelUse.objects.filter(owner_id=owner_id, day=now.date()).first()
-    tokens, requests = (row.tokens, row.requests) if row else (0, 0)
-    return UseToday(tokens, requests, _tokens_a_day(), _end_of_day(now))
+def model_use(*, owner_id: int) -> ModelUseNow:
+    """Return the person's use of the model and its limits. Reads at most one row for each day of the month."""
+    today = timezone.localdate()
+    next_month = date(today.year + today.month // 12, today.month % 12 + 1, 1)
+    days = ModelUse.objects.filter(owner_id=owner_id, day__gte=today.replace(day=1), day__lt=next_month)
+    rows = list(days.values_list("day", "tokens", "requests"))
+    used, asked = next(((tokens, requests) for day, tokens, requests in rows if day == today), (0, 0))
+    return ModelUseNow(
+        Period(used, asked, config.chat_daily_tokens, _start_of(today + timedelta(days=1))),
+        Period(
+            sum(tokens for _, tokens, _ in rows),
+            sum(requests for _, _, requests in rows),
+            limits_of(owner_id=owner_id).monthly_tokens,
+            _start_of(next_month),
+        ),
+    )
 
 
 def require_quota(*, owner_id: int) -> None:
-    """Raise QuotaUsedUp if today's quota is used up; reserves nothing.
+    """Raise QuotaUsedUp if the quota of today or of this month is used up; reserves nothing.
 
     For refusing a request before anything is stored.
     """
-    if _tokens_a_day() and use_today(owner_id=owner_id).is_used_up:
-        raise _used_up()
+    use = model_use(owner_id=owner_id)
+    if use.today.is_used_up or use.month.is_used_up:
+        raise _used_up(use)
 
 
 def reserve(*, owner_id: int, tokens: int) -> Reservation:
     """Reserve a request's maximum cost. Raises: QuotaUsedUp."""
+    today, a_month = timezone.localdate(), limits_of(owner_id=owner_id).monthly_tokens
+    earlier = 0
+    if a_month:
+        days = ModelUse.objects.filter(owner_id=owner_id, day__gte=today.replace(day=1), day__lt=today)
+        earlier = days.aggregate(tokens=Sum("tokens"))["tokens"] or 0
     parameters: dict[str, Any] = {
-        "owner": owner_id, "day": timezone.localdate(), "tokens": tokens, "limit": _tokens_a_day()
+        "owner": owner_id, "day": today, "tokens": tokens, "a_day": config.chat_daily_tokens, "a_month": a_month,
+        "earlier": earlier,
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
         row = cursor.fetchone()
     if row is None:
-        raise _used_up()
+        raise _used_up(model_use(owner_id=owner_id))
     return Reservation(row[0], tokens)
 
 
@@ -103,24 +167,21 @@ def metered(*, owner_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
         settle(reservation, tokens=cost[-1])
 
 
-def _used_up() -> QuotaUsedUp:
-    now = timezone.localtime()
-    ends_at = _end_of_day(now)
-    seconds = (ends_at - now).total_seconds()
+def _used_up(use: ModelUseNow) -> QuotaUsedUp:
+    # Of both, the month ends last.
+    period, name = (use.month, "this month") if use.month.is_used_up else (use.today, "today")
+    seconds = (period.ends_at - timezone.now()).total_seconds()
     hours, minutes = divmod(int(seconds // 60), 60)
-    left = f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
+    days, hours_of_day = divmod(hours, 24)
+    left = f"{days} days {hours_of_day} h" if days else f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
     return QuotaUsedUp(
-        f"You have used your {_tokens_a_day():,} tokens of today for this server's model. It answers you "
-        f"again from {ends_at:%Y-%m-%d %H:%M %Z}, in {left}; agents with an endpoint of their own go on.",
-        ends_at=ends_at,
+        f"You have used {period.tokens:,} of your {period.limit:,} tokens of {name} for this server's model. It "
+        f"answers you again from {period.ends_at:%Y-%m-%d %H:%M %Z}, in {left}; agents with an endpoint of their own "
+        f"go on. Ask {whom_to_ask()} for more.",
+        ends_at=period.ends_at,
         retry_after_s=seconds,
     )
 
 
-def _end_of_day(now: datetime) -> datetime:
-    return timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time.min))
-
-
-def _tokens_a_day() -> int:
-    """How many tokens a person may use; 0 for any number."""
-    return config.chat_daily_tokens
+def _start_of(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time.min))

@@ -18,7 +18,7 @@ from convmemory.accounts.keys import active_key, active_keys, create_key, revoke
 from convmemory.accounts.mail import can_send_mail, choice_of
 from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.accounts.quota import use_today
+from convmemory.accounts.quota import model_use
 from convmemory.accounts.spaces import spaces_of
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
@@ -31,7 +31,7 @@ NEW_KEY_S = 60  # the redirect follows at once
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def account(request: PageRequest) -> HttpResponse:
-    """Render the caller's account and today's use of the server's model; store which mail the caller wants."""
+    """Render the caller's account and their use of the server's model; store which mail the caller wants."""
     if request.method == "POST":
         chosen = request.POST.get("notices", "")
         if chosen not in MailChoice.Notices.values:
@@ -40,8 +40,9 @@ def account(request: PageRequest) -> HttpResponse:
         MailChoice.objects.update_or_create(owner_id=request.user.pk, defaults=values)
         messages.success(request, _("Saved."))
         return redirect("account")
+    use = model_use(owner_id=request.user.pk)
     context = {
-        "use": use_today(owner_id=request.user.pk),
+        "periods": (use.today, use.month),
         "has_model": endpoint_from_settings() is not None,
         "notices": MailChoice.Notices.choices if can_send_mail() and request.user.email else [],
         "wanted": choice_of(request.user).notices,

@@ -1,4 +1,4 @@
-"""Conversations in the admin: their metadata and turns, and legal holds; the content is on a page of its own."""
+"""Conversations in the admin: their metadata and turns, legal holds and uses of storage; content has its own page."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -17,9 +17,10 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.accounts.models import LegalHold
+from convmemory.accounts.quota import limits_of, model_use
 from convmemory.conversations.messages.ingest import delete_for_good
 from convmemory.conversations.messages.parts import part_text, speaker_of
-from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.models import Conversation, Event, Message, StoredUse
 from convmemory.core.acting import in_group_of
 from convmemory.core.administration.lists import (
     ConversationFilter,
@@ -326,3 +327,28 @@ def contents_of_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 def _first_position(request: HttpRequest) -> int:
     return whole_number(request.GET.get("from", ""))
+
+
+@admin.register(StoredUse)
+class StoredUseAdmin(MetadataAdmin):
+    """What each person and space has stored, with the limits in force on the page of one."""
+
+    list_display = ("id", "owner", "stored_bytes", "turns", "documents")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("owner", "stored_bytes", "turns", "documents")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
+
+    def sections(self, request: HttpRequest, obj: StoredUse) -> list[Section]:
+        model, limits = model_use(owner_id=obj.owner_id), limits_of(owner_id=obj.owner_id)
+        rows = [
+            ("Bytes", f"{obj.stored_bytes:,}", limits.stored_bytes),
+            ("Turns", f"{obj.turns:,}", limits.turns),
+            ("Documents", f"{obj.documents:,}", limits.documents),
+            ("Tokens of the model today", f"{model.today.tokens:,}", model.today.limit),
+            ("Tokens of the model this month", f"{model.month.tokens:,}", model.month.limit),
+        ]
+        shown = [(name, used, f"{limit:,}" if limit else "none") for name, used, limit in rows]
+        note = "Quotas of people, spaces and groups set limits; other ones are settings."
+        return [Section(title="Limits in force", columns=("Of", "Used", "Limit"), rows=shown, note=note)]

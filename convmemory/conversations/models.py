@@ -111,10 +111,13 @@ class Conversation(Trashable):
 
 
 class StoredUse(models.Model):
-    """The bytes that one person has stored; written only by `messages/storage_quota.py`."""
+    """What one person has stored, the trash included; written only by `messages/storage_quota.py`."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     stored_bytes = models.BigIntegerField(default=0)
+    # The database's defaults serve processes of an earlier version, which do not name the columns.
+    turns = models.BigIntegerField(default=0, db_default=0)
+    documents = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         verbose_name = "use of storage"

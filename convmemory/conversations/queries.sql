@@ -218,16 +218,28 @@ GROUP BY day.key
 ORDER BY day.key
 
 -- name: count_stored
--- Add to the bytes that an owner and a conversation have stored; no row if they grow past the limit (0: unlimited).
+-- Add to what an owner and the bytes that a conversation has stored; no row if something grows past its limit (null:
+-- none). `ahead` turns are not counted yet, but there must be room for them.
 WITH changed AS (
     UPDATE conversations_conversation SET stored_bytes = greatest(stored_bytes + %(change)s, 0)
     WHERE id = %(conversation)s AND owner_id = %(owner)s AND stored_bytes IS NOT NULL
 )
-INSERT INTO conversations_storeduse AS u (owner_id, stored_bytes)
-SELECT %(owner)s, greatest(%(change)s, 0)
-WHERE %(limit)s = 0 OR %(change)s <= %(limit)s
-ON CONFLICT (owner_id) DO UPDATE SET stored_bytes = greatest(u.stored_bytes + %(change)s, 0)
-WHERE %(limit)s = 0 OR %(change)s < 0 OR u.stored_bytes + %(change)s <= %(limit)s
+INSERT INTO conversations_storeduse AS u (owner_id, stored_bytes, turns, documents)
+SELECT %(owner)s, greatest(%(change)s, 0), greatest(%(turns)s, 0), greatest(%(documents)s, 0)
+WHERE
+    coalesce(%(change)s <= %(max_bytes)s::bigint, true)
+    AND coalesce(%(turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
+    AND coalesce(%(documents)s <= %(max_documents)s::bigint, true)
+ON CONFLICT (owner_id) DO UPDATE SET
+    stored_bytes = greatest(u.stored_bytes + %(change)s, 0),
+    turns = greatest(u.turns + %(turns)s, 0),
+    documents = greatest(u.documents + %(documents)s, 0)
+WHERE
+    (%(change)s <= 0 OR coalesce(u.stored_bytes + %(change)s <= %(max_bytes)s::bigint, true))
+    AND (
+        %(turns)s + %(ahead)s <= 0 OR coalesce(u.turns + %(turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
+    )
+    AND (%(documents)s <= 0 OR coalesce(u.documents + %(documents)s <= %(max_documents)s::bigint, true))
 RETURNING stored_bytes
 
 -- name: bytes_of_messages

@@ -163,10 +163,7 @@ class Config:
         "application's ([ADR 67](adr/0067-read-replicas.md))",
     )
     database_replica_max_lag_mb = whole(
-        16,
-        1,
-        100_000,
-        "a replica that is further behind, in megabytes of the log, is not read from",
+        16, 1, 100_000, "a replica that is further behind, in megabytes of the log, is not read from"
     )
     database_pool_size = whole(8, 1, 1000, "connections per process, log-in and server")
 
@@ -254,10 +251,7 @@ class Config:
     )
     requests_per_user = whole(4, 1, 100_000, "requests of one user that a web process handles at once")
     requests_beside_others = whole(
-        1,
-        1,
-        100_000,
-        "the same of a user who has recently taken much of its time, while others are active",
+        1, 1, 100_000, "the same of a user who has recently taken much of its time, while others are active"
     )
     streams_per_user = whole(64, 1, 100_000, "the same for responses that are streamed or wait for a language model")
     waiting_per_user = whole(64, 0, 100_000, "how many more may wait; beyond that the response is 429")
@@ -321,10 +315,7 @@ class Config:
     )
     rerank_timeout_s = seconds(0.8, "how long a search waits for it in all; after that the fused order is kept")
     rerank_top_k = whole(
-        30,
-        2,
-        50,
-        "how many of the best turns it is sent, 2 to 50; TEI takes 32 unless configured otherwise",
+        30, 2, 50, "how many of the best turns it is sent, 2 to 50; TEI takes 32 unless configured otherwise"
     )
 
     # --- Recall ---
@@ -409,6 +400,12 @@ class Config:
         "tokens a day that each person may use of the server's own model, in chats, summaries and the capture "
         "proxy; 0: no limit",
     )
+    chat_monthly_tokens = whole(
+        0,
+        0,
+        1_000_000_000_000,
+        "the same a month, for people without a quota of their own or of their groups: [Quotas](#quotas); 0: no limit",
+    )
     chat_lease_s = whole(30, 2, 3600, "how long a process that died keeps a conversation busy")
     summary_max_tokens = whole(800, 100, 100_000, "length of a summary")
     context_threshold = share(0.8, "share of the window above which the context is shortened")
@@ -423,7 +420,14 @@ class Config:
         20_480,
         0,
         100_000_000,
-        "how much a person may store in all, see [Storage of a person](#storage-of-a-person); 0: unlimited",
+        "how much a person may store in all, without a [quota](#quotas) of their own or of their groups; 0: unlimited",
+    )
+    max_turns_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many turns; 0: any number")
+    max_documents_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many documents; 0: any number")
+    quota_contact = text(
+        "",
+        "whom a refusal tells people to ask for more, such as `it@example.org`",
+        shown="whoever runs this server",
     )
     max_request_mb = whole(8, 1, 1024, "size limit of any other request of a signed-in user")
     max_anonymous_request_kb = whole(1024, 16, 1_048_576, "size limit of a request without a valid key or session")
@@ -457,10 +461,7 @@ class Config:
     # --- Imports ---
 
     import_timeout_s = whole(
-        1800,
-        10,
-        86_400,
-        "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))",
+        1800, 10, 86_400, "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))"
     )
     import_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
     hide_keys = boolean(

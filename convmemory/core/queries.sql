@@ -499,8 +499,10 @@ BEGIN
     IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_auditentry') IS NOT NULL THEN
         REVOKE SELECT, UPDATE, DELETE ON accounts_auditentry FROM convmemory_app;
     END IF;
-    -- And only reads legal holds and the operator's retention limits.
-    FOREACH part IN ARRAY ARRAY['accounts_legalhold', 'retention_retentionlimit'] LOOP
+    -- And only reads legal holds, quotas and the operator's retention limits.
+    FOREACH part IN ARRAY ARRAY[
+        'accounts_legalhold', 'accounts_quota', 'accounts_groupquota', 'retention_retentionlimit'
+    ] LOOP
         CONTINUE WHEN to_regrole('convmemory_app') IS NULL OR to_regclass(part) IS NULL;
         EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I FROM convmemory_app', part);
     END LOOP;

@@ -82,17 +82,17 @@ def require_acceptable(*, size: int) -> None:
 def require_upload(*, owner: AbstractBaseUser, size: int, replaces: int | None) -> None:
     """Check an upload before its file is stored. Raises: TooLarge, TooManyAtOnce, NotFound."""
     require_acceptable(size=size)
-    require_capacity(owner=owner, size=size)
+    require_capacity(owner=owner, size=size, documents=0 if replaces else 1)
     if replaces is not None:
         get_document(owner=owner, document_id=replaces)
 
 
-def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
-    """Check that the owner may add a file of this size.
+def require_capacity(*, owner: AbstractBaseUser, size: int, documents: int = 1) -> None:
+    """Check that the owner may add a file of this size, which makes so many documents more.
 
     Raises: TooManyAtOnce; TooLarge if the library would exceed the owner's limit; StorageFull if all stored data would.
     """
-    require_room(owner_id=owner.pk, size=size)
+    require_room(owner_id=owner.pk, size=size, documents=documents)
     own = Document.with_trash.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
@@ -151,7 +151,7 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
                 owner_id=owner.pk, name=stored.name or "document", size=stored.size, digest=stored.digest,
                 file=stored.place_for(owner.pk), stored_bytes=stored.size,
             )  # fmt: skip
-            count_stored(owner_id=owner.pk, change=stored.size)
+            count_stored(owner_id=owner.pk, change=stored.size, documents=1)
     except IntegrityError:  # the same file at the same moment
         return Added(Document.objects.get(owner_id=owner.pk, digest=stored.digest), is_new=False)
     return Added(document, is_new=True)
@@ -342,7 +342,7 @@ def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
         freed = document.stored_bytes or 0
         document.delete()
         record(Action.DELETED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
-        count_stored(owner_id=owner.pk, change=-freed)
+        count_stored(owner_id=owner.pk, change=-freed, documents=-1)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

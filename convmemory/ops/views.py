@@ -126,7 +126,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 @signed_in
 def data(request: PageRequest) -> HttpResponse:
     """Show the data that this server stores about the caller, the caller's archives, and the way to delete all of
-    it.
+    it; and how much the chosen space stores.
     """
     rows = exporting.archives_of(owner=request.user)
     context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
@@ -136,7 +136,12 @@ def data(request: PageRequest) -> HttpResponse:
         "counts": named_counts(count_rows(request.user)),
         "kept_days": exporting.KEPT.days,
         "storage": use_of_storage(owner_id=request.user.pk),
+        "contact": config.quota_contact,
     }
+    if request.chosen is not None:
+        with acting.acting_for(request.chosen.space_id, person_id=request.person.pk):
+            context["space_storage"] = use_of_storage(owner_id=request.chosen.space_id)
+        context["space_name"] = request.chosen.space.space.name
     return render(request, "ops/data.html", context)
 
 

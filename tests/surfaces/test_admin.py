@@ -33,6 +33,9 @@ SECRETS = ("zebrawood", "quokka", "Heartbreak", "projects/divorce", "marmoset.ex
 CHANGELISTS = (
     "accounts_apikey",
     "accounts_modeluse",
+    "accounts_quota",
+    "accounts_groupquota",
+    "conversations_storeduse",
     "accounts_auditentry",
     "conversations_conversation",
     "conversations_message",

@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.models import ModelUse
-from convmemory.accounts.quota import reserve, use_today
+from convmemory.accounts.quota import model_use, reserve
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.chat_server import ChatServer, Raw, Say, Script, calls, fails, says
@@ -42,7 +42,7 @@ def client(ada: Talker) -> Iterator[openai.OpenAI]:
 
 
 def used(owner: User) -> tuple[int, int]:
-    use = use_today(owner_id=owner.pk)
+    use = model_use(owner_id=owner.pk).today
     return use.tokens, use.requests
 
 

@@ -5,17 +5,21 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import ProgrammingError, transaction
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.models import GroupQuota, Quota
+from convmemory.accounts.quota import MB
+from convmemory.accounts.spaces import create_space
 from convmemory.chat.replies import begin_reply
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import imports, kept_uploads
 from convmemory.conversations.importing.links import request_undo, undo
 from convmemory.conversations.importing.models import Import, KeptUpload
-from convmemory.conversations.messages.storage_quota import MB, use_of_storage
+from convmemory.conversations.messages.storage_quota import use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import StorageFull
@@ -32,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 CHAT = b'{"role": "user", "content": "where do zebrafish live?"}\n{"role": "assistant", "content": "In rivers."}\n'
 MESSAGES = [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]
-FULL = "a person may store 1 MB here (MAX_STORED_MB_PER_USER). Delete conversations or documents"
+FULL = "of 1 MB are used. Delete conversations or documents that are no longer needed"
 
 
 async def in_this_thread(function: Any, *args: Any, **values: Any) -> Any:
@@ -87,8 +91,7 @@ def test_pages_name_limit_and_keep_nothing(full: User, client: Client) -> None:
     client.force_login(full)
     for path, file in (("/documents", ("guide.md", GUIDE.encode())), ("/import", ("chat.jsonl", CHAT))):
         answer = client.post(path, {"file": SimpleUploadedFile(*file)})
-        said = FULL.replace(" (MAX_STORED_MB_PER_USER)", "")  # a page names no settings
-        assert (answer.status_code, said in answer.content.decode()) == (422, True), path
+        assert (answer.status_code, FULL in answer.content.decode()) == (422, True), path
     assert [rows.objects.count() for rows in (Import, Document)] == [0, 0]
 
 
@@ -102,7 +105,32 @@ def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Set
     assert "There is no room left: delete" in client.get("/settings/data").content.decode()
     settings.MAX_STORED_MB_PER_USER = 0
     page = client.get("/settings/data").content.decode().replace("\xa0", " ")
-    assert "2.0 MB used; this server sets no limit." in page
+    assert "2.0 MB used; there is no limit." in page
+
+
+def test_data_page_shows_limits_of_chosen_space_too(owner: User, client: Client) -> None:
+    client.force_login(owner)
+    space = create_space(person=owner, name="Lab")
+    Quota.objects.create(owner_id=space.pk, turns=40)
+    StoredUse.objects.create(owner_id=space.pk, turns=12)
+    assert "of 40 turns" not in client.get("/settings/data").content.decode()
+    client.post("/spaces/use", {"space": space.pk})
+    assert "In the space Lab" in (page := client.get("/settings/data").content.decode())
+    assert "12 of 40 turns." in page
+
+
+def test_full_number_of_documents_refuses_another_but_not_its_next_version(owner: User, client: Client) -> None:
+    Quota.objects.create(owner=owner, documents=1)
+    document = upload(owner, GUIDE)
+    read(document)
+    client.force_login(owner)
+    answer = client.post("/documents", {"file": SimpleUploadedFile("other.md", b"# Another")})
+    assert (answer.status_code, "1 of 1 documents are used" in answer.content.decode()) == (422, True)
+    assert Document.objects.count() == 1
+    replace(owner, document, GUIDE + "more")
+    library.require_upload(owner=owner, size=1, replaces=document.pk)
+    library.delete_for_good(owner=owner, document_id=document.pk)
+    upload(owner, GUIDE)
 
 
 def test_question_is_refused_before_model_is_asked(full: User, settings: Settings) -> None:
@@ -162,8 +190,10 @@ def test_sweep_counts_rows_of_older_version_and_mends_sums(owner: User) -> None:
     StoredUse.objects.all().delete()
     assert reconcile_storage() == 3
     assert (stored(owner), reconcile_storage()) == (right, 0)
-    StoredUse.objects.update(stored_bytes=1)
+    StoredUse.objects.update(stored_bytes=1, turns=7, documents=7)
     assert (reconcile_storage(), stored(owner)) == (1, right)
+    use = use_of_storage(owner_id=owner.pk)
+    assert (use.turns, use.documents) == (1, 1)
 
 
 def test_sums_of_others_are_invisible(owner: User) -> None:
@@ -173,3 +203,21 @@ def test_sums_of_others_are_invisible(owner: User) -> None:
     with acting_for(owner.pk):
         assert list(StoredUse.objects.values_list("owner_id", flat=True)) == [owner.pk]
         assert use_of_storage(owner_id=other.pk).stored == 0
+
+
+def test_staff_set_quotas_which_application_only_reads(owner: User, client: Client) -> None:
+    root, group = User.objects.create_superuser("root", password="x"), Group.objects.create(name="lab")
+    owner.groups.add(group)
+    client.force_login(root)
+    client.post("/admin/accounts/groupquota/add/", {"group": group.pk, "turns": "5", "documents": "0"})
+    client.post("/admin/accounts/quota/add/", {"owner": owner.pk, "documents": "6"})
+    make_conversation(owner, exchange(("one", "two")))
+    row = StoredUse.objects.get(owner=owner)
+    page = client.get(f"/admin/conversations/storeduse/{row.pk}/change/").content.decode()
+    for shown in (("Turns", "1", "5"), ("Documents", "0", "6")):
+        assert "".join(f"<td>{cell}</td>" for cell in shown) in page
+    with acting_for(owner.pk):
+        assert use_of_storage(owner_id=owner.pk).limits.documents == 6
+        for rows in (Quota, GroupQuota):
+            with pytest.raises(ProgrammingError, match="permission denied"), transaction.atomic():
+                rows.objects.update(turns=1)

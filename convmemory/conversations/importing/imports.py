@@ -93,7 +93,7 @@ def require_size(size: int) -> None:
 
 def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
-    require_room(owner_id=owner.pk, size=size)
+    require_room(owner_id=owner.pk, size=size, turns=1)
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * config.max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:

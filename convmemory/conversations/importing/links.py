@@ -180,7 +180,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
         refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
         require_idle(conversation)
         gone = conversation.messages.filter(pk__range=ids)
-        lowest = gone.aggregate(at=Min("position"))["at"]
+        lowest, turns_before = gone.aggregate(at=Min("position"))["at"], conversation.turn_count
         if lowest is None:
             return 0
         ids_gone = list(gone.values_list("pk", flat=True))
@@ -199,5 +199,10 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)
         finish_change(conversation, from_position=lowest, message_count=conversation.message_count - len(ids_gone))
-        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=-freed)
+        count_stored(
+            owner_id=owner.pk,
+            conversation_id=conversation_id,
+            change=-freed,
+            turns=conversation.turn_count - turns_before,
+        )
     return len(ids_gone)

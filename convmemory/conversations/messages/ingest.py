@@ -153,6 +153,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         conversation, created = stored or _new_conversation(owner, draft), stored is None
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
+        turns_before = conversation.turn_count
         merged = merge_rows(conversation, draft.messages)
         # The first turn that can have changed; None if no message has.
         if merged.first_position is None:
@@ -177,7 +178,12 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
             announce(conversation, first_turn=first_turn)
         stored_bytes = merged.stored_bytes + event_bytes
         # Last, because it locks the owner's row until the commit.
-        count_stored(owner_id=owner.pk, conversation_id=conversation.pk, change=stored_bytes)
+        count_stored(
+            owner_id=owner.pk,
+            conversation_id=conversation.pk,
+            change=stored_bytes,
+            turns=conversation.turn_count - turns_before,
+        )
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,
@@ -259,7 +265,7 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()
         record(Action.DELETED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
-        count_stored(owner_id=owner.pk, change=-freed)
+        count_stored(owner_id=owner.pk, change=-freed, turns=-conversation.turn_count)
 
 
 def _refuse_trashed(conversation: Conversation) -> None:
@@ -437,8 +443,10 @@ def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id:
         first = conversation.messages.filter(pk=message_id).values_list("position", flat=True).first()
         if first is None:
             raise NotFound(f"There is no message {message_id} in conversation {conversation_id}.")
+        turns_before = conversation.turn_count
         conversation.messages.filter(position__gte=first).update(superseded=True)
         finish_change(conversation, from_position=first, message_count=conversation.message_count)
+        count_stored(owner_id=owner.pk, turns=conversation.turn_count - turns_before, may_exceed=True)
 
 
 def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) -> None:
@@ -450,7 +458,11 @@ def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) 
     later = conversation.messages.filter(position__gt=after)
     later.filter(superseded=False).exclude(pk__in=by).update(superseded=True)
     later.filter(pk__in=by).update(superseded=False)
+    turns_before = conversation.turn_count
     finish_change(conversation, from_position=after + 1, message_count=conversation.message_count)
+    count_stored(
+        owner_id=conversation.owner_id, turns=conversation.turn_count - turns_before, may_exceed=True
+    )  # nothing is added: another version of the end is shown
 
 
 # --- dating ---------------------------------------------------------------------------------------

@@ -223,6 +223,7 @@ def merge_messages(
     Renumbers the affected turns, announces the change, and counts the stored bytes. Raises: StorageFull, unless
     `may_exceed`.
     """
+    turns_before = conversation.turn_count
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:
         finish_change(
@@ -236,6 +237,7 @@ def merge_messages(
         owner_id=conversation.owner_id,
         conversation_id=conversation.pk,
         change=merged.stored_bytes,
+        turns=conversation.turn_count - turns_before,
         may_exceed=may_exceed,
     )
     return merged
@@ -315,7 +317,8 @@ def _split_batch(
 
 
 def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
-    """Update a stored turn from the draft; returns whether anything changed. Raises: InvalidInput."""
+    """Update a stored turn from the draft; returns whether anything changed. Raises: InvalidInput, StorageFull."""
+    turns_before = conversation.turn_count
     rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
     known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
     drafts = list(map(hidden_keys.without_keys, turn.messages()))
@@ -324,7 +327,12 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
         _split_batch(conversation, drafts, known, merged)
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
-            count_stored(owner_id=conversation.owner_id, conversation_id=conversation.pk, change=merged.stored_bytes)
+            count_stored(
+                owner_id=conversation.owner_id,
+                conversation_id=conversation.pk,
+                change=merged.stored_bytes,
+                turns=conversation.turn_count - turns_before,
+            )
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."

@@ -56,7 +56,7 @@ def begin_response(
             position = _take_idle(owner, conversation_id, question, lease)
         assert position is not None
         (message,) = insert_messages(owner.pk, conversation_id, [question], position)
-        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=message.stored_bytes)
+        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=message.stored_bytes, ahead=1)
     return message.pk
 
 

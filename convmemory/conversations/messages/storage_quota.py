@@ -1,9 +1,9 @@
-"""The bytes that each person has stored, and their limit, MAX_STORED_MB_PER_USER.
+"""What each owner has stored (bytes, turns, documents), and the limits on it (`accounts/quota.py`).
 
 Texts of messages and events count with their source lines and `ROW_BYTES` per row, documents with their files and
-texts, kept uploads with their files. One row per owner holds the sum. Every transaction that stores or deletes changes
-it in its last statement: the row is locked only for the commit, and any number of processes count together.
-Conversations and documents hold their own sums, from which a sweep restores the owner's.
+texts, kept uploads with their files. One row per owner holds the sums. Every transaction that stores or deletes changes
+it in its last statement: the row is locked only for the commit, and any number of processes count together, so that no
+sum passes its limit. Conversations and documents hold their own sums, from which a sweep restores the owner's.
 """
 
 from collections.abc import Sequence
@@ -12,60 +12,93 @@ from typing import Any
 
 from django.db import connection
 
+from convmemory.accounts.quota import MB, UNLIMITED, LimitsInForce, limits_of, whom_to_ask
 from convmemory.conversations.models import Conversation, StoredUse
+from convmemory.core import acting
 from convmemory.core.acting import in_group_of
-from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
 from convmemory.core.sql import load_sql
 
-MB = 1024**2
 ROW_BYTES = 256
 """Added per message or event for its other columns and its index entries, so that short texts count too."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageUse:
-    """A person's stored bytes; `limit` is 0 without a quota."""
+    """What an owner has stored, and the limits."""
 
     stored: int
-    limit: int
+    turns: int
+    documents: int
+    limits: LimitsInForce
 
     @property
     def is_full(self) -> bool:
-        return 0 < self.limit <= self.stored
+        """Return whether a limit is reached."""
+        return any(self.is_over(**{name: 1}) for name in ("size", "turns", "documents"))
+
+    def is_over(self, *, size: int = 0, turns: int = 0, documents: int = 0) -> bool:
+        """Return whether storing so much more would pass a limit; what is not added is not compared."""
+        growths = (
+            (self.stored, size, self.limits.stored_bytes),
+            (self.turns, turns, self.limits.turns),
+            (self.documents, documents, self.limits.documents),
+        )
+        return any(growth > 0 and 0 < limit < used + growth for used, growth, limit in growths)
 
 
 def use_of_storage(*, owner_id: int) -> StorageUse:
-    """Return the person's stored bytes and the limit."""
-    stored = StoredUse.objects.filter(owner_id=owner_id).values_list("stored_bytes", flat=True).first()
-    return StorageUse(stored or 0, _limit())
+    """Return what a person or a space has stored, and the limits. Two queries."""
+    row = StoredUse.objects.filter(owner_id=owner_id).first() or StoredUse()
+    return StorageUse(row.stored_bytes, row.turns, row.documents, limits_of(owner_id=owner_id))
 
 
-def require_room(*, owner_id: int, size: int) -> None:
-    """Raise StorageFull if a file of `size` bytes exceeds the quota, before it is stored; counts nothing."""
+def require_room(*, owner_id: int, size: int, turns: int = 0, documents: int = 0) -> None:
+    """Raise StorageFull if a file of `size` bytes, and what will be read from it, would pass a limit; counts nothing.
+
+    For refusing a file before it is stored.
+    """
     use = use_of_storage(owner_id=owner_id)
-    if use.is_full or 0 < use.limit < use.stored + size:
-        raise _full()
+    if use.is_over(size=max(size, 1), turns=turns, documents=documents):
+        raise _full(use, size=max(size, 1), turns=turns, documents=documents)
 
 
-def count_stored(*, owner_id: int, change: int, conversation_id: int | None = None, may_exceed: bool = False) -> None:
-    """Add `change` bytes, which may be negative, to the owner's sum and to the conversation's.
+def count_stored(
+    *,
+    owner_id: int,
+    change: int = 0,
+    turns: int = 0,
+    documents: int = 0,
+    ahead: int = 0,
+    conversation_id: int | None = None,
+    may_exceed: bool = False,
+) -> None:
+    """Add `change` bytes, turns and documents, which may be negative, to the owner's sums.
 
-    It must be the last statement of the transaction that stores them. With `may_exceed` the limit is not applied: a
+    The bytes are added to the conversation's, too. It must be the last statement of the transaction that stores them.
+    `ahead` turns will follow and are not added: there must be room for them. With `may_exceed` no limit is applied: a
     reply that was paid for is not discarded. Raises: StorageFull, which must roll back the transaction.
     """
-    if not change:
+    if not (change or turns or documents):
         return
+    is_limited = not may_exceed and max(change, turns, documents) > 0
+    limits = limits_of(owner_id=owner_id) if is_limited else UNLIMITED
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "conversation": conversation_id,
         "change": change,
-        "limit": 0 if may_exceed else _limit(),
+        "turns": turns,
+        "documents": documents,
+        "ahead": ahead,
+        "max_bytes": limits.stored_bytes or None,
+        "max_turns": limits.turns or None,
+        "max_documents": limits.documents or None,
     }
     with in_group_of(owner_id), connection.cursor() as cursor:  # staff requests span the groups of all owners
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
-            raise _full()
+            use = use_of_storage(owner_id=owner_id)
+            raise _full(use, size=change, turns=turns + ahead, documents=documents)
 
 
 def bytes_of_messages(*, owner_id: int, message_ids: Sequence[int]) -> int:
@@ -102,14 +135,15 @@ def uncounted_conversations(*, limit: int) -> list[int]:
     return list(rows.values_list("pk", flat=True)[:limit])
 
 
-def _limit() -> int:
-    return config.max_stored_mb_per_user * MB
-
-
-def _full() -> StorageFull:
+def _full(use: StorageUse, *, size: int, turns: int, documents: int) -> StorageFull:
+    place = "This space has" if acting.current().person_id else "You have"
+    if use.is_over(turns=turns):
+        used = f"{use.turns:,} of {use.limits.turns:,} turns"
+    elif use.is_over(documents=documents):
+        used = f"{use.documents:,} of {use.limits.documents:,} documents"
+    else:
+        used = f"{use.stored / MB:,.1f} of {use.limits.stored_bytes // MB:,} MB"
     return StorageFull(
-        f"You have no room left for this: a person may store {_limit() // MB:,} MB here (MAX_STORED_MB_PER_USER). "
-        "Delete conversations or documents that you no longer need and empty the trash, which counts, too, or ask "
-        "whoever runs the server for more. "
-        "Settings, Your data, shows how much is used."
+        f"{place} no room left for this: {used} are used. Delete conversations or documents that are no longer needed "
+        f"and empty the trash, which counts, too, or ask {whom_to_ask()} for more."
     )

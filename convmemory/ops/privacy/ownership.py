@@ -17,6 +17,7 @@ from django.db import models
 
 SHARED = {
     "accounts.AuditEntry": "an entry outlives the persons whom it names, without their names",
+    "accounts.GroupQuota": "the operator's limits for the members of a group",
     "accounts.Invitation": "an address without an account; deleted once the account is made, or 30 days after its end",
     "accounts.Mail": "deleted with its invitation; others once they are sent or given up",
     "auth.Group": "names of roles",

@@ -14,9 +14,16 @@ UNION SELECT owner_id FROM conversations_keptupload
 UNION SELECT owner_id FROM documents_document
 ORDER BY owner_id
 
--- name: stored_bytes_of_owner
--- The bytes that one owner has stored, by the sums of conversations, documents and kept uploads.
-SELECT
-    (SELECT coalesce(sum(stored_bytes), 0) FROM conversations_conversation WHERE owner_id = %(owner)s)
-    + (SELECT coalesce(sum(stored_bytes), 0) FROM documents_document WHERE owner_id = %(owner)s)
-    + (SELECT coalesce(sum(stored_size), 0) FROM conversations_keptupload WHERE owner_id = %(owner)s)
+-- name: stored_by_owner
+-- What one owner has stored, by the sums of conversations, documents and kept uploads: bytes, turns, documents.
+SELECT c.bytes + d.bytes + k.bytes, c.turns, d.documents
+FROM
+    (
+        SELECT coalesce(sum(stored_bytes), 0) AS bytes, coalesce(sum(turn_count), 0) AS turns
+        FROM conversations_conversation WHERE owner_id = %(owner)s
+    ) AS c,
+    (
+        SELECT coalesce(sum(stored_bytes), 0) AS bytes, count(*) AS documents
+        FROM documents_document WHERE owner_id = %(owner)s
+    ) AS d,
+    (SELECT coalesce(sum(stored_size), 0) AS bytes FROM conversations_keptupload WHERE owner_id = %(owner)s) AS k

@@ -182,7 +182,8 @@ def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
 
 
 # --- storage sweep --------------------------------------------------------------------------------
-# Recounts the stored bytes of each owner, from the sums of conversations, documents and kept uploads.
+# Recounts what each owner has stored (bytes, turns, documents), from the sums of conversations, documents and kept
+# uploads.
 #
 # Transactions that store and delete maintain the owners' sums (`messages/storage_quota.py`). This finds rows that
 # bypassed them: those of an older version, which have no sum yet, and those that an administrator or a restore
@@ -221,10 +222,10 @@ def _reconcile(owner_id: int) -> bool:
         StoredUse.objects.get_or_create(owner_id=owner_id)
         row = StoredUse.objects.select_for_update().get(owner_id=owner_id)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.ops.runtime", "stored_bytes_of_owner"), {"owner": owner_id})
-            (stored,) = cursor.fetchone()
-        if row.stored_bytes == stored:
+            cursor.execute(load_sql("convmemory.ops.runtime", "stored_by_owner"), {"owner": owner_id})
+            stored = tuple(cursor.fetchone())
+        if (row.stored_bytes, row.turns, row.documents) == stored:
             return False
-        row.stored_bytes = stored
-        row.save(update_fields=["stored_bytes"])
+        row.stored_bytes, row.turns, row.documents = stored
+        row.save(update_fields=["stored_bytes", "turns", "documents"])
     return True

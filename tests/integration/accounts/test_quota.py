@@ -11,8 +11,8 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from convmemory.accounts.models import ModelUse
-from convmemory.accounts.quota import estimated_tokens, metered, require_quota, reserve, settle, use_today
+from convmemory.accounts.models import ModelUse, Quota
+from convmemory.accounts.quota import estimated_tokens, metered, model_use, require_quota, reserve, settle
 from convmemory.core.errors import QuotaUsedUp
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from summaries.making import make_summary, summaries_to_make
@@ -32,7 +32,7 @@ def endpoint(settings: Settings) -> Iterator[FakeEndpoint]:
 
 
 def used(owner: User) -> tuple[int, int]:
-    use = use_today(owner_id=owner.pk)
+    use = model_use(owner_id=owner.pk).today
     return use.tokens, use.requests
 
 
@@ -56,7 +56,7 @@ def test_quota_error_says_when_quota_ends(owner: User, settings: Settings) -> No
     with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
         require_quota(owner_id=owner.pk)
     assert 0 < caught.value.retry_after_s <= 86_400
-    assert caught.value.ends_at == use_today(owner_id=owner.pk).ends_at
+    assert caught.value.ends_at == model_use(owner_id=owner.pk).today.ends_at
 
 
 def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> None:
@@ -67,6 +67,23 @@ def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> 
     reserve(owner_id=make_user().pk, tokens=10)
     with pytest.raises(QuotaUsedUp):
         reserve(owner_id=owner.pk, tokens=1)
+
+
+def test_quota_of_month_counts_earlier_days_and_ends_with_month(owner: User) -> None:
+    Quota.objects.create(owner=owner, monthly_tokens=1_000)
+    today = timezone.localdate()
+    for month, day in ((today.month, 1), (today.month % 12 + 1, 1)):
+        ModelUse.objects.create(owner=owner, day=today.replace(month=month, day=day), tokens=900)
+    if today.day > 1:
+        reserve(owner_id=owner.pk, tokens=100)
+    else:
+        ModelUse.objects.filter(day=today).update(tokens=1_000)
+    with pytest.raises(QuotaUsedUp, match=r"1,000 of your 1,000 tokens of this month.*again from \d{4}-\d\d-01 00:00"):
+        reserve(owner_id=owner.pk, tokens=1)
+    with pytest.raises(QuotaUsedUp) as caught:
+        require_quota(owner_id=owner.pk)
+    assert caught.value.ends_at == model_use(owner_id=owner.pk).month.ends_at
+    reserve(owner_id=make_user().pk, tokens=1)
 
 
 def test_use_is_counted_without_limit(owner: User, settings: Settings) -> None:
@@ -151,7 +168,7 @@ def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, setting
     assert outcome is not None
     assert (outcome.status, endpoint.requests) == ("pending", [])
     summary.refresh_from_db()
-    assert (summary.due_at, summary.attempts) == (use_today(owner_id=owner.pk).ends_at, 0)
+    assert (summary.due_at, summary.attempts) == (model_use(owner_id=owner.pk).today.ends_at, 0)
     assert "again from" in summary.error
     assert summaries_to_make(limit=9) == []
     ModelUse.objects.all().delete()

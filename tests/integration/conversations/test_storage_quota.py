@@ -5,17 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
+from django.db.models import Sum
 from pytest_django import Settings
 
+from convmemory.accounts.models import GroupQuota, Quota
+from convmemory.accounts.quota import MB
 from convmemory.conversations.importing.links import remove_messages
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.messages import ingest, storage_quota
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
 from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.messages.responses import begin_response, finish_response
-from convmemory.conversations.messages.storage_quota import MB, recount, use_of_storage
+from convmemory.conversations.messages.storage_quota import recount, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
 from convmemory.core.errors import StorageFull
 from tests.factories import exchange, make_conversation, make_user
@@ -25,6 +28,12 @@ pytestmark = pytest.mark.django_db
 
 def message(text: str, *, role: Any = "user", key: str = "", raw: bytes = b"") -> MessageDraft:
     return MessageDraft(role=role, parts=(TextPart(text),), source_key=key, raw=raw)
+
+
+def counted_turns(owner: User) -> tuple[int, int]:
+    """Return the turns by the owner's sum, and by their conversations."""
+    by_rows = Conversation.with_trash.filter(owner=owner).aggregate(turns=Sum("turn_count"))["turns"] or 0
+    return use_of_storage(owner_id=owner.pk).turns, by_rows
 
 
 def stored(owner: User) -> int:
@@ -58,6 +67,9 @@ def test_every_way_of_writing_is_counted(owner: User) -> None:
     sync(owner, message("first, longer", key="1", raw=b"a longer line"), message("third", key="3"))
     sync(owner, message("first, without a line", key="1"))
     assert stored(owner) == counted_anew(owner) > 2_000
+    assert counted_turns(owner) == (3, 3)
+    ingest.supersede_from(owner=owner, conversation_id=made.pk, message_id=made.messages.earliest("position").pk)
+    assert counted_turns(owner) == (2, 2)
 
 
 def test_deleting_reduces_stored_bytes(owner: User) -> None:
@@ -67,10 +79,11 @@ def test_deleting_reduces_stored_bytes(owner: User) -> None:
     ids = list(Message.objects.filter(conversation_id=number).order_by("position").values_list("pk", flat=True))
     remove_messages(owner=owner, conversation_id=number, ids=(ids[1], ids[2]))
     assert stored(owner) == counted_anew(owner)
+    assert counted_turns(owner) == (1, 1)
     ingest.delete_for_good(owner=owner, conversation_id=number)
     assert stored(owner) == before
     ingest.delete_for_good(owner=owner, conversation_id=kept.pk)
-    assert stored(owner) == 0
+    assert (stored(owner), counted_turns(owner)) == (0, (0, 0))
 
 
 def test_storing_same_again_counts_nothing(owner: User) -> None:
@@ -105,7 +118,7 @@ def test_full_storage_refuses_all_writes_but_running_reply(owner: User, settings
     ]
     for attempt in refused:
         with (
-            pytest.raises(StorageFull, match=r"1 MB here \(MAX_STORED_MB_PER_USER\)\. Delete"),
+            pytest.raises(StorageFull, match=r"You have no room left for this: \d\.\d of 1 MB are used\. Delete"),
             transaction.atomic(),
         ):
             attempt()
@@ -169,3 +182,64 @@ def test_concurrent_writers_do_not_exceed_limit(owner: User, settings: Settings)
         taken = sum(pool.map(write, range(24)))
     assert taken == 10
     assert stored(owner) == counted_anew(owner) <= MB
+
+
+# --- limits of people and groups ------------------------------------------------------------------
+
+
+def test_full_number_of_turns_refuses_every_way_of_adding_one(owner: User, settings: Settings) -> None:
+    settings.QUOTA_CONTACT = "it@example.org"
+    Quota.objects.create(owner=owner, turns=2)
+    made = make_conversation(owner, exchange(("one", "two")))
+    with pytest.raises(StorageFull, match=r"1 of 2 turns are used.*ask it@example\.org for more"), transaction.atomic():
+        make_conversation(owner, exchange(("more", "a"), ("than", "fits")))
+    make_conversation(owner, exchange(("three", "four")))
+    ingest.append_messages(owner=owner, conversation_id=made.pk, drafts=[message("a later part", role="assistant")])
+    more = [message("more"), message("and more", role="assistant")]
+    refused: list[Any] = [
+        lambda: ingest.append_messages(owner=owner, conversation_id=made.pk, drafts=more),
+        lambda: sync(owner, message("more", key="1"), message("and more", role="assistant", key="2")),
+        lambda: ingest.put_turn(owner=owner, conversation_id=made.pk, turn=TurnDraft(1, "more", "and more")),
+        lambda: begin_response(owner=owner, conversation_id=made.pk, question=message("more?")),
+        lambda: storage_quota.require_room(owner_id=owner.pk, size=1, turns=1),
+    ]
+    for attempt in refused:
+        with pytest.raises(StorageFull, match="2 of 2 turns are used"), transaction.atomic():
+            attempt()
+    assert counted_turns(owner) == (2, 2)
+    storage_quota.require_room(owner_id=owner.pk, size=1, documents=1)
+
+
+def test_own_quota_precedes_highest_of_groups_precedes_setting(owner: User, settings: Settings) -> None:
+    settings.MAX_TURNS_PER_USER = 1
+    groups = [Group.objects.create(name=name) for name in ("interns", "staff", "researchers")]
+    for group, turns in zip(groups, (2, 3, 0), strict=True):
+        GroupQuota.objects.create(group=group, turns=turns)
+    found = [use_of_storage(owner_id=owner.pk).limits.turns]
+    for group in groups:
+        owner.groups.add(group)
+        found.append(use_of_storage(owner_id=owner.pk).limits.turns)
+    Quota.objects.create(owner=owner, stored_mb=7)
+    found.append(use_of_storage(owner_id=owner.pk).limits.turns)
+    Quota.objects.update(turns=9)
+    limits = use_of_storage(owner_id=owner.pk).limits
+    assert (*found, limits.turns, limits.stored_bytes // MB) == (1, 2, 3, 0, 0, 9, 7)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_imports_do_not_exceed_number_of_turns(owner: User) -> None:
+    Quota.objects.create(owner=owner, turns=5)
+
+    def write(number: int) -> bool:
+        try:
+            draft = ConversationDraft(messages=exchange(("q", "a"), ("r", "b")), source="pi", source_id=str(number))
+            ingest.sync_conversation(owner=owner, draft=draft)
+        except StorageFull:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        taken = sum(pool.map(write, range(12)))
+    assert (taken, counted_turns(owner)) == (2, (4, 4))
