@@ -133,6 +133,20 @@ class Alert(models.Model):
         return f"alert of {self.finding}"
 
 
+class KnownModel(models.Model):
+    """The digest of a local model's tokenizer and configuration as a worker first saw them, by the model's name.
+
+    The name itself contains a digest of the weights.
+    """
+
+    name = models.CharField(max_length=200, primary_key=True)
+    sha256 = models.CharField(max_length=64)
+    recorded_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"files of {self.name}"
+
+
 class OwnArchive(models.Model):
     """An archive of everything, requested by its owner; `privacy/exporting.py` writes and removes it."""
 

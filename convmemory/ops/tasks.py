@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from convmemory.core.queue.fair_queue import enqueue_for, long_owner_task, slice_end
 from convmemory.core.queue.queueing import enqueue
 from convmemory.ops.doctor import alerting
+from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import OwnArchive, SweepRun
 from convmemory.ops.observability import measures
 from convmemory.ops.privacy import exporting
@@ -79,7 +80,8 @@ def sweep() -> dict[str, Any]:
 
 
 def deep_sweep() -> dict[str, Any]:
-    """Repair orphaned, missing and stale rows; scheduled every hour."""
+    """Repair orphaned, missing and stale rows, and note new models; scheduled every hour."""
+    remember_models()
     return _figures(sweeping.deep_sweep(enqueue=enqueue_sources))
 
 

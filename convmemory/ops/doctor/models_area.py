@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from django.db.models import F, Q, Sum
@@ -10,12 +11,13 @@ from django.utils import timezone
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.local import model_name
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest, model_file
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_recipe import read_recipe
 from convmemory.embeddings.spaces import active_space, building_space, can_be_named, embedder_for, space_key
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+from convmemory.ops.models import KnownModel
 from convmemory.ops.reembed.changing_over import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for, try_models
 from search.models import Source, SourceIndex
@@ -82,6 +84,34 @@ def check_weights() -> Iterator[Finding]:
                 f"{files.weights} is not what {name} was embedded with: SHA-256 {digest}, expected {expected}….",
                 "Put the original file back (`make setup` for the default model), or run `manage.py reembed`.",
             )
+
+
+def check_model_files() -> Iterator[Finding]:
+    """Report a changed tokenizer or configuration, which a model's name shows only if a graph or prompts are used."""
+    known = dict(KnownModel.objects.values_list("name", "sha256"))
+    for name, files in _weights():
+        if name in known and known[name] != files_digest(files):
+            yield Finding(
+                "models.files-changed",
+                Severity.ERROR,
+                f"The tokenizer or a configuration file in {files.folder} is not what {name} was embedded with.",
+                "Put the original files back. To use the changed ones, copy the folder under another name and run "
+                "`manage.py reembed --model` with the copy.",
+            )
+
+
+def remember_models() -> None:
+    """Record the files of local models in use that are not recorded yet, in the deep sweep; `doctor` compares them."""
+    known = set(KnownModel.objects.values_list("name", flat=True))
+    for name, files in _weights():
+        if name not in known:
+            KnownModel.objects.get_or_create(name=name, defaults={"sha256": files_digest(files)})
+
+
+def files_digest(files: ModelFiles) -> str:
+    """Return the SHA-256 in hex of the tokenizer, the configuration and the recipe of a model. Raises: OSError."""
+    small = fresh_digest([model_file(files.folder, name) for name in ("tokenizer.json", "config.json")])
+    return sha256(f"{small} {read_recipe(files.folder).digest()}".encode()).hexdigest()
 
 
 def check_settings_agree() -> Iterator[Finding]:
@@ -178,6 +208,7 @@ AREA = Area(
     (
         check_active_model,
         check_weights,
+        check_model_files,
         check_settings_agree,
         check_building,
         check_retired,

@@ -31,6 +31,7 @@ SHARED = {
     "ops.Alert": "what the doctor has found, by its id",
     "ops.ErasedUser": "ids of accounts that no longer exist",
     "ops.KeyFingerprint": "the digest of SECRET_KEY",
+    "ops.KnownModel": "digests of models' files",
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",

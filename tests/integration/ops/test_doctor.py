@@ -37,6 +37,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import database_area, examining, models_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
+from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
@@ -114,6 +115,20 @@ def outgrown_scans(monkeypatch: pytest.MonkeyPatch) -> None:
 def changed_weights(house: Path) -> None:
     weights = house / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+
+
+def changed_tokenizer(house: Path) -> None:
+    remember_models()
+    tokenizer = house / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace('"cat"', '"dog"'))
+    spaces._opened.reset()
+
+
+def changed_pooling(house: Path) -> None:
+    remember_models()
+    pooling = house / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_cls_token": True}))
+    spaces._opened.reset()
 
 
 def other_model_in_settings(settings: Settings) -> None:
@@ -302,6 +317,8 @@ FAULTS = [
     Fault(dropped_index, {"indexes.missing"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
     Fault(outgrown_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
     Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
+    Fault(changed_tokenizer, {"models.files-changed"}, "Put the original files back"),
+    Fault(changed_pooling, {"models.files-changed"}, "copy the folder under another name"),
     Fault(other_model_in_settings, {"models.settings-differ"}, "set EMBEDDING_PROVIDER=local"),
     Fault(unreachable_model, {"models.unavailable", "models.settings-differ"}, "manage.py reembed"),
     Fault(dead_reranker, {"models.reranker-unavailable"}, "unset RERANK_URL"),
