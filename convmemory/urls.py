@@ -1,17 +1,12 @@
 """All addresses of the product."""
 
 from django.contrib import admin
-from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from convmemory.accounts.mail import can_send_mail
-from convmemory.accounts.oidc_views import SignOut
 from convmemory.api import api
 from convmemory.chat import views
-from convmemory.core.config import config
 from convmemory.health_api import health, ready
-from convmemory.sign_in.forms import SignInForm
 
 admin.autodiscover()
 handler500 = "convmemory.problems.server_error"
@@ -28,16 +23,6 @@ urlpatterns = [
     path("", include("convmemory.mcp_server.urls")),
     path("", include("convmemory.ops.urls")),
     path("conversations/<int:conversation_id>/context", views.show_context, name="context"),
-    path(
-        "login",
-        auth_views.LoginView.as_view(
-            template_name="accounts/login.html",
-            authentication_form=SignInForm,
-            extra_context={"can_send_mail": can_send_mail, "config": config},
-        ),
-        name="login",
-    ),
-    path("logout", SignOut.as_view(), name="logout"),
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),

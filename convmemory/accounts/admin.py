@@ -39,10 +39,16 @@ from convmemory.core.administration.lists import ConversationFilter, InputFilter
 from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
 from convmemory.core.config import config
 from convmemory.sign_in.forms import with_passwords
+from convmemory.sign_in.second_factor import remove_everything
 
 MOST_LINKS = 20
 
 admin.site.unregister(User)
+
+
+def _remove_second_factors(users: Sequence[User]) -> None:
+    for user in users:
+        remove_everything(user)
 
 
 @admin.register(User)
@@ -54,7 +60,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     change_password_form = AdminChangePasswordForm
     change_user_password_template = "accounts/change_password.html"  # noqa: S105
 
-    actions = ("make_reset_links",)
+    actions = ("make_reset_links", "remove_second_factor")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         people: QuerySet[User] = super().get_queryset(request).filter(space=None)
@@ -67,6 +73,14 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         return self.has_change_permission(request) and not config.sso_only
 
     user_change_password = with_passwords(UserAdmin.user_change_password)
+
+    remove_second_factor = confirmed_action(
+        "remove_second_factor",
+        permission="change",
+        verb="Remove the second factor",
+        consequence="Their app, passkeys and recovery codes no longer work; the password alone signs them in.",
+        apply=_remove_second_factors,
+    )
 
     @admin.action(permissions=["make_links"], description="Make links to choose a new password")
     def make_reset_links(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse:

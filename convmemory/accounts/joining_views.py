@@ -4,13 +4,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import login
 from django.contrib.auth.forms import SetPasswordForm, UserCreationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordResetConfirmView
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.urls import reverse_lazy
+from django.shortcuts import render
+from django.urls import reverse, reverse_lazy
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -20,6 +19,7 @@ from convmemory.accounts import invitations
 from convmemory.accounts.forms import EndsKeys
 from convmemory.accounts.mail import can_send_mail, request_mail
 from convmemory.accounts.models import Mail
+from convmemory.accounts.sign_in_views import enter
 from convmemory.accounts.tasks import enqueue_mail
 from convmemory.core import acting
 from convmemory.core.errors import NotFound
@@ -54,8 +54,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         if request.method == "POST" and form.is_valid():
             user = form.save(commit=False)
             invitations.accept(found, user)
-            login(request, user)
-            return redirect("home")
+            return enter(request, user, next_page=reverse("home"))
     except NotFound:
         reason = _("It was used, was revoked, or has expired. Ask who invited you for a new one.")
         context = {"title": _("This invitation is not valid"), "reason": reason}

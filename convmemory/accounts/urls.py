@@ -1,8 +1,8 @@
-"""Addresses of the account pages; logging in and out is in `convmemory/urls.py`."""
+"""Addresses of signing in and of the account pages."""
 
 from django.urls import path
 
-from convmemory.accounts import joining_views, oidc_views, space_views, views
+from convmemory.accounts import joining_views, oidc_views, sign_in_views, space_views, views
 from convmemory.accounts import views as design_views
 from convmemory.sign_in.forms import with_passwords
 
@@ -17,7 +17,22 @@ urlpatterns = [
     path("spaces/<int:space_id>", space_views.space, name="space"),
     path("design", design_views.components, name="components"),
     path("settings/password", with_passwords(views.ChangePassword.as_view()), name="password"),
+    path("settings/confirm", with_passwords(sign_in_views.confirm), name="confirm"),
+    path("settings/second-factor", with_passwords(sign_in_views.second_factor_page), name="second-factor"),
+    path("settings/second-factor/app", with_passwords(sign_in_views.set_up_app), name="set-up-app"),
+    path("settings/second-factor/app/remove", with_passwords(sign_in_views.remove_app), name="remove-app"),
+    path("settings/second-factor/codes", with_passwords(sign_in_views.renew_recovery_codes), name="recovery-codes"),
+    path("settings/second-factor/passkeys/add", with_passwords(sign_in_views.add_passkey), name="add-passkey"),
+    path(
+        "settings/second-factor/passkeys/<int:passkey_id>/remove",
+        with_passwords(sign_in_views.remove_passkey),
+        name="remove-passkey",
+    ),
+    path("login", sign_in_views.SignIn.as_view(), name="login"),
+    path("login/code", with_passwords(sign_in_views.second_step), name="second-step"),
+    path("login/passkey", with_passwords(sign_in_views.passkey_sign_in), name="passkey-sign-in"),
     path("invitations/<str:token>", with_passwords(joining_views.invitation), name="invitation"),
+    path("logout", oidc_views.SignOut.as_view(), name="logout"),
     path("login/with/<slug:name>", oidc_views.begin, name="provider"),
     path("login/with/<slug:name>/done", oidc_views.done, name="provider-done"),
     path("login/with/<slug:name>/out", oidc_views.sign_out, name="provider-out"),

@@ -208,6 +208,13 @@ class Config:
         default=False,
     )
 
+    require_second_factor = choice(
+        "off",
+        ("off", "staff", "all"),
+        "who cannot sign in with a password alone: `staff` and superusers, or `all`; who has no second factor yet sets "
+        "one up after the next right password ([Second factors](#second-factors))",
+    )
+
     # --- E-mail ---
 
     email_host = text(

@@ -24,7 +24,7 @@ from convmemory.core.web.middleware import StaticFilesMiddleware
 from convmemory.http_limits.refusals import Refusal, refuse
 from convmemory.http_limits.senders import caller_of, is_signed_in, is_user
 
-PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
+PASSWORD_PATHS = re.compile(r"/(login|settings/(password|confirm|account/delete))/?")
 # A hash takes a third of a second of a core, and there are as many places in `convmemory.sign_in.hashing`.
 PASSWORDS_AT_ONCE = 8
 PASSWORDS_AT_ONCE_PER_ADDRESS = 4

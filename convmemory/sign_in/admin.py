@@ -1,13 +1,10 @@
-"""The administration's sign-in form, with the same pauses; and the identities that sign in by a provider."""
+"""The identities that sign in by a provider, in the administration."""
 
 from django.contrib import admin
 
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin
-from convmemory.sign_in.forms import AdminSignInForm
 from convmemory.sign_in.models import LinkedIdentity
-
-admin.site.login_form = AdminSignInForm
 
 
 @admin.register(LinkedIdentity)

@@ -45,36 +45,45 @@ RULES = (PAIR, NAME, ADDRESS)
 class PasswordsPaused(ConvMemoryError):
     """Too many wrong passwords; for the next `retry_after_s` seconds none is checked."""
 
+    sentence = (
+        "Too many wrong passwords. Wait {} seconds and try again; a password that is sent before is not looked at."
+    )
+
     def __init__(self, retry_after_s: int) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__(
-            f"Too many wrong passwords. Wait {retry_after_s} seconds and try again; "
-            "a password that is sent before is not looked at."
-        )
+        super().__init__(self.sentence.format(retry_after_s))
 
 
 class ResetsPaused(PasswordsPaused):
     """Too many requests for a new password; for the next `retry_after_s` seconds none is accepted."""
 
-    def __init__(self, retry_after_s: int) -> None:
-        ConvMemoryError.__init__(
-            self, f"Too many requests for a new password. Wait {retry_after_s} seconds and try again; no mail was sent."
-        )
-        self.retry_after_s = retry_after_s
+    sentence = "Too many requests for a new password. Wait {} seconds and try again; no mail was sent."
+
+
+class CodesPaused(PasswordsPaused):
+    """Too many wrong codes of a second factor; for the next `retry_after_s` seconds none is checked."""
+
+    sentence = "Too many wrong codes. Wait {} seconds and try again; a code that is sent before is not looked at."
 
 
 class Attempt(AbstractContextManager["Attempt"]):
     """One check of a password. It counts as wrong from the start of the block.
 
     In the block, `succeeded` reports that it was right. An error other than a wrong password reverts the count. What is
-    not a password (`counted`) has counts of its own, so that it never pauses passwords.
+    not a password (`counted`) has counts of its own, so that it never pauses passwords, and an error of its own.
     """
 
     def __init__(
-        self, *, username: str, address: str, wrong: tuple[type[Exception], ...] = (), counted: str = ""
+        self,
+        *,
+        username: str,
+        address: str,
+        wrong: tuple[type[Exception], ...] = (),
+        counted: str = "",
+        pause: type[PasswordsPaused] = PasswordsPaused,
     ) -> None:
         network = network_of(address)
-        self._username, self._wrong = username, wrong
+        self._username, self._wrong, self._pause = username, wrong, pause
         self._address = _key(f"{counted}address", network)
         # In the order of `RULES`.
         self._keys = [
@@ -98,7 +107,7 @@ class Attempt(AbstractContextManager["Attempt"]):
             cursor.execute(load_sql("convmemory.sign_in", "begin_attempt"), parameters)
             may_be_judged, self._is_known, wait_s = cursor.fetchone()
         if not may_be_judged:
-            raise PasswordsPaused(wait_s or 1)
+            raise self._pause(wait_s or 1)
         return self
 
     def __exit__(
@@ -125,11 +134,8 @@ class Attempt(AbstractContextManager["Attempt"]):
 
 def count_reset_request(*, email: str, address: str) -> None:
     """Count a request for a new password, with the pauses of wrong ones. Raises: ResetsPaused."""
-    try:
-        with Attempt(username=email.casefold(), address=address, counted="reset "):
-            pass
-    except PasswordsPaused as error:
-        raise ResetsPaused(error.retry_after_s) from error
+    with Attempt(username=email.casefold(), address=address, counted="reset ", pause=ResetsPaused):
+        pass
 
 
 def is_password_of(*, user: AbstractBaseUser, password: str, address: str) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
@@ -15,11 +14,11 @@ from convmemory.sign_in.attempts import Attempt, is_password_of
 P = ParamSpec("P")
 R = TypeVar("R")
 
-NO_PASSWORDS = "This server takes no passwords (SSO_ONLY): sign in by an identity provider."
+NO_PASSWORDS = "This server takes no passwords and no passkeys (SSO_ONLY): sign in by an identity provider."
 
 
 def with_passwords(function: Callable[P, R]) -> Callable[P, R]:
-    """Refuse calls of a view or use case that needs passwords while `SSO_ONLY` is set. Raises: SwitchedOff."""
+    """Refuse calls of a view that needs passwords or passkeys while `SSO_ONLY` is set. Raises: SwitchedOff."""
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,10 +45,6 @@ class SignInForm(AuthenticationForm):
             assert user is not None
             attempt.succeeded(user)
         return cleaned
-
-
-class AdminSignInForm(SignInForm, AdminAuthenticationForm):
-    """The same form for the administration, which admits staff only."""
 
 
 class ChangePasswordForm(PasswordChangeForm):

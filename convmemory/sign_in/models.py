@@ -1,9 +1,10 @@
-"""Wrong passwords, the addresses of right ones, and identities at providers.
+"""Wrong passwords, the addresses of right ones, second factors, passkeys, and identities at providers.
 
 Names of wrong passwords and addresses are stored as keyed hashes only.
 """
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -53,3 +54,38 @@ class LinkedIdentity(models.Model):
 
     def __str__(self) -> str:
         return f"an identity of user {self.owner_id}"
+
+
+class SecondFactor(models.Model):
+    """The authenticator app of a person, if there is one, and the recovery codes that are left."""
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    app_secret_encrypted = models.TextField(blank=True, default="")
+    app_last_step = models.BigIntegerField(default=0)
+    """The time step of the last code that was accepted; earlier ones and this one are refused."""
+    recovery_code_hashes = ArrayField(models.BinaryField(max_length=32), default=list)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"the second factor of user {self.owner_id}"
+
+
+class Passkey(models.Model):
+    """A passkey with which a person signs in: the public half of its key."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=100)
+    credential_id = models.BinaryField(max_length=1023, unique=True)
+    public_key = models.BinaryField(max_length=10_000)
+    last_challenge_us = models.BigIntegerField(default=0)
+    """When the last accepted challenge was made, in microseconds; only later ones are accepted."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"passkey {self.pk}"

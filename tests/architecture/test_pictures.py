@@ -22,6 +22,8 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "choose-space",  # leads to the home page
     "retention-rules",  # as the trash
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
+    "confirm", "second-factor", "set-up-app", "recovery-codes", "add-passkey",  # as the password
+    "second-step", "passkey-sign-in",  # as the sign-in; after it
     "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip
 ACTIONS = (

@@ -7,7 +7,6 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from convmemory.core import acting
-from convmemory.core.config import config
 
 
 class StaffAdminConfig(apps.SimpleAdminConfig):
@@ -30,9 +29,10 @@ class StaffSite(AdminSite):
         return admitted
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the sign-in form; without passwords, lead to the page with the identity providers."""
-        if not config.sso_only:
-            return super().login(request, extra_context)
+        """Lead to the page where all sign in, so that no other form has to ask for a second factor."""
         from django.contrib.auth.views import redirect_to_login  # needs models, which are loaded after this app
 
-        return redirect_to_login(request.GET.get("next", "") or reverse("admin:index"))
+        answer = redirect_to_login(request.GET.get("next", "") or reverse("admin:index"))
+        if request.user.is_authenticated and not self.has_permission(request):
+            answer["Location"] += "&staff=1"
+        return answer
