@@ -9,6 +9,7 @@ from convmemory.conversations.api import router as conversations
 from convmemory.conversations.importing.api import router as imports
 from convmemory.documents.api import router as documents
 from convmemory.health_api import router as health
+from convmemory.moving.api import router as moving
 from convmemory.problems import refuse_unknown_parameters
 from convmemory.retention.api import router as retention
 from convmemory.tools.api import router as tools
@@ -25,6 +26,6 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, documents, retention, memory, summaries, imports, tools, chat, health):
+for router in (search, conversations, documents, retention, memory, summaries, moving, imports, tools, chat, health):
     refuse_unknown_parameters(router)
     api.add_router("", router)

@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("convmemory.conversations.urls")),
     path("", include("convmemory.documents.urls")),
     path("", include("convmemory.retention.urls")),
+    path("", include("convmemory.moving.urls")),
     path("", include("convmemory.chat.urls")),
     path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),

@@ -268,9 +268,9 @@ class TokenVectors(models.Model):
 
 
 class SetAsidePassage(models.Model):
-    """The vectors of a passage, or of an item, of an object in the trash, which no search reads.
+    """A vector of a passage, or of an item, of an object that is in the trash or moves, which no search reads.
 
-    If the object is put back, its passages and items get them instead of computing them again.
+    When the object is indexed again, its passages and items get them instead of computing them.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -278,6 +278,7 @@ class SetAsidePassage(models.Model):
     kind = models.CharField(max_length=20)
     object_id = models.BigIntegerField()
     content_hash = models.UUIDField()
+    chunk_number = models.PositiveIntegerField(default=0, db_default=0, help_text="Of the item; 0 for a passage.")
     token_count = models.PositiveSmallIntegerField()
     embedding = HalfVectorField()
     vectors = models.BinaryField(null=True, help_text="Its token vectors.")

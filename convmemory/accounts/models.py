@@ -112,6 +112,8 @@ class AuditEntry(models.Model):
         EXPORTED = "exported"
         MADE = "made"
         CHANGED = "changed"
+        MOVED = "moved"
+        COPIED = "copied"
         REVOKED = "revoked"
         TRASHED = "trashed"
         RESTORED = "restored"

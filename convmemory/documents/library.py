@@ -331,8 +331,10 @@ def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
     return document
 
 
-def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
+def delete_for_good(*, owner: AbstractBaseUser, document_id: int, moved_to: int | None = None) -> None:
     """Delete the document, in the trash or not, with its file, sections, passages and vectors.
+
+    `moved_to` is the owner of the archive that stores it instead, for the audit log.
 
     Raises: NotFound, OnLegalHold.
     """
@@ -341,7 +343,8 @@ def delete_for_good(*, owner: AbstractBaseUser, document_id: int) -> None:
         refuse_held(owner_id=owner.pk)
         freed = document.stored_bytes or 0
         document.delete()
-        record(Action.DELETED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
+        action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
+        record(action, what=f"document {document_id}{where}", person_id=owner.pk, about_id=owner.pk)
         count_stored(owner_id=owner.pk, change=-freed, documents=-1)
 
 

@@ -208,8 +208,8 @@ def _known_vectors(
 ) -> dict[tuple[int, int], HalfVector]:
     """Return the vectors that the owner has of equal items, in any space with the same sentence model.
 
-    By the number of the item and of its chunk. The vectors of items that were in the trash are found by the first half
-    of their hash. Three queries.
+    By the number of the item and of its chunk. The vectors of items that were set aside are found by the first half of
+    their hash. Three queries.
     """
     numbers: dict[bytes, list[int]] = {}
     for number, texts in items.items():
@@ -219,8 +219,8 @@ def _known_vectors(
     aside = SetAsidePassage.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(halves))
     equal = ItemEmbedding.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(numbers))
     return {
-        (number, 0): vector
-        for half, vector in aside.values_list("content_hash", "embedding")
+        (number, chunk_number): vector
+        for half, chunk_number, vector in aside.values_list("content_hash", "chunk_number", "embedding")
         for number in numbers[halves[half]]
     } | {
         (number, chunk_number): vector

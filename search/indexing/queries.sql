@@ -242,14 +242,12 @@ SET
     error = ''
 WHERE source_id = %(source)s
 
--- name: set_aside
--- Copy the vectors of one object's passages, each text once in a space, and those of its items that have one vector: several
--- are cached under the hashes of their texts.
-INSERT INTO search_setasidepassage
-    (owner_id, space_id, kind, object_id, content_hash, token_count, embedding, vectors)
+-- name: vectors_of
+-- The vectors of one object's passages, each text once in a space, and those of its items.
 (
     SELECT DISTINCT ON (p.space_id, p.content_hash)
-        p.owner_id, p.space_id, %(kind)s, %(object)s::bigint, p.content_hash, p.token_count, p.embedding, t.vectors
+        p.owner_id, p.space_id, %(kind)s::varchar AS kind, %(object)s::bigint AS object_id, p.content_hash,
+        0 AS chunk_number, p.token_count, p.embedding, t.vectors
     FROM search_source AS s
     INNER JOIN search_passage AS p ON p.source_id = s.id AND p.owner_id = s.owner_id
     LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
@@ -257,20 +255,19 @@ INSERT INTO search_setasidepassage
 )
 UNION ALL
 (
-    SELECT DISTINCT ON (e.space_id, e.content_hash)
+    SELECT DISTINCT ON (e.space_id, e.content_hash, e.chunk_number)
         e.owner_id, e.space_id, %(kind)s, %(object)s::bigint,
-        encode(substring(e.content_hash FROM 1 FOR 16), 'hex')::uuid, e.token_count, e.embedding, NULL::bytea
+        encode(substring(e.content_hash FROM 1 FOR 16), 'hex')::uuid, e.chunk_number, e.token_count, e.embedding, NULL::bytea
     FROM search_source AS s
-    INNER JOIN search_itemembedding AS e ON e.source_id = s.id AND e.owner_id = s.owner_id AND e.chunk_number = 0
-    WHERE
-        s.owner_id = %(owner)s AND s.kind = %(kind)s AND s.object_id = %(object)s
-        AND NOT EXISTS (
-            SELECT FROM search_itemembedding AS further
-            WHERE
-                further.source_id = e.source_id AND further.space_id = e.space_id AND further.owner_id = e.owner_id
-                AND further.item_number = e.item_number AND further.chunk_number = 1
-        )
+    INNER JOIN search_itemembedding AS e ON e.source_id = s.id AND e.owner_id = s.owner_id
+    WHERE s.owner_id = %(owner)s AND s.kind = %(kind)s AND s.object_id = %(object)s
 )
+
+-- name: set_aside
+-- Copies the vectors of one object (`vectors_of`) to where no search reads them.
+INSERT INTO search_setasidepassage
+    (owner_id, space_id, kind, object_id, content_hash, chunk_number, token_count, embedding, vectors)
+SELECT v.* FROM ({vectors}) AS v
 RETURNING 1
 
 -- name: drop_used_set_aside

@@ -39,14 +39,19 @@ def drop_source(*, owner_id: int, kind: str, object_id: int, keeps_vectors: bool
     deleted, too.
     """
     if keeps_vectors:
-        parameters: dict[str, Any] = {"owner": owner_id, "kind": kind, "object": object_id}
+        vectors, parameters = vectors_of(owner_id=owner_id, kind=kind, object_id=object_id)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("search.indexing", "set_aside"), parameters)
+            cursor.execute(load_sql("search.indexing", "set_aside").format(vectors=vectors), parameters)
     else:
         SetAsidePassage.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).delete()
     delete_sources(
         Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
     )
+
+
+def vectors_of(*, owner_id: int, kind: str, object_id: int) -> tuple[str, dict[str, Any]]:
+    """Return the statement that selects the vectors of an object as rows of `SetAsidePassage`, and its parameters."""
+    return load_sql("search.indexing", "vectors_of"), {"owner": owner_id, "kind": kind, "object": object_id}
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

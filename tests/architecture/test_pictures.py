@@ -18,7 +18,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
-    "share-conversation", "share-links", "spaces", "space",  # as the API keys
+    "share-conversation", "share-links", "spaces", "space", "move",  # as the API keys
     "choose-space",  # leads to the home page
     "retention-rules",  # as the trash
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link

@@ -28,7 +28,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
-    "page spaces", "page one space", "POST own role",
+    "page spaces", "page one space", "POST own role", "POST moves",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
 }  # fmt: skip
 
@@ -556,6 +556,10 @@ ROUTES: dict[str, Surface] = {
     "page spaces": lambda _, ask: _page(ask, "/spaces"),
     "page one space": lambda _, ask: _page(ask, f"/spaces/{ask.victim.user.pk}"),
     "POST own role": lambda _, ask: _post_role(ask),
+    "POST moves": lambda _, ask: _api(ask, "POST", "/moves", {"kind": "conversation", "id": ask.conversation}),
+    "POST another's move": lambda _, ask: _post_to_another(
+        ask, "/move", f"/move?conversation={ask.conversation}", conversation=str(ask.conversation)
+    ),
     "page recall": lambda _, ask: _page(ask, "/recall", query=ask.question, top_k=20, max_tokens=20_000),
 }
 IN_SPACES = ("/", "/search", "/library", "/documents", "/import", "/statistics", "/palette", "/recall")

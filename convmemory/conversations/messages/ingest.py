@@ -248,8 +248,10 @@ def restore_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Co
     return conversation
 
 
-def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int, moved_to: int | None = None) -> None:
     """Delete the conversation, in the trash or not, with all derived from it, its share links and uploads with it.
+
+    `moved_to` is the owner of the archive that stores it instead, for the audit log.
 
     Raises: NotFound, OnLegalHold.
     """
@@ -264,7 +266,8 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int) -> None:
         freed += conversation.stored_bytes or 0
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()
-        record(Action.DELETED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
+        action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
+        record(action, what=f"conversation {conversation_id}{where}", person_id=owner.pk, about_id=owner.pk)
         count_stored(owner_id=owner.pk, change=-freed, turns=-conversation.turn_count)
 
 

@@ -147,6 +147,8 @@ def change(request: PageRequest) -> HttpResponseBase:
         selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
         return export_response(request, owner=request.user, selection=selection, format=format)
+    if action == "move":
+        return redirect(f"{reverse('move')}?{urlencode({'conversation': chosen}, doseq=True)}")
     name = request.POST.get("tag", "")
     if action not in CHANGES:
         raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")

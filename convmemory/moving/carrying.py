@@ -1,0 +1,247 @@
+"""Moves and copies a conversation or a document from one archive of a person to another: their own, or a space.
+
+The transaction works in two archives, one after the other, as the person who acts: it keeps the rows in temporary
+tables while it may read (and, to move, delete) in the first, and stores them while it may write in the second. The
+policies of the tables admit each statement, so that no row enters an archive to which the person may not write.
+A worker indexes the object again, with the vectors that came with it.
+
+Source: docs/adr/0109-move-rows-between-archives.md.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from django.contrib.auth.models import User
+from django.db import connection, models, transaction
+from django.db.models import Q
+from django.utils.translation import gettext
+from psycopg import sql
+
+from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import get_membership, refuse_readers
+from convmemory.conversations.importing.links import link_children
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.responses import lock_conversation, require_idle
+from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.models import Conversation, Event, Message, MessageSource, Tag, TurnMark
+from convmemory.conversations.signals import conversation_deleting, conversation_restored
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+from convmemory.documents import library
+from convmemory.documents.models import Document, Section
+from convmemory.documents.signals import document_restored
+from search.indexing.tracking import vectors_of
+from search.models import SetAsidePassage
+from summaries.models import ConversationSummary
+
+Kind = Literal["conversation", "document"]
+
+Values = dict[str, int | str | None]
+
+OF_MESSAGES: tuple[type[models.Model], ...] = (MessageSource, TurnMark)
+OF_CONVERSATION: tuple[type[models.Model], ...] = (Conversation, Message, Tag, Event, ConversationSummary)
+CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, SetAsidePassage)
+"""The tables whose rows come along. Rows of other tables that name the object are deleted when it moves."""
+NUMBERS = sql.Identifier("taken_numbers")
+
+
+def find_archive(*, person: User, kind: Kind, object_id: int) -> SpaceMember | None:
+    """Return the membership of the space that holds the object, None for the person's own archive. Raises: NotFound."""
+    with acting_for(person.pk):
+        owner_id = archive_of_address({f"{kind}_id": object_id})
+        if owner_id is None:
+            raise NotFound(f"There is no {kind} {object_id}.")
+        return None if owner_id == person.pk else get_membership(person=person, space_id=owner_id)
+
+
+def carry(*, person: User, kind: Kind, object_id: int, space_id: int | None, is_copy: bool) -> int:
+    """Move the object to a space, or without one to the person's own archive, or copy it; return its id there.
+
+    What is moved keeps its id and with it its address. Moving needs a role that writes in both archives, copying only
+    in the second one. Search finds the object there when a worker has indexed it, without computing its vectors.
+
+    Raises: NotFound, NotAllowed, ConversationBusy, OnLegalHold, StorageFull; InvalidInput if it is there already.
+    """
+    source = find_archive(person=person, kind=kind, object_id=object_id)
+    with acting_for(person.pk):
+        target = None if space_id is None else get_membership(person=person, space_id=space_id)
+    if (source and source.space_id) == (target and target.space_id):
+        raise InvalidInput(gettext("It is in this archive already: choose another one."))
+    for member in (target, None if is_copy else source):
+        if member is not None:
+            refuse_readers(member)
+    owner, new_owner = (member.space if member else person for member in (source, target))
+    carry_one = _carry_conversation if kind == "conversation" else _carry_document
+    with acting_for(owner.pk, person_id=person.pk):
+        return carry_one(person, owner, new_owner, object_id, is_copy)
+
+
+def _carry_conversation(person: User, owner: User, new_owner: User, conversation_id: int, is_copy: bool) -> int:
+    of_messages = Q(owner_id=owner.pk, message__conversation_id=conversation_id)
+    own = Q(owner_id=owner.pk, conversation_id=conversation_id)
+    with transaction.atomic():
+        if not is_copy:
+            # Before the row is locked, as when `ingest` deletes it.
+            conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        require_idle(conversation)
+        with acting_for(new_owner.pk, person_id=person.pk):
+            same = Conversation.with_trash.filter(
+                owner_id=new_owner.pk, source=conversation.source, source_id=conversation.source_id
+            )
+            if conversation.source_id and (known := same.first()) is not None:
+                raise _already_there("conversation", known.pk, is_trashed=known.trashed_at is not None)
+        _take(
+            Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id),
+            *(model.objects.filter(own) for model in (Message, Tag, Event)),
+            ConversationSummary.objects.filter(own, status=ConversationSummary.Status.COMPLETED),
+            *(model.objects.filter(of_messages) for model in (MessageSource, TurnMark)),
+        )
+        _take_vectors("conversation", conversation_id, owner)
+        if not is_copy:
+            ingest.delete_for_good(owner=owner, conversation_id=conversation_id, moved_to=new_owner.pk)
+        with acting_for(new_owner.pk, person_id=person.pk):
+            values: Values = {"owner_id": new_owner.pk}
+            of_one_archive: Values = {"parent_id": None, "starred_at": None, "pinned_at": None}
+            new_id = _put(Conversation, values | of_one_archive, is_copy)
+            values |= {"conversation_id": new_id}
+            _put(Message, values, is_copy)
+            places = {"taken": _taken(Message), "numbers": NUMBERS}
+            _run("number_messages", places, {"owner": new_owner.pk, "conversation": new_id})
+            for model in (*OF_CONVERSATION[2:], *OF_MESSAGES):
+                _put(model, values, is_copy)
+            _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
+            _forget(*OF_CONVERSATION, *OF_MESSAGES, SetAsidePassage)
+            _run("forget_rows", {"taken": NUMBERS})
+            link_children(owner=new_owner)
+            stored = Conversation.objects.get(owner_id=new_owner.pk, pk=new_id)
+            conversation_restored.send(Conversation, conversation=stored)
+            _record("conversation", conversation_id, new_id, person, owner, new_owner, is_copy)
+            count_stored(owner_id=new_owner.pk, change=stored.stored_bytes or 0, turns=stored.turn_count)
+    return new_id
+
+
+def _carry_document(person: User, owner: User, new_owner: User, document_id: int, is_copy: bool) -> int:
+    document = library.get_document(owner=owner, document_id=document_id)
+    if document.is_unfinished:
+        raise ConversationBusy(gettext("The document is still being read: try again when it is ready."))
+    with acting_for(new_owner.pk, person_id=person.pk):
+        library.require_capacity(owner=new_owner, size=document.size)
+        known = Document.with_trash.filter(owner_id=new_owner.pk, digest=document.digest).first()
+        if known is not None:
+            raise _already_there("document", known.pk, is_trashed=known.trashed_at is not None)
+    try:
+        file = document.file.open()
+    except FileNotFoundError:
+        raise NotFound(gettext("The document's file is not on this server.")) from None
+    with file:
+        stored = library.store_file(owner_id=new_owner.pk, file=file, name=document.name)
+    place = stored.place_for(new_owner.pk)
+    try:
+        with transaction.atomic():
+            locked = Document.objects.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
+            if locked is None or (locked.digest, locked.is_unfinished) != (stored.digest, False):
+                raise ConversationBusy(gettext("The document has just been changed: try again."))
+            _take(
+                Document.objects.filter(owner_id=owner.pk, pk=document_id),
+                Section.objects.filter(owner_id=owner.pk, document_id=document_id),
+            )
+            _take_vectors("document", document_id, owner)
+            if not is_copy:
+                library.delete_for_good(owner=owner, document_id=document_id, moved_to=new_owner.pk)
+            with acting_for(new_owner.pk, person_id=person.pk):
+                values: Values = {"owner_id": new_owner.pk}
+                new_id = _put(Document, values | {"file": place}, is_copy)
+                _put(Section, values | {"document_id": new_id}, is_copy)
+                _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
+                _forget(Document, Section, SetAsidePassage)
+                put = Document.objects.get(owner_id=new_owner.pk, pk=new_id)
+                document_restored.send(Document, document=put)
+                _record("document", document_id, new_id, person, owner, new_owner, is_copy)
+                count_stored(owner_id=new_owner.pk, change=put.stored_bytes or 0, documents=1)
+    except BaseException:
+        with acting_for(new_owner.pk, person_id=person.pk):
+            library.drop_file(owner_id=new_owner.pk, place=place)
+        raise
+    return new_id
+
+
+def _already_there(kind: Kind, known_id: int, *, is_trashed: bool) -> InvalidInput:
+    if is_trashed:
+        said = gettext("That archive has it already, in the trash, as %(kind)s %(number)s: put it back or delete it.")
+    else:
+        said = gettext("That archive has it already, as %(kind)s %(number)s.")
+    return InvalidInput(said % {"kind": kind, "number": known_id})
+
+
+def _record(kind: Kind, old_id: int, new_id: int, person: User, owner: User, new_owner: User, is_copy: bool) -> None:
+    """Record where an object came from, about its new archive; and of a copy, about the archive that it was read in."""
+    action = Action.COPIED if is_copy else Action.MOVED
+    record(action, what=f"{kind} {new_id} from user {owner.pk}", person_id=person.pk, about_id=new_owner.pk)
+    if is_copy:
+        record(action, what=f"{kind} {old_id} to user {new_owner.pk}", person_id=person.pk, about_id=owner.pk)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _take(*tables: "models.QuerySet[Any, Any]") -> None:
+    """Keep these rows, of one table each."""
+    for rows in tables:
+        columns = [field.attname for field in _stored_fields(rows.model)]
+        query, values = rows.order_by("pk").values_list(*columns).query.sql_with_params()
+        _run("take_rows", {"taken": _taken(rows.model), "rows": sql.SQL(query)}, values)
+
+
+def _take_vectors(kind: Kind, object_id: int, owner: User) -> None:
+    query, values = vectors_of(owner_id=owner.pk, kind=kind, object_id=object_id)
+    _run("take_rows", {"taken": _taken(SetAsidePassage), "rows": sql.SQL(query)}, values)
+
+
+def _put(model: type[models.Model], changed: "Values", is_copy: bool) -> int:
+    """Store the taken rows of a table with other values, of copies with new keys; return the highest key."""
+    key = str(model._meta.pk.column)
+    of_messages = model in OF_MESSAGES
+    values: dict[str, sql.Composable] = {}
+    for column in (str(field.column) for field in _stored_fields(model)):
+        if of_messages and column == key:
+            values[key] = sql.SQL("n.put")
+        elif column in changed:
+            values[column] = sql.Literal(changed[column])
+        elif not (is_copy and column == key):
+            values[column] = sql.SQL("t.{}").format(sql.Identifier(column))
+    joined = sql.SQL(load_sql("convmemory.moving", "join_numbers")).format(numbers=NUMBERS)
+    places = {
+        "table": sql.Identifier(model._meta.db_table),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, values)),
+        "values": sql.SQL(", ").join(values.values()),
+        "taken": _taken(model),
+        "messages": joined if of_messages else sql.SQL(""),
+        "key": sql.Identifier(key),
+    }
+    return _run("put_rows", places) or 0
+
+
+def _forget(*tables: type[models.Model]) -> None:
+    for model in tables:
+        _run("forget_rows", {"taken": _taken(model)})
+
+
+def _taken(model: type[models.Model]) -> sql.Identifier:
+    return sql.Identifier(f"taken_{model._meta.db_table}")
+
+
+def _stored_fields(model: type[models.Model]) -> "list[models.Field[Any, Any]]":
+    return [field for field in model._meta.concrete_fields if not field.generated]
+
+
+def _run(name: str, places: Mapping[str, sql.Composable], values: Any = None) -> int | None:
+    """Execute a statement; return the first column of its row, if it has one."""
+    with connection.cursor() as cursor:
+        statement = sql.SQL(load_sql("convmemory.moving", name)).format(**places)
+        cursor.execute(statement.as_string(cursor.cursor), values)
+        row = cursor.fetchone() if cursor.description else None
+    return row[0] if row else None

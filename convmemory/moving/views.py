@@ -1,0 +1,80 @@
+"""The page that asks where to move or copy conversations or a document, and does it."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods
+
+from convmemory.accounts.pages import PageRequest, signed_in
+from convmemory.accounts.spaces import WRITERS, spaces_of
+from convmemory.conversations.curating import MAX_CHOSEN
+from convmemory.conversations.messages.hidden_keys import count_keys
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.numbers import number_or_refuse
+from convmemory.documents.library import get_document
+from convmemory.moving.carrying import Kind, carry, find_archive
+
+SAID_REFUSALS = 5
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def move(request: PageRequest) -> HttpResponse:
+    """Ask where the things that `conversation` or `document` names go; a POST moves them, or copies them (`copy=1`)."""
+    given = request.POST if request.method == "POST" else request.GET
+    kind: Kind = "document" if "document" in given else "conversation"
+    refusal = f"{kind} takes the number of one, and can be repeated."
+    numbers = list(dict.fromkeys(number_or_refuse(text, refusal) or 0 for text in given.getlist(kind)))
+    if not 1 <= len(numbers) <= MAX_CHOSEN:
+        raise InvalidInput(_("Choose 1 to %(most)s to move or copy.") % {"most": MAX_CHOSEN})
+    back = f"/{kind}s/{numbers[0]}" if len(numbers) == 1 else "/library"
+    if request.method == "POST":
+        target = number_or_refuse(request.POST.get("space", ""), "space takes the number of a space.")
+        is_copy = request.POST.get("copy") == "1"
+        done, refusals = [], []
+        for number in numbers:
+            try:
+                done.append(carry(person=request.person, kind=kind, object_id=number, space_id=target, is_copy=is_copy))
+            except ConvMemoryError as error:
+                if len(numbers) == 1:
+                    raise
+                refusals.append(f"{number}: {error}")
+        if is_copy:
+            said = ngettext("%(count)s thing is copied.", "%(count)s things are copied.", len(done))
+        else:
+            said = ngettext("%(count)s thing is moved.", "%(count)s things are moved.", len(done))
+        if done:
+            said = f"{said % {'count': len(done)}} {_('Search finds it by meaning once it is indexed again.')}"
+            messages.success(request, said)
+        for reason in refusals[:SAID_REFUSALS]:
+            messages.warning(request, reason)
+        if more := len(refusals[SAID_REFUSALS:]):
+            said = ngettext("%(count)s more was not.", "%(count)s more were not.", more)
+            messages.warning(request, said % {"count": more})
+        return redirect(f"/{kind}s/{done[0]}" if len(numbers) == 1 else back)
+
+    source = find_archive(person=request.person, kind=kind, object_id=numbers[0])
+    owner = source.space if source else request.person
+    with acting_for(owner.pk, person_id=request.person.pk):
+        if kind == "document":
+            document = get_document(owner=owner, document_id=numbers[0])
+            title, hidden = document.title or document.name, 0
+        else:
+            title = get_conversation(owner=owner, conversation_id=numbers[0]).title
+            hidden = count_keys(owner=owner, conversation_id=numbers[0])
+    context = {
+        "kind": kind,
+        "numbers": numbers,
+        "back": back,
+        "title": title or _("Untitled conversation"),
+        "hidden_keys": hidden,
+        "source": source,
+        "may_move": source is None or source.role in WRITERS,
+        "spaces": [each for each in spaces_of(request.person) if each.role in WRITERS and each != source],
+        "has_own": source is not None,
+    }
+    return render(request, "moving/move.html", context)

@@ -1,0 +1,271 @@
+"""Moving and copying between archives: what comes along, who may, and that the database itself refuses the rest."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import ProgrammingError
+
+from convmemory.accounts import spaces
+from convmemory.accounts.models import AuditEntry, LegalHold, ShareLink, SpaceMember
+from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.conversations import curating, marking
+from convmemory.conversations.messages import hidden_keys, ingest
+from convmemory.conversations.messages.storage_quota import use_of_storage
+from convmemory.conversations.models import Conversation, HiddenKey, Message, MessageSource, Tag, TurnMark
+from convmemory.conversations.sharing import create_link
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, OnLegalHold
+from convmemory.core.marks import mark_of
+from convmemory.documents.models import Document, Section
+from convmemory.moving.carrying import CARRIED, carry
+from convmemory.ops.privacy.ownership import foreign_keys, owned_tables
+from search.adapters.conversations import index_conversation
+from search.models import Item, ItemEmbedding, Passage, Source, TokenVectors
+from search.query import SearchQuery
+from search.searching import search_items
+from summaries.models import ConversationSummary
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.documents import GUIDE, indexed, upload
+from tests.support.planted_keys import planted_keys
+
+pytestmark = pytest.mark.django_db
+
+LONG = " ".join(f"Sail number {number} dries in loft {number % 7}." for number in range(120))
+MESSAGES = [
+    user_says("Which knot holds the mooring?", source_key="u0", raw=b"raw question"),
+    assistant_says("A bowline holds the mooring.", source_key="a0"),
+    user_says(f"My token is {planted_keys()['github-token']}", source_key="u1"),
+    assistant_says("Keep it secret.", source_key="a1"),
+    user_says("Where do the sails dry?", source_key="u2"),
+    assistant_says(LONG, source_key="a2"),
+]
+VECTORS = (
+    (ItemEmbedding, ("item_number", "chunk_number", "embedding")),
+    (Passage, ("item_number", "start", "part_index", "content_hash", "embedding")),
+    (TokenVectors, ("passage__item_number", "passage__start", "passage__part_index", "vectors")),
+)
+
+
+@dataclass
+class Crew:
+    """Mia manages the space, Carl contributes to it, Rosa reads it, and Stan is in none; Carl has a conversation."""
+
+    mia: User
+    carl: User
+    rosa: User
+    stan: User
+    space: User
+    conversation: Conversation
+
+    def carry(self, person: User, *, to: User | None, number: int = 0, is_copy: bool = False, kind: Any = "") -> int:
+        return carry(
+            person=person, kind=kind or "conversation", object_id=number or self.conversation.pk,
+            space_id=to.pk if to else None, is_copy=is_copy,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def crew() -> Crew:
+    mia, carl, rosa, stan = (make_user(name) for name in ("mia", "carl", "rosa", "stan"))
+    space = create_space(person=mia, name="Boat house").account
+    for name, role in (("carl", "contributor"), ("rosa", "reader")):
+        set_member(person=mia, space_id=space.pk, username=name, role=role)
+    made = make_conversation(carl, MESSAGES, title="Moorings", source="api", source_id="m1")
+    index_conversation(conversation_id=made.pk)
+    return Crew(mia, carl, rosa, stan, space, made)
+
+
+def hits(owner: User, text: str = "which knot holds the mooring") -> list[str]:
+    return [hit.url for hit in search_items(caller=owner, query=SearchQuery(text=text)).hits]
+
+
+def rows_of(model: Any, owner: User, *fields: str) -> list[tuple[Any, ...]]:
+    rows = model.objects.filter(owner_id=owner.pk).order_by(*fields).values_list(*fields)
+    return [tuple(bytes(v) if isinstance(v, memoryview) else str(v) for v in row) for row in rows]
+
+
+def vectors_of(owner: User) -> list[list[tuple[Any, ...]]]:
+    return [rows_of(model, owner, *fields) for model, fields in VECTORS]
+
+
+def test_moved_conversation_keeps_address_turns_and_vectors(crew: Crew) -> None:
+    number, vectors = crew.conversation.pk, vectors_of(crew.carl)
+    messages = rows_of(Message, crew.carl, "pk", "position", "turn_number", "parts")
+    assert hits(crew.carl)[0] == f"/conversations/{number}?turn=0"
+    assert any(chunk > "0" for _, chunk, _ in vectors[0]), "no item has several vectors"
+
+    assert crew.carry(crew.carl, to=crew.space) == number
+    result = index_conversation(conversation_id=number)
+    assert (result.items, result.computed, result.passages_computed) == (3, 0, 0)
+    assert vectors_of(crew.space) == vectors
+    assert rows_of(Message, crew.space, "pk", "position", "turn_number", "parts") == messages
+    assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
+    assert hits(crew.carl) == []
+    derived = (Source, Item, *(model for model, _ in VECTORS))
+    assert [model for model in (Message, *derived) if rows_of(model, crew.carl, "pk")] == []
+
+
+def test_moved_conversation_takes_tags_marks_and_summaries_but_no_star_link_or_key(crew: Crew) -> None:
+    carl, number = crew.carl, crew.conversation.pk
+    curating.add_tag(owner=carl, conversation_ids=[number], name="knots")
+    curating.set_star(owner=carl, conversation_id=number, starred=True)
+    marking.set_mark(owner=carl, conversation_id=number, turn_number=1, mark=mark_of("wrong", "old token"))
+    create_link(owner=carl, conversation_id=number, turn=0, days=None, audience="people")
+    for status in ("completed", "pending"):
+        ConversationSummary.objects.create(
+            owner=carl, conversation=crew.conversation, from_position=0, to_position=5, content="Knots.",
+            status=status, method="extractive", due_at=NEW_YEAR,
+        )  # fmt: skip
+    assert hidden_keys.count_keys(owner=carl, conversation_id=number) == 1
+    use = use_of_storage(owner_id=carl.pk)
+    assert (use.stored > 0, use.turns) == (True, 3)
+
+    crew.carry(carl, to=crew.space)
+    moved = Conversation.objects.get(pk=number)
+    assert (moved.owner_id, moved.title, moved.starred_at, moved.source_id) == (crew.space.pk, "Moorings", None, "m1")
+    assert rows_of(Tag, crew.space, "name", "conversation_id") == [("knots", str(number))]
+    (mark,) = TurnMark.objects.all()
+    assert (mark.owner_id, mark.note, mark.message.turn_number) == (crew.space.pk, "old token", 1)
+    assert rows_of(ConversationSummary, crew.space, "content") == [("Knots.",)]
+    assert rows_of(MessageSource, crew.space, "message__position") == [("0",)]
+    for model in (ShareLink, HiddenKey):
+        assert not model.objects.exists()
+    assert not ConversationSummary.objects.filter(owner=carl).exists()
+    left = use_of_storage(owner_id=carl.pk)
+    assert (left.stored, left.turns) == (0, 0)
+    assert use_of_storage(owner_id=crew.space.pk) == use
+    assert set(AuditEntry.objects.filter(action="moved").values_list("about_id", "what")) == {
+        (carl.pk, f"conversation {number} to user {crew.space.pk}"),
+        (crew.space.pk, f"conversation {number} from user {carl.pk}"),
+    }
+
+
+def test_reader_copies_to_own_archive_and_both_keep_their_own(crew: Crew) -> None:
+    crew.carry(crew.carl, to=crew.space)
+    number = crew.conversation.pk
+    index_conversation(conversation_id=number)
+    vectors = vectors_of(crew.space)
+    marking.set_mark(owner=crew.space, conversation_id=number, turn_number=0, mark=mark_of("outdated", ""))
+
+    copy = crew.carry(crew.rosa, to=None, is_copy=True)
+    assert copy != number
+    result = index_conversation(conversation_id=copy)
+    assert (result.items, result.computed, result.passages_computed) == (3, 0, 0)
+    assert vectors_of(crew.rosa) == vectors_of(crew.space) == vectors
+    assert hits(crew.rosa)[0] == f"/conversations/{copy}?turn=0"
+    assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
+    assert set(TurnMark.objects.values_list("owner_id", "message__conversation_id")) == {
+        (crew.space.pk, number), (crew.rosa.pk, copy),
+    }  # fmt: skip
+    ingest.delete_for_good(owner=crew.rosa, conversation_id=copy)
+    assert Message.objects.filter(conversation_id=number).count() == len(MESSAGES)
+    assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
+
+
+def test_document_moves_with_its_file_and_comes_back(crew: Crew, django_capture_on_commit_callbacks: Any) -> None:
+    ingest.delete_for_good(owner=crew.carl, conversation_id=crew.conversation.pk)
+    document = indexed(upload(crew.carl, GUIDE))
+    address, vectors, size = document.get_absolute_url(), vectors_of(crew.carl), document.stored_bytes
+    old_file = str(document.file)
+    sections = rows_of(Section, crew.carl, "pk", "number", "text")
+    for person, owner, other in ((crew.carl, crew.space, crew.carl), (crew.mia, crew.mia, crew.space)):
+        to = crew.space if owner is crew.space else None
+        with django_capture_on_commit_callbacks(execute=True):
+            assert crew.carry(person, kind="document", to=to, number=document.pk) == document.pk
+        moved = Document.objects.get(pk=document.pk)
+        assert moved.get_absolute_url() == address
+        with moved.file.open() as file:
+            assert file.read() == GUIDE.encode()
+        assert not moved.file.storage.exists(old_file)
+        old_file = str(moved.file)
+        indexed(moved)
+        assert hits(owner, "coffee grounds compost")[0].startswith(address)
+        assert hits(other, "coffee grounds compost") == []
+        assert rows_of(Section, owner, "pk", "number", "text") == sections
+        use = use_of_storage(owner_id=owner.pk)
+        assert (use.stored, use.documents) == (size, 1)
+    assert vectors_of(crew.mia) == vectors
+
+
+@pytest.mark.parametrize(
+    ("person", "to_space", "is_copy", "error"),
+    [
+        ("rosa", True, False, NotFound),  # not hers to read
+        ("stan", True, True, NotFound),
+        ("stan", False, True, NotFound),
+        ("carl", False, False, InvalidInput),  # is there
+    ],
+)
+def test_others_carry_nothing_of_an_archive(
+    crew: Crew, person: str, to_space: bool, is_copy: bool, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        crew.carry(getattr(crew, person), to=crew.space if to_space else None, is_copy=is_copy)
+    assert Conversation.objects.get().owner_id == crew.carl.pk
+
+
+def test_reader_neither_moves_in_nor_out_and_former_member_reads_nothing(crew: Crew) -> None:
+    own = make_conversation(crew.rosa, exchange(("Who rows?", "Rosa rows.")))
+    crew.carry(crew.carl, to=crew.space)
+    for to, number in ((crew.space, own.pk), (None, crew.conversation.pk)):
+        with pytest.raises(NotAllowed, match="ask one of its managers"):
+            crew.carry(crew.rosa, to=to, number=number)
+    with pytest.raises(NotAllowed):
+        crew.carry(crew.rosa, to=crew.space, number=own.pk, is_copy=True)
+    remove_member(person=crew.mia, space_id=crew.space.pk, member_id=crew.rosa.pk)
+    for to, number in ((crew.space, own.pk), (None, crew.conversation.pk)):
+        with pytest.raises(NotFound):
+            crew.carry(crew.rosa, to=to, number=number, is_copy=True)
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_database_refuses_reader_whom_program_admits(
+    crew: Crew, is_copy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_conversation(crew.rosa, exchange(("Who rows?", "Rosa rows.")))
+    crew.carry(crew.carl, to=crew.space)
+    monkeypatch.setattr(spaces, "WRITERS", frozenset(SpaceMember.Role))
+    with pytest.raises(ProgrammingError, match="row-level security"):
+        crew.carry(crew.rosa, to=crew.space, number=own.pk, is_copy=is_copy)
+    assert Conversation.objects.get(pk=own.pk).owner_id == crew.rosa.pk
+    if not is_copy:
+        with pytest.raises(ProgrammingError, match="row-level security"):
+            crew.carry(crew.rosa, to=None)
+        assert Conversation.objects.get(pk=crew.conversation.pk).owner_id == crew.space.pk
+
+
+def test_held_trashed_and_known_objects_are_refused_with_the_reason(crew: Crew) -> None:
+    copy = crew.carry(crew.carl, to=crew.space, is_copy=True)
+    with pytest.raises(InvalidInput, match=f"has it already, as conversation {copy}"):
+        crew.carry(crew.carl, to=crew.space)
+    with acting_for(crew.space.pk, person_id=crew.mia.pk):
+        ingest.delete_conversation(owner=crew.space, conversation_id=copy)
+    with pytest.raises(InvalidInput, match="in the trash"):
+        crew.carry(crew.carl, to=crew.space)
+    with pytest.raises(NotFound):
+        crew.carry(crew.carl, to=None, number=copy)
+    hold = LegalHold.objects.create(owner=crew.carl, conversation_id=crew.conversation.pk, reason="claim")
+    second = create_space(person=crew.carl, name="Loft").account
+    with pytest.raises(OnLegalHold):
+        crew.carry(crew.carl, to=second)
+    crew.carry(crew.carl, to=second, is_copy=True)
+    hold.delete()
+    assert Conversation.objects.filter(owner=crew.carl).count() == 1
+
+
+def test_every_table_of_conversation_or_document_is_carried_or_dropped_on_purpose() -> None:
+    roots: set[Any] = {Conversation, Message, Document, Section}
+    naming = {
+        table.label
+        for table in owned_tables()
+        if any(key.related_model in roots for key in foreign_keys(table.model)) or table.model in roots
+    }
+    carried = {model._meta.label for model in CARRIED}
+    assert naming - carried == {
+        "chat.AgentDocument", "chat.CapturedHistory", "chat.Reply", "conversations.Figures",
+        "conversations.HiddenKey", "conversations.ImportedConversation", "conversations.KeptConversation",
+        "documents.ConversationDocument", "memory.MessageEmbedding",
+    }  # fmt: skip
+    assert carried - naming == {"search.SetAsidePassage"}
