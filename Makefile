@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 READY_DEV := .venv/.ready-dev
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes --only-binary :all:
-LOCKS := requirements.lock requirements-model.lock requirements-dev.lock
+LOCKS := requirements.lock requirements-model.lock requirements-extras.lock requirements-dev.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 UP_TO ?= 300000
@@ -64,10 +64,14 @@ fmt: $(READY_DEV) ## Format the code and fix what ruff can fix
 lock: $(READY_DEV) ## Renew the locks: the newest packages that the requirements allow, each with its hashes
 	$(LOCK) requirements.txt -o requirements.lock
 	$(LOCK) --no-deps requirements-model.txt -o requirements-model.lock
-	$(LOCK) --constraints requirements.lock requirements-dev.txt -o requirements-dev.lock
+	$(LOCK) --constraints requirements.lock requirements-extras.txt -o requirements-extras.lock
+	$(LOCK) --constraints requirements.lock --constraints requirements-extras.lock requirements-dev.txt -o requirements-dev.lock
 
 audit: $(READY_DEV) ## Fail if a locked package has a known vulnerability
 	@$(BIN)/python .ci/audit.py $(LOCKS) $(if $(IGNORE),-- $(addprefix --ignore-vuln ,$(IGNORE)))
+
+extras: $(READY) ## Install the optional packages: backups to s3://, Sentry, OpenTelemetry
+	@$(PIP) -r requirements-extras.lock
 
 bench: setup ## Measure speeds on a scratch database
 	@rm -rf var/bench

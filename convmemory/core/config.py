@@ -155,12 +155,12 @@ class Config:
     database_url = secret_address("an own PostgreSQL ≥ 15 with pgvector ≥ 0.8; empty: the embedded PostgreSQL 18")
     database_app_url = secret_address(
         "with `DATABASE_URL`: the log-in of the application, which `manage.py setup_roles` makes; without it all "
-        "work is done as `DATABASE_URL` ([ADR 66](adr/0066-row-level-security.md))",
+        "work is done as `DATABASE_URL` ([ADR 66](adr/0066-row-level-security.md))"
     )
     database_maintenance_url = secret_address("the same for the log-in of maintenance")
     database_replica_urls = secret_addresses(
         "read replicas, separated by commas; what an address leaves out (user, password, database) is as the "
-        "application's ([ADR 67](adr/0067-read-replicas.md))",
+        "application's ([ADR 67](adr/0067-read-replicas.md))"
     )
     database_replica_max_lag_mb = whole(
         16, 1, 100_000, "a replica that is further behind, in megabytes of the log, is not read from"
@@ -188,20 +188,18 @@ class Config:
         "with `HTTPS_ONLY`: how long browsers refuse plain HTTP after a response over HTTPS; 0: they never do",
     )
     secure_hsts_include_subdomains = boolean(
-        "the same for all subdomains, which may be other servers",
-        default=False,
-        variable="HSTS_SUBDOMAINS",
+        "the same for all subdomains, which may be other servers", default=False, variable="HSTS_SUBDOMAINS"
     )
     forwarded_allow_ips = proxies(
         "addresses and networks of proxies whose `X-Forwarded-For` is trusted, separated by commas; empty: none, "
-        "not even one on this machine",
+        "not even one on this machine"
     )
     secret_key = secret("the signing key", shown="generated once")
 
     # --- Signing in ---
 
     oidc_providers = identity_providers(
-        "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)",
+        "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)"
     )
     sso_only = boolean(
         "1: no password is accepted, chosen or reset; people sign in by `OIDC_PROVIDERS` alone, programs by their keys",
@@ -269,8 +267,7 @@ class Config:
     embedding_provider = choice("local", ("local", "openai"), "`local`, or `openai` for any OpenAI-compatible endpoint")
     embedding_model = text("all-MiniLM-L6-v2", "the model's name")
     embedding_model_path = text(
-        "",
-        "a folder with another sentence model, or one of its graphs (`.onnx`): [models.md](models.md)",
+        "", "a folder with another sentence model, or one of its graphs (`.onnx`): [models.md](models.md)"
     )
     embedding_token_model = text(
         "all-MiniLM-L6-v2",
@@ -328,8 +325,7 @@ class Config:
     # --- Recall ---
 
     conversation_memory_enabled = boolean(
-        "0 switches recall off, and the tools `recall` and `conversation_recall` are not offered",
-        default=True,
+        "0 switches recall off, and the tools `recall` and `conversation_recall` are not offered", default=True
     )
     max_recall_tokens = whole(2000, 1, 20_000, "budget of a recalled context, up to 20,000")
     recall_top_k = whole(5, 1, 50, "number of messages that a recall returns, 1 to 50")
@@ -432,9 +428,7 @@ class Config:
     max_turns_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many turns; 0: any number")
     max_documents_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many documents; 0: any number")
     quota_contact = text(
-        "",
-        "whom a refusal tells people to ask for more, such as `it@example.org`",
-        shown="whoever runs this server",
+        "", "whom a refusal tells people to ask for more, such as `it@example.org`", shown="whoever runs this server"
     )
     max_request_mb = whole(8, 1, 1024, "size limit of any other request of a signed-in user")
     max_anonymous_request_kb = whole(1024, 16, 1_048_576, "size limit of a request without a valid key or session")
@@ -460,7 +454,8 @@ class Config:
 
     backup_folder = text(
         "",
-        "where `manage.py up` writes backups of the embedded database; empty: nowhere ([operation.md](operation.md))",
+        "where `manage.py up` writes backups of the embedded database: a folder, or `s3://BUCKET/PREFIX` "
+        "([operation.md](operation.md)); empty: nowhere",
     )
     backup_every_h = whole(24, 1, 8_760, "hours from one of these backups to the next")
     backup_keep = whole(14, 1, 100_000, "how many of them are kept; older ones are deleted")
@@ -483,8 +478,7 @@ class Config:
         default=True,
     )
     import_folder = folder_in_var(
-        "imports",
-        "where uploads wait for a worker; on several machines a folder that all of them share",
+        "imports", "where uploads wait for a worker; on several machines a folder that all of them share"
     )
     temporary_folder = folder_in_var(
         "temporary",

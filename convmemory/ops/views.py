@@ -1,7 +1,7 @@
 """The pages about one's own data: an archive, what is stored, deleting the account; and the metrics."""
 
+import logging
 import time
-from pathlib import Path
 from typing import Any
 
 from django import forms
@@ -22,15 +22,18 @@ from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.conversations.messages.storage_quota import use_of_storage
 from convmemory.core import acting
 from convmemory.core.config import config
-from convmemory.core.errors import NotFound
+from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.privacy import exporting
+from convmemory.ops.privacy.backup_places import place_named
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.tasks import enqueue_archive, enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
+
+logger = logging.getLogger(__name__)
 
 # The rest is deleted in the background.
 PATIENCE_S = 10.0
@@ -112,7 +115,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
             "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
             status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
         )  # fmt: skip
-    backup_at = newest_backup(Path(config.backup_folder)) if config.backup_folder else None
+    backup_at = None
+    if config.backup_folder:
+        try:
+            backup_at = newest_backup(place_named(config.backup_folder))
+        except ConvMemoryError as error:  # a bucket that does not answer must not hide the other figures
+            logger.warning("The newest backup is unknown: %s", error)
     with acting.maintenance():
         text = metrics_text(backup_at=backup_at)
     return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})

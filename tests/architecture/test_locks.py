@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("requirements", "requirements-model", "requirements-dev")
+NAMES = ("requirements", "requirements-model", "requirements-extras", "requirements-dev")
 PIN = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+)(?P<marker> ; .+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?: \\)?$")
 
@@ -81,7 +81,7 @@ def _needs(name: str) -> list[Requirement]:
 
 
 def test_tests_run_against_versions_that_are_installed_to_run() -> None:
-    run, dev = pins("requirements"), pins("requirements-dev")
+    run, dev = pins("requirements") | pins("requirements-extras"), pins("requirements-dev")
     assert run == {name: dev.get(name) for name in run}
 
 

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.files.private_files import DRAFT_SUFFIX
 from convmemory.core.postgres import configuration, embedded, server
 from convmemory.ops.privacy import backup as backup_module
-from convmemory.ops.privacy import restoring
+from convmemory.ops.privacy import backup_places, restoring
+from convmemory.ops.privacy.backup_places import Bucket
 from tests.conftest import FAST_OPTIONS
 from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.s3_server import BUCKET, client, running_s3_server
 
 FILL = """
 from django.contrib.auth.models import User
@@ -205,6 +208,54 @@ def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Pat
     first, newest, other = sorted(path.name for path in tmp_path.iterdir())
     assert (first, other) == ("convmemory-20250102T000000.zip", "other.zip")
     assert backup_module.verify(tmp_path / newest)["rows"]["auth_user"] == 1
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with running_s3_server():
+        yield Bucket(f"s3://{BUCKET}/site")
+
+
+def test_bucket_keeps_newest_backups_and_gives_them_back(
+    installation: Installation, fresh: Installation, bucket: Bucket
+) -> None:
+    for name in ("site/convmemory-20250101T000000.zip", "site/convmemory-20250102T000000.zip", "site/x.zip", "other/y"):
+        client().put_object(Bucket=BUCKET, Key=name, Body=b"")
+    said = installation.run("backup", "--to", str(bucket), "--keep", "2")
+    older, newest = sorted(bucket.backups())
+    assert (older, f"verified: {bucket}/{newest}\n" in said) == ("convmemory-20250102T000000.zip", True)
+    left = {one["Key"] for one in client().list_objects_v2(Bucket=BUCKET)["Contents"]}
+    assert left == {f"site/{older}", f"site/{newest}", "site/x.zip", "other/y"}
+    assert "damaged or no backup" in fresh.run("restore", f"{bucket}/{older}", ok=False)
+    assert "(404)" in fresh.run("restore", f"{bucket}/convmemory-19990101T000000.zip", ok=False)
+    assert "Restored" in fresh.run("restore", f"{bucket}/{newest}", "--force")
+    assert "ada" in fresh.shell(SHOW)
+    assert fresh.shell(FILES) == LAB
+
+
+def test_backup_in_bucket_is_whole_or_absent(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_places, "PART_BYTES", 5 * 1024**2)
+    content = os.urandom(12 * 1024**2)
+    place = Bucket(f"s3://{BUCKET}/parts")
+    with place.new_archive("convmemory-1.zip") as archive:
+        archive.writestr("a", content)
+        assert place.backups() == {}, "it is not complete"
+    with place.opened("convmemory-1.zip") as file, zipfile.ZipFile(file) as archive:
+        assert archive.read("a") == content
+    with pytest.raises(RuntimeError, match="dump failed"), place.new_archive("convmemory-2.zip") as archive:
+        raise RuntimeError("the dump failed")
+    client().create_multipart_upload(Bucket=BUCKET, Key="parts/convmemory-3.zip")  # of a killed run
+    for age, left in ((timedelta(days=40_000), 1), (timedelta(days=1), 0)):  # moto dates all uploads to 2010
+        monkeypatch.setattr(backup_places, "ABANDONED", age)
+        place.drop_drafts()
+        assert len(client().list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])) == left
+    assert list(place.backups()) == ["convmemory-1.zip"]
+    whole = client().get_object(Bucket=BUCKET, Key="parts/convmemory-1.zip")["Body"].read()
+    client().put_object(Bucket=BUCKET, Key="parts/convmemory-1.zip", Body=whole[:-100_000])
+    with place.opened("convmemory-1.zip") as file, pytest.raises(InvalidInput, match="is damaged or no backup"):
+        backup_module.verify(file, name="it")
+    with pytest.raises(backup_module.BackupFailed, match="NoSuchBucket"):
+        Bucket("s3://no-such-bucket").backups()
 
 
 def test_restore_repairs_restores_and_removes_files(installation: Installation, backup: Path) -> None:

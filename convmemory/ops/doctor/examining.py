@@ -29,6 +29,7 @@ from convmemory.ops.doctor import database_area, models_area, replicas_area, row
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import KeyFingerprint, SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
+from convmemory.ops.privacy.backup_places import place_named
 from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
@@ -71,7 +72,7 @@ def check_backups() -> Iterator[Finding]:
             "Back the server up with its own pg_dump and MEDIA_ROOT with it, and unset BACKUP_FOLDER.",
         )
         return
-    newest = newest_backup(Path(config.backup_folder))
+    newest = newest_backup(place_named(config.backup_folder))
     if newest is None or time.time() - newest > 2 * config.backup_every_h * 3_600:
         age = "no backup" if newest is None else f"no backup of the last {2 * config.backup_every_h} hours"
         yield Finding(

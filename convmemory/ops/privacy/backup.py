@@ -65,7 +65,14 @@ def back_up(*, path: Path) -> BackupReport:
     BackupFailed.
     """
     target = embedded_target()
-    with new_archive(path) as archive, _snapshot(target) as (snapshot, facts):
+    with new_archive(path) as archive:
+        facts = back_up_into(archive, target)
+    return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
+
+
+def back_up_into(archive: zipfile.ZipFile, target: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a backup of the `embedded_target` into an archive; return its manifest. Raises: BackupFailed."""
+    with _snapshot(target) as (snapshot, facts):
         with archive.open(DUMP, "w", force_zip64=True) as file:
             command = [*program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
             digest, size = hashlib.sha256(), 0
@@ -78,13 +85,14 @@ def back_up(*, path: Path) -> BackupReport:
             facts["dump"] = {"sha256": digest.hexdigest(), "size": size}
         facts["files"] = add_files(archive, facts.pop("places"))
         archive.writestr(MANIFEST, json.dumps(facts, indent=1))
-    return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
+    return facts
 
 
-def verify(path: Path) -> dict[str, Any]:
-    """Return the manifest of a complete backup that this program can read. Raises: InvalidInput."""
+def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
+    """Return the manifest of a complete backup that this program can read. Raises: InvalidInput, with its `name`."""
+    path = name or source
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
             if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
                 raise InvalidInput(f"{path} is no backup that this version reads.")

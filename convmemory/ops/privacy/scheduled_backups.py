@@ -1,57 +1,58 @@
-"""Backups at intervals: each is written to a folder, read again completely, and takes the place of the oldest."""
+"""Backups at intervals: each is written to a folder or bucket, read again completely, and replaces the oldest."""
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from django.utils import timezone
 
-from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.files.private_files import DRAFT_SUFFIX
-from convmemory.ops.privacy.backup import back_up, verify
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.privacy.backup import back_up_into, embedded_target, verify
+from convmemory.ops.privacy.backup_places import PREFIX, SUFFIX, BackupPlace
 
-PATTERN = "convmemory-*.zip"
-ABANDONED_S = 86_400.0
-"""A draft that was not written to for so long is not that of a backup under way."""
 RETRY_S = 600.0
 """A full disk or a missing folder is rarely repaired within seconds."""
 
 
-def newest_backup(folder: Path) -> float | None:
-    """Return when the newest backup in the folder was written, in seconds since the epoch; None if there is none."""
-    return max((path.stat().st_mtime for path in folder.glob(PATTERN)), default=None)
+def newest_backup(place: BackupPlace) -> float | None:
+    """Return when the newest backup was written, in seconds since the epoch; None if there is none.
+
+    Raises: InvalidInput, BackupFailed if a bucket cannot be listed.
+    """
+    return max(place.backups().values(), default=None)
 
 
-def back_up_to(folder: Path, *, keep: int) -> Path:
-    """Write a verified backup and delete all but the newest `keep`; return its path.
+def back_up_to(place: BackupPlace, *, keep: int) -> str:
+    """Write a verified backup and delete all but the newest `keep`; return its address.
 
     A backup that cannot be read completely is deleted, and no older one with it. Drafts that killed runs left are
     deleted after a day. Raises: InvalidInput, BackupFailed.
     """
-    path = folder / f"convmemory-{timezone.now():%Y%m%dT%H%M%S}.zip"
-    back_up(path=path)
+    target = embedded_target()
+    name = f"{PREFIX}{timezone.now():%Y%m%dT%H%M%S}{SUFFIX}"
+    address = f"{place}/{name}"
+    with place.new_archive(name) as archive:
+        back_up_into(archive, target)
     try:
-        verify(path)
-    except InvalidInput:
-        path.unlink()
+        with place.opened(name) as file:
+            verify(file, name=address)
+    except ConvMemoryError:
+        place.remove(name)
         raise
-    for old in sorted(folder.glob(PATTERN))[:-keep]:
-        old.unlink()
-    for draft in folder.glob(f"convmemory-*{DRAFT_SUFFIX}"):
-        if time.time() - draft.stat().st_mtime > ABANDONED_S:
-            draft.unlink()
-    return path
+    for old in sorted(place.backups())[:-keep]:
+        place.remove(old)
+    place.drop_drafts()
+    return address
 
 
-def back_up_for_ever(folder: Path, *, every_s: float, keep: int, tell: Callable[[str], None]) -> None:
+def back_up_for_ever(place: BackupPlace, *, every_s: float, keep: int, tell: Callable[[str], None]) -> None:
     """Write a backup whenever the newest is `every_s` seconds old; report failures to `tell` and try again."""
     while True:
-        newest = newest_backup(folder)
-        due_s = 0.0 if newest is None else newest + every_s - time.time()
-        if due_s <= 0:
-            try:
-                tell(f"Backup written and verified: {back_up_to(folder, keep=keep)}")
-            except (ConvMemoryError, OSError) as error:
-                tell(f"No backup: {error} Next try in {RETRY_S / 60:.0f} minutes.")
-                due_s = RETRY_S
+        try:
+            newest = newest_backup(place)
+            due_s = 0.0 if newest is None else newest + every_s - time.time()
+            if due_s <= 0:
+                tell(f"Backup written and verified: {back_up_to(place, keep=keep)}")
+        except (ConvMemoryError, OSError) as error:
+            tell(f"No backup: {error} Next try in {RETRY_S / 60:.0f} minutes.")
+            due_s = RETRY_S
         time.sleep(max(1.0, due_s))

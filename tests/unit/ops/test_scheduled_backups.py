@@ -8,6 +8,7 @@ import pytest
 
 from convmemory.core.errors import InvalidInput
 from convmemory.ops.privacy import scheduled_backups
+from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import RETRY_S, back_up_for_ever
 
 HOUR_S = 3_600.0
@@ -24,12 +25,12 @@ def test_backup_that_failed_is_tried_again_and_next_one_waits_for_its_hour(
     said: list[str] = []
     slept: list[float] = []
 
-    def write(folder: Path, *, keep: int) -> Path:
+    def write(folder: Folder, *, keep: int) -> str:
         if failures:
             raise failures.pop(0)
-        path = folder / f"convmemory-{len(said)}.zip"
+        path = folder.path / f"convmemory-{len(said)}.zip"
         path.touch()
-        return path
+        return str(path)
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -42,7 +43,7 @@ def test_backup_that_failed_is_tried_again_and_next_one_waits_for_its_hour(
     monkeypatch.setattr(scheduled_backups, "back_up_to", write)
     monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(Ended):
-        back_up_for_ever(tmp_path, every_s=HOUR_S, keep=3, tell=said.append)
+        back_up_for_ever(Folder(tmp_path), every_s=HOUR_S, keep=3, tell=said.append)
     assert [line.split(":")[0] for line in said] == [
         "No backup", "No backup", "Backup written and verified", "Backup written and verified"
     ]  # fmt: skip

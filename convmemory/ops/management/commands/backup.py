@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import back_up
+from convmemory.ops.privacy.backup_places import place_named
 from convmemory.ops.privacy.group_backup import back_up_group
 from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to
 
@@ -22,13 +23,13 @@ class Command(ArchiveCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         place = parser.add_mutually_exclusive_group(required=True)
         place.add_argument("path", nargs="?", type=Path, metavar="PATH", help="the file to write; it must not exist")
-        place.add_argument("--to", type=Path, metavar="FOLDER", help="the folder of numbered backups")
+        place.add_argument("--to", metavar="FOLDER", help="the folder of numbered backups, or s3://BUCKET/PREFIX")
         parser.add_argument("--keep", type=int, default=14, metavar="N", help="with --to: how many are kept (14)")
         parser.add_argument("--every", type=float, metavar="HOURS", help="with --to: go on, one backup every HOURS")
         parser.add_argument("--group", type=int, metavar="N", help="only this group of owners, also of another server")
 
     def handle(
-        self, *args: Any, path: Path | None, to: Path | None, keep: int, every: float | None, group: int | None,
+        self, *args: Any, path: Path | None, to: str | None, keep: int, every: float | None, group: int | None,
         **options: Any,
     ) -> None:  # fmt: skip
         if to and group is not None:
@@ -37,9 +38,9 @@ class Command(ArchiveCommand):
             raise CommandError("--keep is at least 1, --every more than 0 hours.")
         try:
             if to and every:
-                back_up_for_ever(to, every_s=every * 3_600, keep=keep, tell=self._say)
+                back_up_for_ever(place_named(to), every_s=every * 3_600, keep=keep, tell=self._say)
             elif to:
-                self._say(f"Backup written and verified: {back_up_to(to, keep=keep)}")
+                self._say(f"Backup written and verified: {back_up_to(place_named(to), keep=keep)}")
             elif path:
                 report = back_up(path=path) if group is None else back_up_group(group=group, path=path)
                 self._say(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")

@@ -9,6 +9,9 @@ from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.files.work_folders import work_folder
+from convmemory.ops.privacy.backup import BackupReport
+from convmemory.ops.privacy.backup_places import local_copy
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import restore
@@ -21,21 +24,13 @@ class Command(ArchiveCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, metavar="PATH", help="a file written by `manage.py backup`")
+        parser.add_argument("path", metavar="PATH", help="a file written by `manage.py backup`, or its s3:// address")
         parser.add_argument("--force", action="store_true", help="replace the database even if it has accounts")
 
-    def handle(self, *args: Any, path: Path, force: bool, **options: Any) -> None:
+    def handle(self, *args: Any, path: str, force: bool, **options: Any) -> None:
         try:
-            if is_group_backup(path):
-                if not force:
-                    raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
-                report = restore_group(path=path)
-            else:
-                erased = read_ledger()
-                report = restore(path=path, erased=erased, force=force)
-                call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
-                if names := erase_again(erased):
-                    self.stdout.write(f"Erased again: {', '.join(names)}.")
+            with work_folder("restore") as folder, local_copy(path, folder) as file:
+                report = self._restore(file, force=force)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")
@@ -45,3 +40,15 @@ class Command(ArchiveCommand):
                 "cannot be read with this one: set SECRET_KEY, or the file secret_key in the data folder, to that of "
                 "the backup, and start again."
             )
+
+    def _restore(self, path: Path, *, force: bool) -> BackupReport:
+        if is_group_backup(path):
+            if not force:
+                raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
+            return restore_group(path=path)
+        erased = read_ledger()
+        report = restore(path=path, erased=erased, force=force)
+        call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
+        if names := erase_again(erased):
+            self.stdout.write(f"Erased again: {', '.join(names)}.")
+        return report

@@ -28,6 +28,7 @@ from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.ops.doctor.findings import plural
+from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import back_up_to
 from convmemory.ops.runtime.instance import (
     ADMIN_NAME,
@@ -117,7 +118,7 @@ class Command(ArchiveCommand):
             if connection.settings_dict["EMBEDDED_PATH"]:
                 private_folder(folder)
                 try:
-                    self._say(f"Backup before the update: {back_up_to(folder, keep=BACKUPS_OF_UPDATES)}")
+                    self._say(f"Backup before the update: {back_up_to(Folder(folder), keep=BACKUPS_OF_UPDATES)}")
                 except ConvMemoryError as error:
                     raise CommandError(
                         f"No backup could be made before the update: {error} "
