@@ -11,10 +11,11 @@ import dj_database_url
 
 from convmemory.core import conf
 from convmemory.core.conf import secret_key
-from convmemory.core.config import ROOT, Config, read_all
+from convmemory.core.config import Config, read_all
 from convmemory.core.errors import SettingError
 from convmemory.core.logs import logging_config
 from convmemory.core.postgres import logins
+from convmemory.core.setting_kinds import ROOT
 
 globals().update(read_all())
 

@@ -15,8 +15,9 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from pytest_django import Settings
 
-from convmemory.core.config import ROOT, config
+from convmemory.core.config import config
 from convmemory.core.postgres.locks import AdvisoryLock
+from convmemory.core.setting_kinds import ROOT
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import index_conversation

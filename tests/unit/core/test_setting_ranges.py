@@ -7,7 +7,8 @@ import pytest
 from django.conf import settings
 
 from convmemory.core import conf
-from convmemory.core.config import Number, declared
+from convmemory.core.config import declared
+from convmemory.core.setting_kinds import Number
 from convmemory.core.errors import SettingError
 
 SETTINGS = Path(settings.BASE_DIR) / "convmemory" / "settings.py"
