@@ -75,6 +75,7 @@ MIDDLEWARE = [
     "convmemory.http_limits.nul.NulMiddleware",
     "convmemory.core.web.middleware.AuthenticationMiddleware",
     "convmemory.core.web.middleware.MessageMiddleware",
+    "convmemory.accounts.proxy_sign_in.ProxySignInMiddleware",
     "convmemory.core.web.middleware.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "convmemory.problems.PageErrorMiddleware",
@@ -163,8 +164,14 @@ Q_CLUSTER = {
 
 # --- Signing in -------------------------------------------------------------------------------
 
-if Config.sso_only.read() and not Config.oidc_providers.read():
-    raise SettingError("SSO_ONLY needs OIDC_PROVIDERS: without one nobody could sign in.")
+if Config.sso_only.read() and not (Config.oidc_providers.read() or Config.remote_user_header.read()):
+    raise SettingError("SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER: without one nobody could sign in.")
+if Config.remote_user_header.read() and not Config.forwarded_allow_ips.read():
+    raise SettingError(
+        "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS: only a proxy that it names may say who is signed in."
+    )
+if Config.remote_staff_groups.read() and not Config.remote_groups_header.read():
+    raise SettingError("REMOTE_STAFF_GROUPS needs REMOTE_GROUPS_HEADER, which names the groups of a person.")
 
 # --- E-mail -----------------------------------------------------------------------------------
 

@@ -15,9 +15,11 @@ from django.views.decorators.http import require_safe
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.identities import account_of
 from convmemory.accounts.pages import absolute_address
+from convmemory.accounts.proxy_sign_in import SIGNED_IN_AS
 from convmemory.sign_in import oidc
 
 SIGNED_IN_BY = "signed_in_by"  # in the session, where the provider can sign a person out
+PROXY = "_proxy"  # in the place of a provider's name, which has no underscore
 
 
 @never_cache
@@ -67,10 +69,10 @@ def sign_out(request: HttpRequest, name: str) -> HttpResponse:
 
 
 class SignOut(LogoutView):
-    """Ends the session here; the sign-in page then offers to end that of the provider."""
+    """Ends the session here; the sign-in page then offers to end that of the provider or the proxy."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        name = request.session.get(SIGNED_IN_BY, "")
+        name = PROXY if SIGNED_IN_AS in request.session else request.session.get(SIGNED_IN_BY, "")
         response = super().post(request, *args, **kwargs)
         return redirect(f"{reverse('login')}?out={name}") if name else response
 

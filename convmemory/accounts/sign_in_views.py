@@ -30,6 +30,7 @@ from convmemory.core.config import config
 from convmemory.core.encryption import decrypt
 from convmemory.core.errors import InvalidInput, NotAllowed
 from convmemory.core.templatetags.shell import signs_in_by_password
+from convmemory.core.web.remote_user import remote_user_of
 from convmemory.sign_in import passkeys, second_factor
 from convmemory.sign_in.attempts import is_password_of
 from convmemory.sign_in.forms import SignInForm
@@ -55,7 +56,7 @@ class SignIn(LoginView):
     authentication_form = SignInForm
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        more = {"can_send_mail": can_send_mail(), "config": config}
+        more = {"can_send_mail": can_send_mail(), "config": config, "remote_user": remote_user_of(self.request)}
         if not config.sso_only:
             more["passkey_options"] = passkeys.request_options(self.request.get_host())
         return super().get_context_data(**kwargs, **more)

@@ -7,6 +7,7 @@ show.
 
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,6 +24,7 @@ from convmemory.core.text import masked
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
 MASK = "(set, not shown)"
+HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 IN_FORCE: dict[str, str] = {}
@@ -179,6 +181,15 @@ def env_proxies(name: str) -> list[str]:
                 "10.0.0.0/8, separated by commas, or * alone."
             ) from None
     return proxies
+
+
+@_recorded
+def env_header(name: str) -> str:
+    """Read the name of a header of requests."""
+    header = env_str(name)
+    if header and not HEADER.fullmatch(header):
+        raise SettingError(f"{name}={header!r} is no name of a header: use letters, digits and hyphens.")
+    return header
 
 
 @_recorded

@@ -19,6 +19,7 @@ from convmemory.core.setting_kinds import (
     boolean,
     choice,
     folder,
+    header,
     identity_providers,
     names,
     number,
@@ -98,8 +99,18 @@ class Config:
     oidc_providers = identity_providers(
         "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)"
     )
+    remote_user_header = header(
+        "a header such as `X-Forwarded-User` in which a proxy of `FORWARDED_ALLOW_IPS` names who is signed in: "
+        "[Sign-in by a proxy](#sign-in-by-a-proxy)",
+    )
+    remote_groups_header = header("a header in which that proxy names the person's groups, separated by commas")
+    remote_staff_groups = names((), "groups of that header whose members are staff; empty: it makes nobody staff")
+    remote_sign_out_url = text(
+        "", "the address where that proxy ends its own session, such as `https://id.example.org/oauth2/sign_out`"
+    )
     sso_only = boolean(
-        "1: no password is accepted, chosen or reset; people sign in by `OIDC_PROVIDERS` alone, programs by their keys",
+        "1: no password is accepted, chosen or reset; people sign in by `OIDC_PROVIDERS` or `REMOTE_USER_HEADER` "
+        "alone, programs by their keys",
         default=False,
     )
 
@@ -451,6 +462,7 @@ class Config:
 
     base_dir = Computed[Path]()
     static_root = Computed[Path]()
+    static_url = Computed[str]()
     longest_task_s = Computed[int]()
     data_upload_max_number_files = Computed[int]()
     installed_apps = Computed[list[str]]()

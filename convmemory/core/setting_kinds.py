@@ -116,6 +116,10 @@ def identity_providers(meaning: str) -> Setting[tuple[IdentityProvider, ...]]:
     return Setting(lambda name: providers_from(name, conf.env_secret(name)), shown="", meaning=meaning)
 
 
+def header(meaning: str) -> Setting[str]:
+    return Setting(conf.env_header, shown="", meaning=meaning)
+
+
 def proxies(meaning: str) -> Setting[list[str]]:
     return Setting(conf.env_proxies, shown="", meaning=meaning)
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from convmemory.core.config import config
+from convmemory.core.web.remote_user import PEER
 
 MAX_HEAD_BYTES = 64 * 1024
 # Each costs memory and a descriptor. Without the bound, 600 connections that sent nothing stayed open (ADR 22).
@@ -51,6 +52,11 @@ class GuardedConnection(HttpToolsProtocol):
         self._await_head()
         if self._head_bytes > MAX_HEAD_BYTES:
             self._turn_away(b"431 Request Header Fields Too Large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        # uvicorn replaces the client by the one that a trusted proxy names.
+        cast("dict[str, Any]", self.scope)[PEER] = self.client[0] if self.client else ""
 
     def on_headers_complete(self) -> None:
         self._in_head = False

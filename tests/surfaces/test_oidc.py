@@ -249,7 +249,7 @@ def test_without_passwords_only_provider_and_keys_let_in(
 def test_no_passwords_without_provider_is_refused_at_start() -> None:
     script = "import os; os.environ |= {'SSO_ONLY': '1', 'OIDC_PROVIDERS': ''}; import convmemory.settings"
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "SettingError: SSO_ONLY needs OIDC_PROVIDERS" in found.stderr
+    assert "SettingError: SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER" in found.stderr
 
 
 @pytest.mark.browser

@@ -8,8 +8,8 @@ from django.conf import settings
 
 from convmemory.core import conf
 from convmemory.core.config import declared
-from convmemory.core.setting_kinds import Number
 from convmemory.core.errors import SettingError
+from convmemory.core.setting_kinds import Number
 
 SETTINGS = Path(settings.BASE_DIR) / "convmemory" / "settings.py"
 
@@ -46,6 +46,7 @@ def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
         ("TZ", "Mars/Olympus", "Europe/Berlin"),
         ("FORWARDED_ALLOW_IPS", "proxy.example.org", "such as 127.0.0.1"),
         ("FORWARDED_ALLOW_IPS", "127.0.0.1, *", "or * alone"),
+        ("REMOTE_USER_HEADER", "Remote_User", "use letters, digits and hyphens"),
     ],
 )
 def test_out_of_range_setting_names_allowed_range(start: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
