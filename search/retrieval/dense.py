@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.core import acting
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.cache import query_embedding
@@ -179,8 +180,11 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
         pending_digest=send_digest_query_if_cached(prepared.owner_id, space),
         small_owner=PendingSmallOwner(prepared.owner_id, space),
     )
+    # Cached for who asks, not for the space that is searched: the time tells its other members nothing, and a search of
+    # several archives embeds the query once.
+    asker = acting.current().person_id or prepared.owner_id
     try:
-        embedding = query_embedding(space, prepared.text.text, owner_id=prepared.owner_id)
+        embedding = query_embedding(space, prepared.text.text, owner_id=asker)
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
     if space.token_model == DEFAULT_MODEL != space.model and is_foreign(prepared.text.text):

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import create_space, set_member, spaces_of
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
 from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.spaces import active_space
 from convmemory.embeddings.token_reader import TokenReader, TokenSequence
 from convmemory.ops.reembed.targets import estimate
 from search.adapters.conversations import index_conversation
+from search.archives import search_archives
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id
@@ -77,6 +81,19 @@ def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
         search(caller=caller, query=SearchQuery(text=QUESTION))
         counts.append(len(asked))
     assert counts == [1, 1, 0, 0]
+
+
+def test_query_in_space_is_computed_once_for_each_member(asked: list[str]) -> None:
+    ada, bob = make_user("ada"), make_user("bob")
+    space = create_space(person=ada, name="Deals").account_id
+    set_member(person=ada, space_id=space, username="bob", role=SpaceMember.Role.READER)
+    counts = []
+    for caller in (ada, bob):
+        del asked[:]
+        with acting_for(caller.pk):
+            search_archives(search, caller=caller, spaces=spaces_of(caller), query=SearchQuery(text=QUESTION))
+        counts.append(len(asked))
+    assert counts == [1, 1]
 
 
 def test_estimate_counts_equal_texts_of_two_owners_twice() -> None:
