@@ -1,5 +1,6 @@
 """Routes for recalling messages, and for the embeddings of a conversation's messages."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,14 +8,25 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from convmemory.core.web.asgi_types import site_of
+from memory.archives import recall_archives
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.recall import InContext, alive_passages, recall
+from memory.recall import InContext, alive_passages
 from memory.records import MemoryStats, memory_stats
-from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
+from memory.schemas import (
+    ConversationRecallIn,
+    EmbeddingsOut,
+    EmbedIn,
+    EverywhereRecallIn,
+    MemoryStatsOut,
+    RecallIn,
+    RecallOut,
+)
 from memory.tasks import enqueue_embed
 
 router = Router(tags=["memory"])
@@ -49,8 +61,9 @@ def stats(request: HttpRequest, conversation_id: int) -> MemoryStats:
     by_alias=False,
     summary="Recall messages of all conversations",
 )
-def recall_everywhere(request: HttpRequest, body: RecallIn) -> dict[str, Any]:
-    return _recall(request, body)
+def recall_everywhere(request: HttpRequest, body: EverywhereRecallIn) -> dict[str, Any]:
+    spaces = spaces_seen_by(caller_of(request)) if body.space != MINE else []
+    return _recall(request, body, spaces=spaces, chosen=body.space)
 
 
 @router.post(
@@ -64,9 +77,18 @@ def recall_in_conversation(request: HttpRequest, conversation_id: int, body: Con
     return _recall(request, body, conversation_id=conversation_id)
 
 
-def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
-    asked = body.model_dump(exclude={"max_tokens", "partners", *DECLARED})
-    found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=body.filters(), **asked)
+def _recall(
+    request: HttpRequest,
+    body: RecallIn,
+    conversation_id: int | None = None,
+    spaces: Sequence[SpaceMember] = (),
+    chosen: str = "",
+) -> dict[str, Any]:
+    asked = body.model_dump(exclude={"max_tokens", "partners", "space", *DECLARED})
+    found = recall_archives(
+        caller=caller_of(request), spaces=spaces, chosen=chosen, conversation_id=conversation_id,
+        filters=body.filters(), **asked,
+    )  # fmt: skip
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
     alive = alive_passages(found.messages, InContext(frozenset(body.alive_message_ids)))
     # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.

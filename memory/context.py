@@ -255,7 +255,9 @@ class RecalledMessage:
     """One message that answers a query.
 
     `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine of the best
-    of them, `score` is comparable within one recall only. The openings are those of its turn's question and answer;
+    of them, `score` is comparable within one recall only, `relevance` is the probability that its turn answers, None if
+    it is unknown, `space` the number and name of the space that it comes from. The openings are those of its turn's
+    question and answer;
     `earlier` are those of the turn before. `mark` is the owner's mark of its turn, `earlier_mark` of the turn before.
     """
 
@@ -270,11 +272,13 @@ class RecalledMessage:
     passages: tuple[RecalledPassage, ...]
     similarity: float
     score: float
+    relevance: float | None = None
     question_opening: Opening | None = None
     answer_opening: Opening | None = None
     earlier: tuple[Opening, ...] = ()
     mark: Mark | None = None
     earlier_mark: Mark | None = None
+    space: tuple[int, str] | None = None
     site: str = ""
 
     @property
@@ -389,7 +393,8 @@ def _heading(message: RecalledMessage) -> str:
     date = f" ({message.created_at:%Y-%m-%d})" if message.created_at else ""
     title = one_line(visible(message.title).replace('"', "'"), TITLE_CHARS)
     marked = f" ({one_line(visible(str(message.mark)), MARK_CHARS)})" if message.mark else ""
-    return f'"{title}"{date} {message.url}{marked}'
+    space = f" (space {one_line(visible(message.space[1]), TITLE_CHARS)})" if message.space else ""
+    return f'"{title}"{date} {message.url}{space}{marked}'
 
 
 def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[Group]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
 
+import numpy as np
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
@@ -257,19 +258,22 @@ def choose_messages(
         if not compared or candidate.places[0][4] >= threshold
     ]
     messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen[:top_k]]
+    places = {key: place for place, key in enumerate(ranked.turns.table.keys.tolist())}
     likely = set(ranked.turns.likely(bar).tolist())
     homes = item_keys([one.source_id for one, _ in chosen], [one.turn_number for one, _ in chosen])
     # The messages with their openings and marks; a turn before that is wrong has no openings.
     message_ids = [message.message_id for message in messages]
+    turns = np.array([places[key] for key in homes[: len(messages)].tolist()], np.int64)
     openings = load_openings(owner_id=query.owner_id, message_ids=message_ids)
     earlier = load_earlier_openings(owner_id=query.owner_id, message_ids=message_ids)
     completed = []
-    for message in messages:
+    for message, relevance in zip(messages, ranked.turns.relevance.of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
         is_wrong = before is not None and before.kind == "wrong"
         completed.append(
             replace(
                 message,
+                relevance=relevance,
                 question_opening=openings.get((message.message_id, "user")),
                 answer_opening=openings.get((message.message_id, "assistant")),
                 earlier=() if is_wrong else earlier.get(message.message_id, ()),

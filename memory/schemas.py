@@ -5,6 +5,7 @@ from datetime import datetime
 from ninja import Field, Schema
 
 from convmemory.conversations.filters import FilterSchema
+from convmemory.conversations.schemas import SPACE, SpaceOut
 from search.reasons import Reason
 from search.schemas import MARK, PENDING, REASON, MarkOut
 
@@ -67,6 +68,10 @@ class RecallIn(FilterSchema):
     partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
 
 
+class EverywhereRecallIn(RecallIn):
+    space: str = Field("", description="mine, or the number of a space; empty: your archive and all spaces")
+
+
 class ConversationRecallIn(RecallIn):
     before_position: int | None = Field(None, description="only messages before this one")
     after_position: int | None = Field(None, description="only messages after this one")
@@ -95,6 +100,7 @@ class RecalledMessageOut(Schema):
     score: float = Field(description="fused score, comparable within this recall only")
     passages: list[RecalledPassageOut]
     mark: MarkOut | None = MARK
+    space: SpaceOut | None = SPACE
     url: str
 
 

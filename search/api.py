@@ -7,11 +7,12 @@ from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.accounts.spaces import spaces_seen_by
+from convmemory.accounts.spaces import MINE, spaces_seen_by
+from convmemory.conversations.api import SPACES
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
-from search.archives import MINE, search_archives
+from search.archives import search_archives
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import (
@@ -29,7 +30,6 @@ from search.searching import (
 router = Router(tags=["search"])
 
 WhenParameter = Literal["", "any"]
-SPACE = "mine, or the number of a space; empty: your archive and all spaces that the key reads"
 WHEN = 'any takes words such as "last month" as plain words, not as a time'
 
 
@@ -43,7 +43,7 @@ def search_conversations(
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
     source_id: QueryEx[str, P(description="your own id of a conversation, to search it alone")] = "",
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
-    space: QueryEx[str, P(description=SPACE)] = "",
+    space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
 ) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
@@ -94,7 +94,7 @@ def search_everything(
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
-    space: QueryEx[str, P(description=SPACE)] = "",
+    space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
 ) -> MixedResults:
     checked = SearchQuery(

@@ -6,32 +6,29 @@ probability that they answer, the only number that means the same in all of them
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import accumulate, islice, zip_longest
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.utils.translation import gettext
 
 from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import MAX_SPACES
-from convmemory.core.acting import acting_for
+from convmemory.accounts.spaces import MAX_SPACES, chosen_archives, name_of, reading
 from convmemory.core.cursors import decode_numbers, encode_cursor
-from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.numbers import parse_number
+from convmemory.core.errors import InvalidInput
 from search.query import SearchQuery
 from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason
 from search.searching import MixedResults, SearchResults
-from search.titles import MAX_TITLES, SpaceName
+from search.titles import MAX_TITLES
 
-MINE = "mine"
 OWN = 0  # in cursors: the number of the caller's own archive
 EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
 """Several archives show nothing for the first of these reasons that one of them has: it says most of what is stored."""
 
 Found = TypeVar("Found", SearchResults, MixedResults)
+Ranked = TypeVar("Ranked")
 
 
 def search_archives(
@@ -49,16 +46,13 @@ def search_archives(
     search of the caller's archive. A reranker orders the hits of one archive; no reranker is called for several.
     Raises: InvalidInput, NotFound for another space.
     """
-    if chosen and chosen != MINE:
-        number = parse_number(chosen)
-        member = next((member for member in spaces if member.space_id == number), None)
+    chosen_ones = chosen_archives(spaces, chosen)
+    if len(chosen_ones) == 1 or not isinstance(caller, AbstractBaseUser):
+        member = chosen_ones[0]
         if member is None:
-            raise NotFound(gettext("There is no space %(space)s that this search may read.") % {"space": chosen[:40]})
+            return find(caller=caller, query=query, cursor=cursor)
         return _find_in(find, member, query=query, cursor=cursor)
-    if chosen or not spaces or not isinstance(caller, AbstractBaseUser):
-        return find(caller=caller, query=query, cursor=cursor)
-
-    archives: dict[int, SpaceMember | None] = {OWN: None} | {member.space_id: member for member in spaces}
+    archives = {member.space_id if member else OWN: member for member in chosen_ones}
     starts = dict.fromkeys(archives, 0)
     identity = {**query.identity, "archives": "all"}
     if cursor:
@@ -75,16 +69,15 @@ def search_archives(
             found[number] = _find_in(find, member, query=query, start=start, may_rerank=False)
     if not found:
         raise InvalidInput("The cursor is of spaces that you no longer read: start again without one.")
-    # Each archive keeps its order, which knows more than the probability of one hit: a hit counts like the best one
-    # that follows it there. `merge` is stable, with the caller's own archive first.
     is_calibrated = all(hit.relevance is not None for page in found.values() for hit in page.hits)
-    rows = []
-    for number, page in found.items():
-        values = [(hit.relevance if is_calibrated else hit.score) or 0.0 for hit in page.hits]
-        strengths = list(accumulate(reversed(values), max))[::-1]
-        rows.append([(strength, number, hit) for strength, hit in zip(strengths, page.hits, strict=True)])
-    ranked = list(islice(merge(*rows, key=lambda row: -row[0]), query.limit))
-    taken = Counter(number for _, number, _ in ranked)
+    ranked = merge_ranked(
+        {
+            number: [((hit.relevance if is_calibrated else hit.score) or 0.0, hit) for hit in page.hits]
+            for number, page in found.items()
+        },
+        limit=query.limit,
+    )
+    taken = Counter(number for number, _ in ranked)
     following = [
         place
         for number, page in found.items()
@@ -92,14 +85,27 @@ def search_archives(
         for place in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
     ]
     next_cursor = encode_cursor(identity, following) if following else None
-    combined: Found = _combine(list(found.values()), [hit for *_, hit in ranked], next_cursor)
+    combined: Found = _combine(list(found.values()), [hit for _, hit in ranked], next_cursor)
     return combined
+
+
+def merge_ranked(archives: Mapping[int, Sequence[tuple[float, Ranked]]], *, limit: int) -> list[tuple[int, Ranked]]:
+    """Return the best of several archives, each with its archive; each was ranked, and has its strength with it.
+
+    An archive keeps its order, which knows more than the probability of one hit: a hit counts like the best one that
+    follows it there. Of equal ones, the first archive's come first.
+    """
+    rows = []
+    for number, ranked in archives.items():
+        strengths = list(accumulate((strength for strength, _ in reversed(ranked)), max))[::-1]
+        rows.append([(strength, number, hit) for strength, (_, hit) in zip(strengths, ranked, strict=True)])
+    return [(number, hit) for _, number, hit in islice(merge(*rows, key=lambda row: -row[0]), limit)]
 
 
 def _find_in(find: Callable[..., Found], member: SpaceMember, **options: Any) -> Found:
     """Return what a search finds in one space; each hit names the space."""
-    space = SpaceName(member.space_id, member.space.space.name)
-    with acting_for(member.space_id, person_id=member.person_id):
+    space = name_of(member)
+    with reading(member):
         found = find(caller=member.space, **options)
     hits = [replace(hit, space=space) for hit in found.hits]
     return replace(found, hits=hits, titles=tuple(replace(title, space=space) for title in found.titles))

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
+from convmemory.conversations.schemas import SPACE, SpaceOut
 from convmemory.core.marks import MarkKind
 from search.reasons import Reason
 
@@ -15,14 +16,6 @@ ANSWERED = Field(
 )
 REASON = Field(None, description="why there are no results, or not all; the last note says it in words")
 PENDING = Field(0, description="turns and sections that pass the filters and are not searchable by meaning yet")
-
-
-class SpaceOut(Schema):
-    id: int
-    name: str
-
-
-SPACE: Any = Field(None, description="the space that it comes from; null: your own archive")
 
 
 class TitleOut(Schema):

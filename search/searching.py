@@ -13,6 +13,7 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
 
+from convmemory.accounts.spaces import SpaceName
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
@@ -32,7 +33,7 @@ from search.ranking.times.reading import TimeReading
 from search.reasons import NOTHING_PENDING, ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.hits import Hit, show_hits
 from search.retrieval.candidates import put_first
-from search.titles import SpaceName, TitleHit, find_titles
+from search.titles import TitleHit, find_titles
 
 __all__ = [
     "DEFAULT_SCOPE",

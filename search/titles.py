@@ -7,8 +7,9 @@ docs/adr/0084-search-titles.md.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from convmemory.accounts.spaces import SpaceName
 from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from search.adapters.documents import KIND as DOCUMENTS
@@ -21,13 +22,6 @@ MAX_TITLES = 3
 MAX_WORDS = 20
 
 TitleKind = Literal["conversation", "document"]
-
-
-class SpaceName(NamedTuple):
-    """The space that a hit comes from."""
-
-    id: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ write these tables: changes run as maintenance, after the role of the person who
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import NamedTuple
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db import connection, transaction
@@ -17,6 +18,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import SharedSpace, SpaceMember
 from convmemory.core import acting
 from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, SwitchedOff
+from convmemory.core.numbers import parse_number
 from convmemory.core.sql import load_sql
 
 MAX_NAME_CHARS = 100
@@ -24,7 +26,16 @@ MAX_MEMBERS = 1_000
 MAX_SPACES = 100  # of one person: a search of everything searches each
 ACCOUNT_PREFIX = "space:"  # no name of a person can contain a colon
 
+MINE = "mine"
+"""Chooses the caller's own archive where the number of a space chooses that space."""
 WRITERS = frozenset({SpaceMember.Role.CONTRIBUTOR, SpaceMember.Role.MANAGER})
+
+
+class SpaceName(NamedTuple):
+    """The space that something was found in."""
+
+    id: int
+    name: str
 
 
 def create_space(*, person: User, name: str) -> SharedSpace:
@@ -72,6 +83,33 @@ def spaces_of_key(caller: AbstractBaseUser | AnonymousUser | None) -> list[Space
 def spaces_seen_by(caller: AbstractBaseUser) -> list[SpaceMember]:
     """Return the memberships that the caller's API key names, or all of a caller with a session. At most one query."""
     return spaces_of_key(caller) if hasattr(caller, "key_spaces") else spaces_of(caller)
+
+
+def chosen_archives(spaces: Sequence[SpaceMember], chosen: str) -> list[SpaceMember | None]:
+    """Return the archives that a query reads: the caller's own, as None, and the spaces; or the `chosen` one alone.
+
+    Raises: NotFound for another space.
+    """
+    if not chosen or chosen == MINE:
+        return [None] if chosen else [None, *spaces]
+    number = parse_number(chosen)
+    member = next((member for member in spaces if member.space_id == number), None)
+    if member is None:
+        raise NotFound(
+            gettext("There is no space %(space)s that this request may read: name mine, or its number.")
+            % {"space": chosen[:40]}
+        )
+    return [member]
+
+
+def name_of(member: SpaceMember | None) -> SpaceName | None:
+    """Return the name of an archive; None for the caller's own."""
+    return SpaceName(member.space_id, member.space.space.name) if member else None
+
+
+def reading(member: SpaceMember | None) -> AbstractContextManager[None]:
+    """Let the block read a space as its member; with None it reads the archive of the surrounding work."""
+    return acting.acting_for(member.space_id, person_id=member.person_id) if member else nullcontext()
 
 
 def get_membership(*, person: AbstractBaseUser, space_id: int) -> SpaceMember:

@@ -12,6 +12,7 @@ from ninja import P, Query, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.pages import absolute_address
+from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations import projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, Selection
@@ -49,6 +50,7 @@ from convmemory.conversations.schemas import (
 from convmemory.core.marks import mark_of
 
 router = Router(tags=["conversations"])
+SPACES = "mine, or the number of a space; empty: your archive and all spaces that the key reads"
 SOURCE = "api"  # the source of conversations stored through these routes
 EXPORT_FORMATS = "markdown, json or html"
 EXPORT_ANSWER: dict[str, Any] = {
@@ -94,11 +96,21 @@ def list_conversations(
     limit: QueryEx[int, P(ge=1, le=100)] = 20,
     cursor: str = "",
     source_id: QueryEx[str, P(description="your own id of a conversation")] = "",
+    space: QueryEx[str, P(description=SPACES)] = "",
 ) -> dict[str, Any]:
-    rows, next_cursor = reading.page_of_conversations(
-        owner=caller_of(request), filters=chosen.filters(), limit=limit, cursor=cursor, source_id=source_id
+    caller = caller_of(request)
+    rows, next_cursor = reading.page_of_archives(
+        caller=caller,
+        spaces=spaces_seen_by(caller) if space != MINE else [],
+        chosen=space,
+        filters=chosen.filters(),
+        limit=limit,
+        cursor=cursor,
+        source_id=source_id,
     )
-    return {"results": rows, "next_cursor": next_cursor}
+    for row, found_in in rows:
+        vars(row)["space"] = found_in
+    return {"results": [row for row, _ in rows], "next_cursor": next_cursor}
 
 
 @router.get("/conversations/{int:conversation_id}", response=ConversationOut, summary="One conversation")

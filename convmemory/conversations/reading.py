@@ -1,7 +1,7 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -11,6 +11,8 @@ from django.db import connection
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import RawSQL
 
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import SpaceName, chosen_archives, name_of, reading
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.messages.drafts import words_query
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
@@ -203,24 +205,54 @@ def sessions_of(*, owner: AbstractBaseUser, session_id: str) -> tuple[int, ...]:
     return tuple(found.values_list("pk", flat=True))
 
 
-@may_use_replica
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
     """Return a page of conversations, newest first, and the cursor of the next page, if any. Raises: InvalidInput."""
+    page, following = page_of_archives(
+        caller=owner, spaces=(), filters=filters, limit=limit, cursor=cursor, source_id=source_id
+    )
+    return [conversation for conversation, _ in page], following
+
+
+@may_use_replica
+def page_of_archives(
+    *,
+    caller: AbstractBaseUser,
+    spaces: Sequence[SpaceMember],
+    filters: Filters,
+    limit: int,
+    chosen: str = "",
+    cursor: str = "",
+    source_id: str = "",
+    name_filters: Callable[[int, Filters], Filters] | None = None,
+) -> tuple[list[tuple[Conversation, SpaceName | None]], str | None]:
+    """Return a page of conversations of the caller and of their `spaces`, newest first, each with its space.
+
+    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; `name_filters` completes
+    the filters for the owner of an archive. One query for each archive; a cursor is a place in all of them, since ids
+    are unique. Raises: InvalidInput, NotFound for another space.
+    """
     query = {"list": "conversations", "filters": repr(filters)}
-    rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
-    if source_id:
-        query["source_id"] = source_id
-        rows = rows.filter(source_id=storable(source_id)[:SOURCE_ID_CHARS])
+    query |= {name: text for name, text in (("source_id", source_id), ("space", chosen)) if text}
+    earlier = Q()
     if cursor:
         at, pk = decode_moment(query, cursor)
-        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
-    page = list(rows[: limit + 1])
-    if len(page) <= limit:
-        return page, None
-    last = page[limit - 1]
-    return page[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
+        earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk)
+    if source_id:
+        earlier &= Q(source_id=storable(source_id)[:SOURCE_ID_CHARS])
+    found: list[tuple[Conversation, SpaceName | None]] = []
+    for member in chosen_archives(spaces, chosen):
+        owner = member.space if member else caller
+        with reading(member):
+            wanted = name_filters(owner.pk, filters) if name_filters else filters
+            rows = visible_conversations(owner, wanted).filter(earlier).order_by("-updated_at", "-id")
+            found += [(row, name_of(member)) for row in rows[: limit + 1]]
+    found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
+    if len(found) <= limit:
+        return found, None
+    last, _ = found[limit - 1]
+    return found[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
 
 
 @may_use_replica

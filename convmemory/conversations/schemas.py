@@ -121,8 +121,20 @@ class ConversationOut(Schema):
     url: str = Field(alias="get_absolute_url")
 
 
+class SpaceOut(Schema):
+    id: int
+    name: str
+
+
+SPACE: Any = Field(None, description="the space that it comes from; null: your own archive")
+
+
+class ListedConversation(ConversationOut):
+    space: SpaceOut | None = SPACE
+
+
 class ConversationPage(Schema):
-    results: list[ConversationOut]
+    results: list[ListedConversation]
     next_cursor: str | None
 
 

@@ -22,7 +22,7 @@ from convmemory.conversations.messages.parts import (
 )
 from convmemory.conversations.models import Message
 from convmemory.conversations.names import with_known_names
-from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_conversations
+from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_archives
 from convmemory.core.acting import acting_for
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
@@ -229,7 +229,7 @@ class ListConversationsInput(ToolInput):
     project: Project = ""
     after: Annotated[Moment | Optional, Field(description="active since")] = None
     before: Annotated[Moment | Optional, Field(description="active until")] = None
-    archived: Annotated[bool, Field(description="those put away instead")] = False
+    archived: Annotated[bool, Field(description="put away ones")] = False
     limit: Annotated[int, Field(ge=1, le=100, description="a page")] = 20
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
@@ -242,6 +242,8 @@ class ListedConversation(BaseModel):
     turn_count: int
     updated_at: datetime
     url: str
+    space: str | Optional = None
+    space_id: int | Optional = None
 
 
 class ListConversationsOutput(ToolOutput):
@@ -250,17 +252,27 @@ class ListConversationsOutput(ToolOutput):
 
 
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
-    """Return the caller's conversations, latest first; none without a caller. Raises: InvalidInput."""
+    """Return the conversations of the caller, and of the spaces that their key reads, latest first.
+
+    Without a caller there are none. Raises: InvalidInput.
+    """
     owner = archive_owner(caller)
     if owner is None:
         return ListConversationsOutput(results=[], **_said(Explanation(Reason.NO_CALLER)))
-    filters = with_known_names(owner.pk, filters_of(arguments.__dict__))
-    rows, next_cursor = page_of_conversations(
-        owner=owner, filters=filters, limit=arguments.limit, cursor=arguments.cursor
+    filters = filters_of(arguments.__dict__)
+    rows, next_cursor = page_of_archives(
+        caller=owner,
+        spaces=spaces_of_key(caller),
+        filters=filters,
+        limit=arguments.limit,
+        cursor=arguments.cursor,
+        name_filters=with_known_names,
     )
     explanation = None
-    if not rows:
-        explanation = Explanation(Reason.PAST_END) if arguments.cursor else explain_no_conversation(owner.pk, filters)
+    if not rows and arguments.cursor:
+        explanation = Explanation(Reason.PAST_END)
+    elif not rows:
+        explanation = explain_no_conversation(owner.pk, with_known_names(owner.pk, filters))
     return ListConversationsOutput(
         results=[
             ListedConversation(
@@ -271,8 +283,10 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
                 turn_count=row.turn_count,
                 updated_at=row.updated_at,
                 url=f"{site()}{row.get_absolute_url()}",
+                space=space.name if space else None,
+                space_id=space.id if space else None,
             )
-            for row in rows
+            for row, space in rows
         ],
         next_cursor=next_cursor,
         **_said(explanation),
@@ -283,7 +297,7 @@ LIST_CONVERSATIONS = Tool(
     name="list_conversations",
     description=(
         "List the user's conversations, the latest first. Use it for 'what did I work on last week' (after=…); "
-        "not for a topic such as 'the login bug': search for that."
+        "not for a topic: search for that."
     ),
     input_model=ListConversationsInput,
     output_model=ListConversationsOutput,

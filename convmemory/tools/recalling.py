@@ -5,14 +5,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from convmemory.accounts.spaces import MINE, spaces_of_key
 from convmemory.core.config import config
 from convmemory.core.text import DOCUMENTS_TAG, fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.definition import Caller, Optional, SearchOutput, Tool, archive_owner, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
-from convmemory.tools.searching import SearchInput
+from convmemory.tools.searching import SearchInput, Space
+from memory.archives import recall_archives
 from memory.context import build_memory_context, enclosed
-from memory.recall import MAX_TOP_K, InContext, alive_passages, recall
+from memory.recall import MAX_TOP_K, InContext, alive_passages
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -35,6 +37,7 @@ class ConversationRecallInput(RecallInput):
     )
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = config.recall_top_k
     documents: Annotated[bool, Field(description="also from documents, in what room is left")] = False
+    space: Space = ""
 
     @property
     def alive(self) -> InContext:
@@ -48,6 +51,8 @@ class RecalledTurn(BaseModel):
     similarity: float
     url: str
     in_context: bool
+    space: str | Optional = None
+    space_id: int | Optional = None
 
 
 class ConversationRecallOutput(SearchOutput):
@@ -61,12 +66,14 @@ class ConversationRecallOutput(SearchOutput):
 def conversation_recall(
     caller: Caller, arguments: ConversationRecallInput, documents: Documents = None
 ) -> ConversationRecallOutput:
-    """Return what the caller's conversations and, if requested, documents say about the query, within the budget.
+    """Return what the caller's conversations, those of spaces that their key reads and, if requested, documents say.
 
-    Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
+    It fits the budget. Raises: InvalidInput, NotFound for a conversation or a space that they do not read, SwitchedOff.
     """
-    found = recall(
-        owner=archive_owner(caller),
+    found = recall_archives(
+        caller=archive_owner(caller),
+        spaces=spaces_of_key(caller) if arguments.space != MINE else [],
+        chosen=arguments.space,
         query=arguments.query,
         top_k=arguments.top_k,
         scope=arguments.kinds,
@@ -86,6 +93,8 @@ def conversation_recall(
             similarity=message.similarity,
             url=message.url,
             in_context=not outcome.left_out,
+            space=message.space[1] if message.space else None,
+            space_id=message.space[0] if message.space else None,
         )
         for message, outcome in zip(found.messages, context.resurrection.outcomes, strict=True)
     ]

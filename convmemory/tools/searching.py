@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from convmemory.accounts.spaces import spaces_of_key
+from convmemory.accounts.spaces import MINE, spaces_of_key
 from convmemory.conversations.filters import Filters, filters_of
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
@@ -32,7 +32,7 @@ from convmemory.tools.definition import (
     site,
 )
 from memory.recall import load_openings
-from search.archives import MINE, search_archives
+from search.archives import search_archives
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.searching import TURNS_ALONE, SearchQuery, search
@@ -59,7 +59,7 @@ SAID_AND_THOUGHT: list[ScopeName] = ["user", "assistant", "thinking"]
 Agent = Annotated[Text, Field(description="its name")]
 Project = Annotated[Text, Field(description="its folder")]
 After = Annotated[Moment | Optional, Field(description="said since")]
-Space = Annotated[Text, Field(description="'mine' or its number")]
+Space = Annotated[Text, Field(description="mine or number")]
 Before = Annotated[Moment | Optional, Field(description="said until")]
 
 

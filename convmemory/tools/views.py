@@ -1,5 +1,6 @@
 """The page Recall: it runs the tool's own recall and shows the scores and the budget."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -11,13 +12,16 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
+from convmemory.accounts.models import SpaceMember
 from convmemory.accounts.pages import PageRequest, in_archive
+from convmemory.accounts.spaces import MINE, spaces_of
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.recall_view import view_recall
 from convmemory.tools.recalling import MAX_TOKENS
+from memory.archives import recall_archives
 from memory.context import build_memory_context
-from memory.recall import MAX_TOP_K, recall
+from memory.recall import MAX_TOP_K
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -51,6 +55,16 @@ class RecallForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.05"}),
     )
+    space = forms.ChoiceField(label=_("Archive"), required=False)
+
+    def __init__(self, *args: Any, spaces: Sequence[SpaceMember], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if spaces:
+            own: list[tuple[str, Any]] = [("", _("All archives")), (MINE, _("Your own archive"))]
+            chosen: Any = self.fields["space"]
+            chosen.choices = own + [(str(member.space_id), member.space.space.name) for member in spaces]
+        else:
+            del self.fields["space"]
 
     @staticmethod
     def defaults() -> dict[str, float]:
@@ -87,15 +101,19 @@ def recall_page(request: PageRequest) -> HttpResponse:
     """Show the form, and for `?query=` the answer of the tool `conversation_recall`."""
     usual = RecallForm.defaults()
     given = {name: value for name, value in request.GET.items() if value}
-    form = RecallForm(usual | given if "query" in request.GET else None, initial=usual)
+    # With a space open, that space alone is asked.
+    spaces = [] if request.member else spaces_of(request.person)
+    form = RecallForm(usual | given if "query" in request.GET else None, initial=usual, spaces=spaces)
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():
         context["nearest"] = urlencode(given | {"threshold": 0, "min_relevance": 0})
         try:
             max_tokens = int(form.value("max_tokens"))
-            found = recall(
-                owner=request.user,
+            found = recall_archives(
+                caller=request.user,
+                spaces=spaces,
+                chosen=form.cleaned_data.get("space", ""),
                 query=form.cleaned_data["query"],
                 top_k=int(form.value("top_k")),
                 threshold=form.cleaned_data["threshold"],

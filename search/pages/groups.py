@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.accounts.spaces import SpaceName
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import project_name
 from convmemory.core.marks import Mark
@@ -16,7 +17,6 @@ from convmemory.core.text import one_line
 from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks
 from search.results.hits import Hit
 from search.searching import SectionHit
-from search.titles import SpaceName
 
 QUESTION_CHARS = 200
 SHOWN_PER_GROUP = 3

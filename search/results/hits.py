@@ -9,6 +9,7 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
+from convmemory.accounts.spaces import SpaceName
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from search.models import Item
@@ -23,7 +24,6 @@ from search.results.passages import (
 )
 from search.retrieval.candidates import Feature, item_keys, split_keys
 from search.sources import adapter_of, registered
-from search.titles import SpaceName
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {

@@ -13,6 +13,7 @@ from convmemory.accounts.models import ApiKey, SpaceMember
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
+from convmemory.core.errors import NotFound
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -207,3 +208,82 @@ def test_commands_name_spaces_of_key_and_of_hits(crew: Crew, capsys: Any) -> Non
     assert found.key_spaces == [crew.space]  # type: ignore[attr-defined]
     with pytest.raises(CommandError, match="not a member of a space"):
         call_command("create_api_key", "rosa", "--space", str(crew.space + 1))
+
+
+def recalled(client: Client, status: int = 200, **values: Any) -> dict[str, Any]:
+    response = client.post("/api/v1/memory/recall", {"query": QUESTION, **values}, content_type="application/json")
+    assert response.status_code == status, response.content
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_recall_brings_best_of_all_archives_and_names_space(crew: Crew) -> None:
+    answer = recalled(browser_of(crew.rosa), min_relevance=0)
+    first = answer["results"][0]
+    assert (first["conversation_id"], first["space"]) == (crew.shared.pk, {"id": crew.space, "name": "Boat house"})
+    assert {hit["conversation_id"] for hit in answer["results"]} == {crew.shared.pk, crew.home.pk}
+    assert "(space Boat house)" in answer["context"]
+    assert answer["answered"] is True
+    assert len(recalled(browser_of(crew.rosa), min_relevance=0, top_k=1)["results"]) == 1
+    own = recalled(browser_of(crew.rosa), min_relevance=0, space="mine")
+    assert set(conversations_in(own)) == {crew.home.pk}
+    assert "(space" not in own["context"]
+    seen = [hit["message_id"] for hit in answer["results"]]
+    again = recalled(browser_of(crew.rosa), min_relevance=0, alive_message_ids=seen)
+    assert not set(seen) & {hit["message_id"] for hit in again["results"]}
+
+
+def test_recall_and_lists_read_spaces_that_key_names_alone(crew: Crew) -> None:
+    for options, sees in (({}, False), ({"space_ids": [crew.space]}, True), ({"space_ids": None}, True)):
+        program = crew.program(**options)
+        assert (crew.shared.pk in conversations_in(recalled(program, min_relevance=0))) == sees, options
+        recalled(program, status=200 if sees else 404, space=str(crew.space))
+        listed = program.get("/api/v1/conversations").json()["results"]
+        names = {each["id"]: each["space"] and each["space"]["name"] for each in listed}
+        assert names == {crew.home.pk: None} | ({crew.shared.pk: "Boat house"} if sees else {})
+        one = program.get("/api/v1/conversations", {"space": crew.space})
+        assert one.status_code == (200 if sees else 404)
+        by_tool = run_tool("list_conversations", {}, user_of_key(create_key(owner=crew.rosa, **options)))
+        assert {each["conversation_id"] for each in by_tool["results"]} == set(names)
+    program = crew.program(space_ids=[crew.space])
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    assert set(conversations_in(recalled(program, min_relevance=0))) == {crew.home.pk}
+    assert [each["id"] for each in program.get("/api/v1/conversations").json()["results"]] == [crew.home.pk]
+
+
+def test_pages_of_merged_list_hold_each_conversation_once_newest_first(crew: Crew) -> None:
+    for number, owner in enumerate((crew.rosa, crew.shared.owner) * 2):
+        make_conversation(owner, exchange(("Where?", "Here.")), title=f"Trip {number}")
+    browser = browser_of(crew.rosa)
+    page = browser.get("/api/v1/conversations", {"limit": 2}).json()
+    other = {"limit": 2, "cursor": page["next_cursor"], "space": "mine"}
+    found = page["results"]
+    while page["next_cursor"]:
+        page = browser.get("/api/v1/conversations", {"limit": 2, "cursor": page["next_cursor"]}).json()
+        found += page["results"]
+    assert len({each["id"] for each in found}) == len(found) == 6
+    order = [(each["updated_at"], each["id"]) for each in found]
+    assert order == sorted(order, reverse=True)
+    assert browser.get("/api/v1/conversations", other).status_code == 422
+
+
+def test_recall_tool_reads_conversation_of_space_of_key(crew: Crew) -> None:
+    caller = user_of_key(create_key(owner=crew.rosa, space_ids=[crew.space]))
+    asked = {"query": QUESTION, "conversation_id": crew.shared.pk}
+    with acting_for(crew.rosa.pk):
+        answer = run_tool("conversation_recall", asked, caller)
+        assert {hit["space_id"] for hit in answer["results"]} == {crew.space}
+        with pytest.raises(NotFound):
+            run_tool("conversation_recall", asked, crew.rosa)
+
+
+def test_recall_page_shows_all_archives_or_chosen_one(crew: Crew) -> None:
+    browser = browser_of(crew.rosa)
+    place = f"/conversations/{crew.shared.pk}?turn=0"
+    page = browser.get("/recall", {"query": QUESTION, "min_relevance": "0"}).content.decode()
+    assert place in page
+    assert f'<option value="{crew.space}">Boat house</option>' in page
+    own = browser.get("/recall", {"query": QUESTION, "min_relevance": "0", "space": "mine"}).content.decode()
+    assert place not in own
+    assert browser.get("/recall", {"query": QUESTION, "space": str(crew.space + 1)}).status_code == 422
+    assert 'name="space"' not in browser_of(make_user("stan")).get("/recall").content.decode()

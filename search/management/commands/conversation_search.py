@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
-from convmemory.accounts.spaces import spaces_of
+from convmemory.accounts.spaces import SpaceName, spaces_of
 from convmemory.accounts.users import user_named
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.core.acting import acting_for
@@ -18,7 +18,6 @@ from convmemory.core.text import one_line
 from search.archives import search_archives
 from search.indexing.status import IndexStatus, index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
-from search.titles import SpaceName
 
 
 class Command(ArchiveCommand):

@@ -1,0 +1,64 @@
+"""Recalls from the archive of a person and the spaces that they read, each by itself, and merges what comes back."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import chosen_archives, name_of, reading
+from convmemory.core.config import config
+from memory.recall import Recall, recall
+from search.archives import EMPTY, OWN, merge_ranked
+
+
+def recall_archives(
+    *,
+    caller: AbstractBaseUser | AnonymousUser | None,
+    spaces: Sequence[SpaceMember],
+    chosen: str = "",
+    top_k: int | None = None,
+    conversation_id: int | None = None,
+    **options: Any,
+) -> Recall:
+    """Return what `recall` brings from the caller's archive and their `spaces`, best first.
+
+    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; a conversation, to the
+    archive that holds it. Messages of several archives are ordered by the probability that their turns answer; without
+    it, by their scores. Raises: like `recall`, and NotFound for another space.
+    """
+    archives = chosen_archives(spaces, chosen)
+    if conversation_id is not None and spaces:
+        owner_id = archive_of_address({"conversation_id": conversation_id})
+        archives = [member for member in archives if member and member.space_id == owner_id] or [None]
+    found: dict[int, Recall] = {}
+    for member in archives:
+        owner = member.space if member else caller
+        with reading(member):
+            page = recall(owner=owner, top_k=top_k, conversation_id=conversation_id, **options)
+        space = name_of(member)
+        messages = tuple(replace(message, space=space) for message in page.messages) if space else page.messages
+        found[member.space_id if member else OWN] = replace(page, messages=messages)
+    first, *others = found.values()
+    if not others:
+        return first
+    is_calibrated = all(message.relevance is not None for page in found.values() for message in page.messages)
+    strengths = {
+        number: [((each.relevance if is_calibrated else each.score) or 0.0, each) for each in page.messages]
+        for number, page in found.items()
+    }
+    ranked = merge_ranked(strengths, limit=config.recall_top_k if top_k is None else top_k)
+    # Something answers if it does in one archive; nothing does only if that is known of each.
+    answers = {page.answered for page in found.values()}
+    said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
+    return Recall(
+        first.query,
+        messages=tuple(message for _, message in ranked),
+        notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
+        answered=next((answer for answer in (True, None, False) if answer in answers), None),
+        total_found=sum(page.total_found for page in found.values()),
+        explanation=min(said, key=lambda each: EMPTY.get(each.reason, len(EMPTY)), default=None),
+        pending=sum(page.pending for page in found.values()),
+    )
