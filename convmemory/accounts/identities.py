@@ -1,7 +1,8 @@
 """Finds or makes the account of a person whom an identity provider has signed in. Reads and writes `LinkedIdentity`.
 
-An account is found by issuer and subject, which are never another person's; by an e-mail address only where the
-operator trusts the provider's (`match_email`). A name never finds an account.
+An account is found by issuer and subject, which are never another person's. Where the operator says that the provider
+is the directory that provisions accounts by SCIM (`scim_claim`), one that it made is found by its ids; by an e-mail
+address only where the operator trusts the provider's (`match_email`). A name never finds any other account.
 """
 
 import re
@@ -10,10 +11,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from convmemory.core.acting import acting_for
+from convmemory.accounts.models import ProvisionedAccount
+from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.identity_providers import IdentityProvider
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
@@ -29,9 +32,10 @@ def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     """Return the account of the person with these claims, with what the groups say. Raises: SignInRefused."""
     user = _linked(provider, claims["sub"])
     if user is None:
+        provisioned = _provisioned(provider, claims)
         try:
             with transaction.atomic():
-                user = _link(provider, claims)
+                user = _link(provider, claims, provisioned)
         except IntegrityError:  # a second sign-in of the same person was faster
             user = _linked(provider, claims["sub"])
             if user is None:
@@ -59,11 +63,28 @@ def _linked(provider: IdentityProvider, subject: str) -> User | None:
     return User.objects.get(pk=owner_id) if owner_id else None
 
 
-def _link(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
-    """Link the account with the person's address, or a new one. Raises: SignInRefused, IntegrityError."""
+def _provisioned(provider: IdentityProvider, claims: Mapping[str, Any]) -> User | None:
+    """Return the account that SCIM made for the person; None without one. Raises: SignInRefused."""
+    said = claims.get(provider.scim_claim) if provider.scim_claim else None
+    if not isinstance(said, str) or not said:
+        return None
+    value = storable(said)
+    with maintenance():
+        rows = ProvisionedAccount.objects.filter(was_made=True, removed_at=None).select_related("owner")
+        found = [row.owner for row in rows.filter(Q(external_id=value) | Q(owner__username__iexact=value))[:2]]
+    return _unlinked(provider, found)
+
+
+def _link(provider: IdentityProvider, claims: Mapping[str, Any], provisioned: User | None) -> User:
+    """Link the provisioned account, the one with the person's address, or a new one.
+
+    Raises: SignInRefused, IntegrityError.
+    """
     address = claims.get("email") if claims.get("email_verified") is True else None
     email = storable(address) if isinstance(address, str) and len(address) <= 254 else ""
-    user = _user_with_address(provider, email) if email and provider.match_email else None
+    user = provisioned
+    if user is None and email and provider.match_email:
+        user = _unlinked(provider, list(User.objects.filter(email__iexact=email)[:2]))
     if user is None:
         if not provider.create_accounts:
             raise SignInRefused(
@@ -78,9 +99,8 @@ def _link(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     return user
 
 
-def _user_with_address(provider: IdentityProvider, email: str) -> User | None:
-    """Return the only account with this address; None without one. Raises: SignInRefused."""
-    found = list(User.objects.filter(email__iexact=email)[:2])
+def _unlinked(provider: IdentityProvider, found: list[User]) -> User | None:
+    """Return the only account of those found; None without one. Raises: SignInRefused."""
     if not found:
         return None
     (user, *others) = found
@@ -88,9 +108,7 @@ def _user_with_address(provider: IdentityProvider, email: str) -> User | None:
         is_linked = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer).exists()
     # An address can pass to another person, who must not get the account of the first.
     if others or is_linked:
-        raise SignInRefused(
-            _("The account with your address has another sign-in, or there are several. Ask who runs this server.")
-        )
+        raise SignInRefused(_("Your account has another sign-in, or there are several. Ask who runs this server."))
     return user
 
 

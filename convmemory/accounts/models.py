@@ -1,4 +1,5 @@
-"""API keys, share links, legal holds, the audit log, quotas, use of the operator's model, invitations, and spaces.
+"""API keys, share links, legal holds, the audit log, quotas, use of the operator's model, invitations, spaces,
+and what a directory provisions by SCIM.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -315,3 +316,56 @@ class SpaceMember(models.Model):
 
     def __str__(self) -> str:
         return f"user {self.person_id} in space {self.space_id}"
+
+
+class ScimToken(models.Model):
+    """A bearer token with which a directory changes accounts by SCIM, and nothing else."""
+
+    name = models.CharField(max_length=100)
+    token_hash = models.BinaryField(max_length=32, unique=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "SCIM token"
+
+    def __str__(self) -> str:
+        return f"SCIM token {self.pk}"
+
+
+class ProvisionedAccount(models.Model):
+    """What a directory says about a person by SCIM, beyond the columns of the user; absent until it says something.
+
+    `was_made` tells accounts that SCIM made from those that it found. `removed_at` is set if the directory deleted the
+    person: SCIM does not show the account any more.
+    """
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provisioned")
+    external_id = models.CharField(max_length=255, blank=True, default="", db_index=True)
+    email_type = models.CharField(max_length=255, blank=True, default="")
+    email_is_primary = models.BooleanField(null=True, blank=True)
+    was_made = models.BooleanField(default=False)
+    updated_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"provisioned user {self.owner_id}"
+
+
+class ProvisionedGroup(models.Model):
+    """What a directory says about a Django group by SCIM, beyond its name and members."""
+
+    group = models.OneToOneField("auth.Group", on_delete=models.CASCADE, related_name="provisioned")
+    external_id = models.CharField(max_length=255, blank=True, default="")
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"provisioned group {self.group_id}"

@@ -4,6 +4,7 @@ from django.urls import path
 
 from convmemory.accounts import joining_views, oidc_views, sign_in_views, space_views, views
 from convmemory.accounts import views as design_views
+from convmemory.accounts.scim.views import scim
 from convmemory.sign_in.forms import with_passwords
 
 urlpatterns = [
@@ -42,4 +43,7 @@ urlpatterns = [
         with_passwords(joining_views.ChoosePassword.as_view()),
         name="choose-password",
     ),
+    path("scim/v2", scim),
+    path("scim/v2/", scim),
+    path("scim/v2/<path:path>", scim),
 ]

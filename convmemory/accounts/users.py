@@ -1,9 +1,12 @@
-"""Finds users by name and creates them, for commands."""
+"""Finds users by name and creates them, for commands; ends their sessions and keys."""
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 
+from convmemory.accounts.models import ApiKey
 from convmemory.core.errors import InvalidInput, NotFound
 
 SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
@@ -42,3 +45,21 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
     user.set_password(password)
     user.save()
     return user
+
+
+def end_sessions(*, user_id: int) -> int:
+    """Delete the user's sessions; returns how many. Reads all: the user is inside their signed data."""
+    mine = [
+        session.pk
+        for session in Session.objects.iterator(chunk_size=1_000)
+        if session.get_decoded().get("_auth_user_id") == str(user_id)
+    ]
+    count: int = Session.objects.filter(pk__in=mine).delete()[0]
+    return count
+
+
+def end_access(*, user_id: int) -> None:
+    """Deactivate an account: its sessions and keys end at once, also if it is activated again. All data stay."""
+    User.objects.filter(pk=user_id).update(is_active=False)
+    ApiKey.objects.filter(owner_id=user_id, revoked_at=None).update(revoked_at=timezone.now())
+    end_sessions(user_id=user_id)

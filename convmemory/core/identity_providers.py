@@ -27,6 +27,8 @@ class IdentityProvider:
     groups_claim: str = "groups"
     staff_groups: tuple[str, ...] = ()
     match_email: bool = False
+    scim_claim: str = ""
+    """Finds the account that SCIM made, by its externalId or its userName."""
     create_accounts: bool = False
 
 

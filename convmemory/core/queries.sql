@@ -499,9 +499,10 @@ BEGIN
     IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_auditentry') IS NOT NULL THEN
         REVOKE SELECT, UPDATE, DELETE ON accounts_auditentry FROM convmemory_app;
     END IF;
-    -- And only reads legal holds, quotas and the operator's retention limits.
+    -- And only reads legal holds, quotas, the operator's retention limits, and what directories provision.
     FOREACH part IN ARRAY ARRAY[
-        'accounts_legalhold', 'accounts_quota', 'accounts_groupquota', 'retention_retentionlimit'
+        'accounts_legalhold', 'accounts_quota', 'accounts_groupquota', 'retention_retentionlimit', 'accounts_scimtoken',
+        'accounts_provisionedaccount', 'accounts_provisionedgroup'
     ] LOOP
         CONTINUE WHEN to_regrole('convmemory_app') IS NULL OR to_regclass(part) IS NULL;
         EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I FROM convmemory_app', part);

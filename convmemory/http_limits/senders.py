@@ -9,6 +9,8 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.scim.tokens import find_token
+from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.threads import first_in_thread
 from convmemory.core.web import callers
@@ -28,15 +30,22 @@ def is_user(caller: str) -> bool:
 
 
 async def is_signed_in(scope: Scope) -> bool:
-    """Return whether the request has a valid key or session, which `caller_of` then recognises.
+    """Return whether the request has a valid key or session, which `caller_of` then recognises, or a directory's token.
 
     Takes at most one thread and two queries.
     """
     scheme, _, key = header(scope, b"authorization").partition(" ")
+    if scheme.lower() == "bearer" and scope["path"].startswith("/scim/"):
+        return await first_in_thread(_is_of_directory, header(scope, b"authorization"))
     if scheme.lower() == "bearer":
         return await first_in_thread(user_of_key, key.strip(), writes=False) is not None
     session_key = parse_cookie(header(scope, b"cookie")).get(config.session_cookie_name)
     return bool(session_key) and await first_in_thread(_is_session_of_somebody, session_key)
+
+
+def _is_of_directory(authorization: str) -> bool:
+    with acting.maintenance():
+        return find_token(authorization) is not None
 
 
 def _is_session_of_somebody(session_key: str | None) -> bool:

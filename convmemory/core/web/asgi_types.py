@@ -43,8 +43,8 @@ OF_MCP = frozenset({"/mcp", "/token", "/register", "/revoke"})
 
 
 def is_for_programs(path: str) -> bool:
-    """Return whether the API, MCP, its OAuth or the capture proxy answers at `path`: with JSON, never with a page."""
-    return path.startswith(("/api/", "/v1/", "/.well-known/")) or path.rstrip("/") in OF_MCP
+    """Return whether the API, SCIM, MCP, its OAuth or the capture proxy answers there: with JSON, never with a page."""
+    return path.startswith(("/api/", "/v1/", "/scim/", "/.well-known/")) or path.rstrip("/") in OF_MCP
 
 
 def site_of(scheme: str, headers: Mapping[str, str]) -> str:

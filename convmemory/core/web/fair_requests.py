@@ -264,7 +264,7 @@ def _is_streamed(start: Message) -> bool:
 async def _refuse(scope: Scope, send: Send) -> None:
     status = HTTPStatus.TOO_MANY_REQUESTS
     body, kind = DETAIL.encode(), b"text/plain; charset=utf-8"
-    if scope["path"].startswith(("/api/", "/mcp")):
+    if scope["path"].startswith(("/api/", "/mcp", "/scim/")):
         problem = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": DETAIL}
         body, kind = json.dumps(problem).encode(), b"application/problem+json"
     headers = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 
-ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metrics", "/static/")
+ENGLISH_PATHS = ("/api/", "/scim/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metrics", "/static/")
 
 
 def languages() -> dict[str, str]:

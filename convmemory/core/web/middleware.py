@@ -82,7 +82,7 @@ def policy_for(path: str) -> str:
 
 def surface_of(path: str) -> str:
     """Return what a request for `path` comes by, as the audit log names it."""
-    if path.startswith(("/api/", "/v1/")):
+    if path.startswith(("/api/", "/v1/", "/scim/")):
         return "api"
     return "admin" if path.startswith("/admin/") else "page"
 

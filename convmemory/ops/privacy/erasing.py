@@ -13,13 +13,13 @@ from pathlib import Path
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.contrib.contenttypes.models import ContentType
-from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.models import LegalHold
+from convmemory.accounts.users import end_sessions
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
@@ -81,14 +81,7 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
     receipt = Receipt(user.get_username())
     Erasure.objects.get_or_create(user_id=user.pk)
     User.objects.filter(pk=user.pk).update(is_active=False)
-    # Delete the user's sessions; the user is inside their signed data, so each has to be decoded.
-    mine = [
-        session.pk
-        for session in Session.objects.iterator(chunk_size=1_000)
-        if session.get_decoded().get("_auth_user_id") == str(user.pk)
-    ]
-    count: int = Session.objects.filter(pk__in=mine).delete()[0]
-    receipt.add("django_session", count)
+    receipt.add("django_session", end_sessions(user_id=user.pk))
     return receipt
 
 

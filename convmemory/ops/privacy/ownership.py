@@ -20,6 +20,8 @@ SHARED = {
     "accounts.GroupQuota": "the operator's limits for the members of a group",
     "accounts.Invitation": "an address without an account; deleted once the account is made, or 30 days after its end",
     "accounts.Mail": "deleted with its invitation; others once they are sent or given up",
+    "accounts.ProvisionedGroup": "a directory's ids of groups",
+    "accounts.ScimToken": "hashes of the operator's tokens",
     "auth.Group": "names of roles",
     "auth.Group_permissions": "rights of roles",
     "auth.Permission": "names of rights",

@@ -1,0 +1,37 @@
+"""`manage.py scim_token create NAME | list | revoke NUMBER`: the tokens with which directories use SCIM."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from convmemory.accounts.scim.tokens import active_tokens, create_token, revoke_token
+from convmemory.core.commands import ArchiveCommand
+from convmemory.core.errors import ConvMemoryError
+
+
+class Command(ArchiveCommand):
+    help = "Create a SCIM token (printed only once, alone on the last line), list the active ones, or revoke one."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        todo = parser.add_subparsers(dest="todo", required=True)
+        todo.add_parser("create").add_argument("name", help="the directory that uses it")
+        todo.add_parser("list")
+        todo.add_parser("revoke").add_argument("number", type=int)
+
+    def handle(self, *args: Any, todo: str, **options: Any) -> None:
+        try:
+            match todo:
+                case "create":
+                    token = create_token(name=options["name"])
+                    self.stdout.write("The token is shown only now; the directory sends it to PUBLIC_URL/scim/v2:")
+                    self.stdout.write(token)
+                case "revoke":
+                    revoke_token(token_id=options["number"])
+                    self.stdout.write(f"SCIM token {options['number']} is revoked.")
+                case _:
+                    for row in active_tokens():
+                        used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
+                        self.stdout.write(f"{row.pk}  {row.name}, made {row.created_at:%Y-%m-%d}, {used}")
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error

@@ -1,0 +1,55 @@
+"""Answers the requests of directories. Loading it takes half a second: the view imports it at the first request."""
+
+import json
+
+from django.http import HttpRequest, HttpResponse
+from scim2_models import SCIMException, UnauthorizedException
+from scim2_server.handler import ScimHandler
+from scim2_server.requests import ScimRequest
+from scim2_server.service import ScimService
+
+from convmemory.accounts.models import ScimToken
+from convmemory.accounts.pages import absolute_address
+from convmemory.accounts.scim.resources import PROVIDER
+from convmemory.accounts.scim.storage import DirectoryStorage
+from convmemory.accounts.scim.tokens import find_token
+from convmemory.core import acting
+
+ROOT = "/scim/v2"
+SERVICE = ScimService(PROVIDER)
+
+
+def answer(request: HttpRequest, path: str) -> HttpResponse:
+    """Return the response to a SCIM request, which is an error with what to do without a valid token."""
+    asked = ScimRequest(
+        method=request.method or "",
+        base_url=absolute_address(request, ROOT),
+        path=f"/{path}",
+        query=request.GET.dict(),
+        headers=request.headers,
+        body=request.body,
+    )
+    with acting.maintenance():
+        try:
+            handler = ScimHandler(SERVICE, DirectoryStorage(_token_of(request)))
+            found = handler.handle(asked)
+        except SCIMException as error:
+            found = SERVICE.error_response(error)
+    body = b"" if found.body is None else json.dumps(found.body).encode()
+    response = HttpResponse(body, status=found.status, headers=found.headers)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _token_of(request: HttpRequest) -> ScimToken:
+    """Return the token of the request. Raises: UnauthorizedException."""
+    found = find_token(request.headers.get("Authorization", ""))
+    if found is not None:
+        return found
+    if not ScimToken.objects.filter(revoked_at=None).exists():
+        raise UnauthorizedException(
+            detail="SCIM is not set up: the operator makes a token by `manage.py scim_token create NAME`."
+        )
+    raise UnauthorizedException(
+        detail="Send `Authorization: Bearer TOKEN` with a SCIM token; keys of people are not accepted here."
+    )

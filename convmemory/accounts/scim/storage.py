@@ -1,0 +1,281 @@
+"""Stores what SCIM says as users and Django groups, audit-logged.
+
+Runs as maintenance, each operation in one transaction.
+
+Superusers and the accounts of spaces do not exist here. Deleting a user deactivates the account and hides it: a
+directory cannot erase what people have stored.
+"""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from django.contrib.auth import models as auth
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Model, Prefetch, QuerySet
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from scim2_models import (
+    InvalidValueException,
+    Meta,
+    NotFoundException,
+    NotImplementedException,
+    Resource,
+    ResourceType,
+    ResponseParameters,
+    SearchRequest,
+    UniquenessException,
+)
+from scim2_server.storage import ScimStorage, SearchPage
+
+from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.groups import change_members
+from convmemory.accounts.models import ProvisionedAccount, ProvisionedGroup, ScimToken
+from convmemory.accounts.scim.filters import GROUPS, USERS, condition_of
+from convmemory.accounts.scim.resources import Email, Group, GroupOfUser, Member, Name, User
+from convmemory.accounts.users import end_access
+from convmemory.core.numbers import MAX_INTEGER, parse_number
+from convmemory.core.text import storable
+
+TAKEN = (
+    "The name {name!r} is taken. If an account of that name should be used: find it by its userName and change it; an "
+    "account that was deleted here comes back for the same externalId alone, or after staff have renamed or erased it."
+)
+
+
+def people() -> QuerySet[auth.User]:
+    """Return the accounts that SCIM shows."""
+    rows = auth.User.objects.filter(space=None, is_superuser=False, provisioned__removed_at=None)
+    return rows.select_related("provisioned").annotate(changed_at=Coalesce("provisioned__updated_at", "date_joined"))
+
+
+def rows_of(resource_type: ResourceType, *, with_many: bool = True) -> QuerySet[Any]:
+    """Return the rows of users or groups, the groups of users and the members of groups with them."""
+    if resource_type.name == "User":
+        return people().prefetch_related("groups") if with_many else people()
+    groups = auth.Group.objects.select_related("provisioned")
+    return groups.prefetch_related(Prefetch("user_set", people(), to_attr="people")) if with_many else groups
+
+
+def is_asked(name: str, parameters: ResponseParameters[Any] | None) -> bool:
+    """Return whether a response contains an attribute."""
+    if parameters is None:
+        return True
+    named, excluded = (
+        {str(path).casefold().rpartition(":")[2].partition(".")[0] for path in paths or ()}
+        for paths in (parameters.attributes, parameters.excluded_attributes)
+    )
+    return name not in excluded and (not named or name in named)
+
+
+MANY = {"User": "groups", "Group": "members"}
+
+
+class DirectoryStorage(ScimStorage):
+    """The users and groups of this server, as a directory with this token sees them."""
+
+    def __init__(self, token: ScimToken) -> None:
+        self._by = f"by SCIM token {token.pk}"
+
+    def operation(self) -> AbstractContextManager[None]:
+        return transaction.atomic()
+
+    def get(
+        self,
+        resource_type: ResourceType,
+        resource_id: str,
+        *,
+        response_parameters: ResponseParameters[Any] | None = None,
+    ) -> Resource[Any]:
+        is_whole = is_asked(MANY[resource_type.name or ""], response_parameters)
+        rows = rows_of(resource_type, with_many=is_whole)
+        if response_parameters is None:  # it will be changed
+            rows = rows.select_for_update(of=("self",))
+        return resource_of(self._found(rows, resource_type, resource_id), with_many=is_whole)
+
+    def search(
+        self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
+    ) -> SearchPage:
+        if len(resource_types) != 1:
+            raise NotImplementedException(detail="Search in /Users or in /Groups.")
+        (resource_type,) = resource_types
+        is_whole = is_asked(MANY[resource_type.name or ""], search_request)
+        rows = rows_of(resource_type, with_many=is_whole)
+        if search_request.filter is not None:
+            attributes = USERS if resource_type.name == "User" else GROUPS
+            rows = rows.filter(condition_of(search_request.filter.ast, attributes))
+        start, count = min(search_request.start_index_0 or 0, MAX_INTEGER), search_request.count
+        page = rows.order_by("pk")[start : None if count is None else start + count]
+        return SearchPage(rows.count(), [resource_of(row, with_many=is_whole) for row in page])
+
+    def create(self, resource_type: ResourceType, resource: Resource[Any]) -> Resource[Any]:
+        if isinstance(resource, User):
+            made = self._create_user(resource)
+        else:
+            assert isinstance(resource, Group)
+            made = self._create_group(resource)
+        return self.get(resource_type, str(made))
+
+    def update(
+        self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
+    ) -> Resource[Any]:
+        row = self._found(rows_of(resource_type), resource_type, resource.id or "")
+        if isinstance(resource, User):
+            self._update_user(row, resource)
+        else:
+            assert isinstance(resource, Group)
+            self._update_group(row, resource)
+        return self.get(resource_type, str(row.pk))
+
+    def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
+        rows = rows_of(resource_type, with_many=False).select_for_update(of=("self",))
+        row = self._found(rows, resource_type, resource_id)
+        if resource_type.name == "User":
+            self._record(Action.DELETED, f"user {row.pk} (deactivated)", about=row.pk)
+            end_access(user_id=row.pk)
+            ProvisionedAccount.objects.update_or_create(owner=row, defaults={"removed_at": timezone.now()})
+        else:
+            self._record(Action.DELETED, f"group {row.pk}")
+            row.delete()
+
+    # --- users ------------------------------------------------------------------------------------
+
+    def _create_user(self, resource: User) -> int:
+        name = resource.user_name or ""
+        before = None
+        if resource.external_id:
+            removed = ProvisionedAccount.objects.exclude(removed_at=None).select_related("owner")
+            before = removed.filter(external_id=resource.external_id, owner__username__iexact=name).first()
+        row = before.owner if before else auth.User()
+        if before is None:
+            row.set_unusable_password()
+            before = ProvisionedAccount(was_made=True)
+        row.is_active = resource.active is not False
+        self._save_user(row, before, resource)
+        self._record(Action.MADE, f"user {row.pk}", about=row.pk)
+        return row.pk
+
+    def _update_user(self, row: auth.User, resource: User) -> None:
+        was_active = row.is_active
+        row.is_active = resource.active is not False
+        said = getattr(row, "provisioned", None) or ProvisionedAccount()
+        self._save_user(row, said, resource)
+        if was_active and not row.is_active:
+            end_access(user_id=row.pk)
+            self._record(Action.REVOKED, f"user {row.pk} (deactivated)", about=row.pk)
+        elif row.is_active and not was_active:
+            self._record(Action.RESTORED, f"user {row.pk} (activated)", about=row.pk)
+        else:
+            self._record(Action.CHANGED, f"user {row.pk}", about=row.pk)
+
+    def _save_user(self, row: auth.User, said: ProvisionedAccount, resource: User) -> None:
+        """Store what the resource says. Raises: InvalidValueException, UniquenessException."""
+        username = auth.User.normalize_username(resource.user_name or "")
+        if auth.User.objects.filter(username__iexact=username).exclude(pk=row.pk).exists():
+            raise UniquenessException(detail=TAKEN.format(name=username[:150]))
+        addresses = resource.emails or []
+        email = next((each for each in addresses if each.primary), addresses[0] if addresses else Email())
+        name = resource.name or Name()
+        row.username, row.email = username, storable(email.value or "")
+        row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
+        _save(row)
+        said.owner, said.removed_at, said.updated_at = row, None, timezone.now()
+        said.external_id = storable(resource.external_id or "")
+        said.email_type, said.email_is_primary = storable(email.type or ""), email.primary
+        _save(said)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def _create_group(self, resource: Group) -> int:
+        row = auth.Group()
+        self._save_group(row, ProvisionedGroup(), resource)
+        self._record(Action.MADE, f"group {row.pk}")
+        change_members(group=row, join=self._members(resource), by=self._by)
+        return row.pk
+
+    def _update_group(self, row: Any, resource: Group) -> None:
+        said, before = getattr(row, "provisioned", None), {person.pk for person in row.people}
+        self._save_group(row, said or ProvisionedGroup(), resource)
+        self._record(Action.CHANGED, f"group {row.pk}")
+        now = self._members(resource)
+        change_members(group=row, join=now - before, leave=before - now, by=self._by)
+
+    def _save_group(self, row: auth.Group, said: ProvisionedGroup, resource: Group) -> None:
+        name = storable(resource.display_name or "")
+        if auth.Group.objects.filter(name__iexact=name).exclude(pk=row.pk).exists():
+            raise UniquenessException(detail=f"There is a group {name[:150]!r} already: find it by its displayName.")
+        row.name = name
+        _save(row)
+        said.group, said.external_id, said.updated_at = row, storable(resource.external_id or ""), timezone.now()
+        _save(said)
+
+    def _members(self, resource: Group) -> set[int]:
+        """Return the ids of the members. Raises: InvalidValueException for what is no user."""
+        named = {member.value or "" for member in resource.members or ()}
+        ids = {text: parse_number(text) for text in named}
+        asked = {number for number in ids.values() if number is not None and number <= MAX_INTEGER}
+        found = set(people().filter(pk__in=asked).values_list("pk", flat=True))
+        for text, number in ids.items():
+            if number not in found:
+                raise InvalidValueException(detail=f"There is no user {text[:40]!r}: members are ids of users.")
+        return found
+
+    # --- both -------------------------------------------------------------------------------------
+
+    def _found(self, rows: QuerySet[Any], resource_type: ResourceType, resource_id: str) -> Any:
+        number = parse_number(resource_id)
+        found = rows.filter(pk=number).first() if number is not None and number <= MAX_INTEGER else None
+        if found is None:
+            raise NotFoundException(detail=f"There is no {resource_type.name} {resource_id[:40]!r}.")
+        return found
+
+    def _record(self, action: Action, what: str, *, about: int | None = None) -> None:
+        record(action, what=f"{what} {self._by}", person_id=None, about_id=about)
+
+
+def _save(row: Model) -> None:
+    """Save a row if its values are valid. Raises: InvalidValueException, UniquenessException."""
+    try:
+        row.clean_fields(exclude=["password", "owner", "group"])
+        with transaction.atomic():
+            row.save()
+    except ValidationError as error:
+        said = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
+        raise InvalidValueException(detail=said) from error
+    except IntegrityError as error:  # another request was faster
+        raise UniquenessException(detail="The name is taken.") from error
+
+
+def resource_of(row: Any, *, with_many: bool) -> Resource[Any]:
+    """Return a user or a group as SCIM shows it; `with_many` with its groups or members."""
+    said = getattr(row, "provisioned", None)
+    common: dict[str, Any] = {"id": str(row.pk), "external_id": (said.external_id if said else "") or None}
+    if isinstance(row, auth.Group):
+        meta = Meta(
+            resource_type="Group",
+            created=said.created_at if said else None,
+            last_modified=said.updated_at if said else None,
+        )
+        members = [
+            Member(value=str(person.pk), ref=f"Users/{person.pk}", type="User")  # type: ignore[arg-type]
+            for person in (row.people if with_many else ())  # type: ignore[attr-defined]
+        ]
+        return Group(**common, meta=meta, display_name=row.name, members=members or None)
+    email = Email(
+        value=row.email, type=(said.email_type if said else "") or None, primary=said.email_is_primary if said else None
+    )
+    groups = [
+        GroupOfUser(value=str(group.pk), ref=f"Groups/{group.pk}", display=group.name)  # type: ignore[arg-type]
+        for group in (row.groups.all() if with_many else ())
+    ]
+    return User(
+        **common,
+        meta=Meta(resource_type="User", created=row.date_joined, last_modified=row.changed_at),
+        user_name=row.username,
+        name=Name(given_name=row.first_name or None, family_name=row.last_name or None)
+        if row.first_name or row.last_name
+        else None,
+        active=row.is_active,
+        emails=[email] if row.email else None,
+        groups=groups or None,
+    )

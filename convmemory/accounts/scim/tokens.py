@@ -1,0 +1,52 @@
+"""Bearer tokens of directories. They have 256 random bits, so that a plain SHA-256 is enough to store them."""
+
+import secrets
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.models import ScimToken
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.text import content_hash
+
+PREFIX = "cvm_scim_"
+USE_RECORDED_EVERY = timedelta(minutes=1)
+
+
+@transaction.atomic
+def create_token(*, name: str) -> str:
+    """Return a new token; only its hash is stored. Raises: InvalidInput."""
+    if not 1 <= len(name) <= 100:
+        raise InvalidInput("Give the token a name of 1 to 100 characters, such as that of the directory.")
+    token = PREFIX + secrets.token_urlsafe(32)
+    row = ScimToken.objects.create(name=name, token_hash=content_hash(token))
+    record(Action.MADE, what=f"SCIM token {row.pk}", person_id=None)
+    return token
+
+
+@transaction.atomic
+def revoke_token(*, token_id: int) -> None:
+    """Raises: NotFound."""
+    if not ScimToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=timezone.now()):
+        raise NotFound(f"There is no active SCIM token {token_id}: `manage.py scim_token list` shows them.")
+    record(Action.REVOKED, what=f"SCIM token {token_id}", person_id=None)
+
+
+def active_tokens() -> list[ScimToken]:
+    """Return the tokens that were not revoked, oldest first."""
+    return list(ScimToken.objects.filter(revoked_at=None).order_by("pk"))
+
+
+def find_token(authorization: str) -> ScimToken | None:
+    """Return the active token of `Authorization: Bearer TOKEN`, and note its use; None for any other value."""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    found = ScimToken.objects.filter(token_hash=content_hash(token.strip()), revoked_at=None).first()
+    if found is not None:
+        unnoted = Q(last_used_at=None) | Q(last_used_at__lt=timezone.now() - USE_RECORDED_EVERY)
+        ScimToken.objects.filter(unnoted, pk=found.pk).update(last_used_at=timezone.now())
+    return found
