@@ -1,7 +1,7 @@
 """The Django groups of people: what staff, SCIM and identity providers put them into.
 
-Groups carry permissions of the administration and quotas. Who derives more from them listens to `m2m_changed` of
-`User.groups`, which every change here sends.
+Groups carry permissions of the administration and quotas. A module that derives more from them receives Django's
+signal of `User.groups`, which every change here sends.
 """
 
 from collections.abc import Collection

@@ -4,7 +4,6 @@ import secrets
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
@@ -46,7 +45,7 @@ def find_token(authorization: str) -> ScimToken | None:
     if scheme.lower() != "bearer":
         return None
     found = ScimToken.objects.filter(token_hash=content_hash(token.strip()), revoked_at=None).first()
-    if found is not None:
-        unnoted = Q(last_used_at=None) | Q(last_used_at__lt=timezone.now() - USE_RECORDED_EVERY)
-        ScimToken.objects.filter(unnoted, pk=found.pk).update(last_used_at=timezone.now())
+    now = timezone.now()
+    if found is not None and (found.last_used_at is None or found.last_used_at < now - USE_RECORDED_EVERY):
+        ScimToken.objects.filter(pk=found.pk).update(last_used_at=now)
     return found
