@@ -145,7 +145,18 @@ def test_account_has_what_directory_says_and_no_password(directory: Directory) -
     user.refresh_from_db()
     said = (user.username, user.last_name, user.email)
     assert said == ("ada.lovelace@example.org", "Lovelace", "ada.king@example.org")
-    for wrong in ({"userName": "a b"}, {"userName": "a" * 151}, {"userName": "b", "emails": [{"value": "no address"}]}):
+    user.email = "by.hand@example.org"
+    user.save()
+    ProvisionedAccount.objects.update(email_type="", email_is_primary=None)
+    directory.patch(f"/Users/{user.pk}", entra[0])
+    user.refresh_from_db()
+    assert user.email == "ada.king@example.org"
+    for wrong in (
+        {"userName": "a b"},
+        {"userName": "a\0b"},
+        {"userName": "a" * 151},
+        {"userName": "b", "emails": [{"value": "no address"}]},
+    ):
         answer = directory.send("POST", "/Users", {"schemas": [USER], "active": True, **wrong})
         assert (answer.status_code, answer.json()["scimType"]) == (400, "invalidValue")
 

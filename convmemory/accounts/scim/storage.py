@@ -170,11 +170,12 @@ class DirectoryStorage(ScimStorage):
 
     def _save_user(self, row: auth.User, said: ProvisionedAccount, resource: User) -> None:
         """Store what the resource says. Raises: InvalidValueException, UniquenessException."""
-        username = auth.User.normalize_username(resource.user_name or "")
+        username = auth.User.normalize_username(storable(resource.user_name or ""))
         if auth.User.objects.filter(username__iexact=username).exclude(pk=row.pk).exists():
             raise UniquenessException(detail=TAKEN.format(name=username[:150]))
-        addresses = resource.emails or []
-        email = next((each for each in addresses if each.primary), addresses[0] if addresses else Email())
+        # Entra names no primary address but changes that of type "work", which it adds beside any other.
+        addresses = sorted(resource.emails or [Email()], key=lambda each: (not each.primary, each.type != "work"))
+        email = addresses[0]
         name = resource.name or Name()
         row.username, row.email = username, storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
