@@ -127,7 +127,7 @@ def test_superusers_and_spaces_do_not_exist_for_directory(directory: Directory, 
 
 def test_account_has_what_directory_says_and_no_password(directory: Directory) -> None:
     made = directory.made(
-        "/Users", userName="ada@example.org", externalId="7f3", active=True, title="Countess", password="x" * 20,
+        "/Users", userName="ada@\0example.org", externalId="7f3", active=True, title="Countess", password="x" * 20,
         name={"givenName": "Ada", "familyName": "King", "formatted": "Ada King"},
         emails=[{"value": "home@example.org"}, {"value": "ada@example.org", "type": "work", "primary": True}],
     )  # fmt: skip
@@ -153,7 +153,6 @@ def test_account_has_what_directory_says_and_no_password(directory: Directory) -
     assert user.email == "ada.king@example.org"
     for wrong in (
         {"userName": "a b"},
-        {"userName": "a\0b"},
         {"userName": "a" * 151},
         {"userName": "b", "emails": [{"value": "no address"}]},
     ):
