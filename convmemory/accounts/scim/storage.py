@@ -141,11 +141,11 @@ class DirectoryStorage(ScimStorage):
     # --- users ------------------------------------------------------------------------------------
 
     def _create_user(self, resource: User) -> int:
-        name = resource.user_name or ""
         before = None
         if resource.external_id:
             removed = ProvisionedAccount.objects.exclude(removed_at=None).select_related("owner")
-            before = removed.filter(external_id=resource.external_id, owner__username__iexact=name).first()
+            external_id, name = storable(resource.external_id), storable(resource.user_name or "")
+            before = removed.filter(external_id=external_id, owner__username__iexact=name).first()
         row = before.owner if before else auth.User()
         if before is None:
             row.set_unusable_password()
