@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from django.conf import settings as project
 from django.db import connection
 
-from convmemory.core.postgres import configuration, embedded
+from convmemory.core.postgres import configuration, embedded, server
 from tests.conftest import FAST_OPTIONS
 
 NAME = f"external_{os.getpid()}"
@@ -45,12 +46,12 @@ class External:
         with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=database, autocommit=True) as link:
             link.execute(statements.encode())
 
-    def run(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
+    def run(self, *arguments: str, codes: tuple[int, ...] = (0,), given: str | None = None) -> str:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
         environment = outside | {"CONVMEMORY_VAR": str(self.folder / "var")} | self.settings
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, check=False,
+            cwd=project.BASE_DIR, env=environment, input=given, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode in codes, done.stdout + done.stderr
         return done.stdout or done.stderr
@@ -107,3 +108,57 @@ def test_migrate_without_right_to_create_extension_says_what_to_run(external: Ex
         "CommandError: The database user may not create the extension pgvector. "
         "As a superuser run in this database: CREATE EXTENSION vector"
     )
+
+
+LEAVE_UPLOAD = """
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from convmemory.conversations.importing.imports import queue_import
+from convmemory.ops.runtime.instance import remember_key
+queue_import(owner=User.objects.get(username="ada"), file=SimpleUploadedFile("late.jsonl", {late!r}))
+remember_key()
+"""
+IMPORT_LEFT = """
+from django.contrib.auth.models import User
+from convmemory.conversations import tasks
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.models import Conversation
+from convmemory.core.acting import maintenance
+with maintenance():
+    for row in Import.objects.filter(state="queued"):
+        tasks.run(row.pk, owner_id=row.owner_id)
+    print([user.username for user in User.objects.all()], Conversation.objects.count())
+"""
+
+
+def test_documented_backup_and_restore_keep_erasure_and_waiting_upload(external: External, tmp_path: Path) -> None:
+    """Follows docs/deployment.md, with the programs of the tests' server and files in a folder."""
+    external.run("migrate", "--verbosity", "0")
+    (tmp_path / "talk.jsonl").write_text(TALK)
+    for name in ("ada", "bob"):
+        external.run("create_user", name, given="a quick brown fox\n")
+        external.run("import_conversations", str(tmp_path / "talk.jsonl"), "--user", name)
+    late = TALK.replace("zebrafish", "quagga").encode()
+    external.run("shell", "--no-imports", "-c", LEAVE_UPLOAD.format(late=late))
+
+    address = ["--host", external.host, "--port", str(configuration.PORT), "--username", NAME]
+    dump, files = str(tmp_path / "convmemory.dump"), str(tmp_path / "files.tar.gz")
+    subprocess.run([server.binary("pg_dump"), *address, "--format", "custom", "--file", dump, NAME], check=True)
+    (external.folder / "var" / "media").mkdir(exist_ok=True)
+    tar = ["tar", "--gzip", "--directory", str(external.folder / "var"), "--file", files]
+    subprocess.run([*tar, "--create", "media", "imports"], check=True)
+    external.run("erase_user", "bob", "--yes")
+    (tmp_path / "ledger").write_text(external.run("erasures"))
+
+    external.as_superuser(f"DROP DATABASE {NAME} WITH (FORCE)", "postgres")
+    external.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
+    external.as_superuser("CREATE EXTENSION vector")
+    shutil.rmtree(external.folder / "var" / "imports")
+    how = ["--no-owner", "--no-privileges", "--no-comments", "--exit-on-error"]
+    subprocess.run([server.binary("pg_restore"), *address, "--dbname", NAME, *how, dump], check=True)
+    subprocess.run([*tar, "--extract"], check=True)
+    external.run("migrate", "--verbosity", "0")
+    assert external.run("erasures", "--apply", str(tmp_path / "ledger")).strip() == "Erased again: bob."
+    assert external.run("shell", "--no-imports", "-c", IMPORT_LEFT).strip() == "['ada'] 2"
+    external.settings["SECRET_KEY"] = "another key" * 5
+    assert "settings.other-key" in external.run("doctor", "--quiet", codes=(2,))
