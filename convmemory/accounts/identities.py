@@ -16,8 +16,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from convmemory.accounts.models import ProvisionedAccount
+from convmemory.accounts.spaces import follow_groups
 from convmemory.core.acting import acting_for, maintenance
-from convmemory.core.identity_providers import IdentityProvider
+from convmemory.core.identity_providers import ROLES, IdentityProvider
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
 from convmemory.sign_in.models import LinkedIdentity
@@ -45,9 +46,14 @@ def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     with acting_for(user.pk):
         identities = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
         identities.update(last_used_at=timezone.now())
+    given = claims.get(provider.groups_claim)
+    groups = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else set()
+    roles: dict[int, str] = {}
+    for each in provider.space_groups:
+        if each.group in groups:
+            roles[each.space] = max(each.role, roles.get(each.space, ROLES[0]), key=ROLES.index)
+    follow_groups(person=user, provider=provider.name, roles=roles)
     if provider.staff_groups and not user.is_superuser:
-        given = claims.get(provider.groups_claim)
-        groups = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else set()
         is_staff = not groups.isdisjoint(provider.staff_groups)
         if is_staff != user.is_staff:
             user.is_staff = is_staff

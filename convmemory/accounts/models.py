@@ -308,6 +308,9 @@ class SpaceMember(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(_("role"), max_length=20, choices=Role.choices, default=Role.READER)
     added_at = models.DateTimeField(default=timezone.now, editable=False)
+    given_by = models.CharField(
+        max_length=40, blank=True, default="", db_default="", help_text="The identity provider. Empty: a manager."
+    )
 
     class Meta:
         verbose_name = "member of a space"

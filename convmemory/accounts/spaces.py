@@ -5,8 +5,9 @@ The database itself looks up a member's role for each statement (ADR 101), and n
 write these tables: changes run as maintenance, after the role of the person who makes them was checked under a lock.
 """
 
+import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ ACCOUNT_PREFIX = "space:"  # no name of a person can contain a colon
 
 MINE = "mine"
 """Chooses the caller's own archive where the number of a space chooses that space."""
+logger = logging.getLogger(__name__)
+
 WRITERS = frozenset({SpaceMember.Role.CONTRIBUTOR, SpaceMember.Role.MANAGER})
 
 
@@ -139,6 +142,8 @@ def rename_space(*, person: User, space_id: int, name: str) -> None:
 def set_member(*, person: User, space_id: int, username: str, role: str) -> SpaceMember:
     """Add the active user with this name to the space, or change the role of a member.
 
+    A membership that a provider's group gave is a manager's from then on, and stays without the group.
+
     Raises: NotFound for an unknown space or user, NotAllowed, InvalidInput.
     """
     if role not in SpaceMember.Role.values:
@@ -155,8 +160,8 @@ def set_member(*, person: User, space_id: int, username: str, role: str) -> Spac
             return SpaceMember.objects.create(space_id=space_id, person=found, role=role)
         if role != SpaceMember.Role.MANAGER:
             _keep_a_manager(members, without=known)
-        known.role = role
-        known.save(update_fields=["role"])
+        known.role, known.given_by = role, ""
+        known.save(update_fields=["role", "given_by"])
         record(Action.CHANGED, what=f"{role} of space {space_id}", person_id=person.pk, about_id=found.pk)
         return known
 
@@ -175,6 +180,44 @@ def remove_member(*, person: User, space_id: int, member_id: int) -> None:
         _keep_a_manager(members, without=leaving)
         leaving.delete()
         record(Action.REVOKED, what=f"member of space {space_id}", person_id=person.pk, about_id=member_id)
+
+
+def follow_groups(*, person: User, provider: str, roles: Mapping[int, str]) -> None:
+    """Make the memberships that a provider's groups give the person these ones, with roles by space.
+
+    Memberships that managers gave stay as they are, and so do those of other providers. A full or unknown space is
+    left out; a space can lose its last manager, because a group that ended must not give access.
+    """
+    with acting.maintenance(), transaction.atomic():
+        given = {member.space_id: member for member in SpaceMember.objects.filter(person=person)}
+        changed = [number for number, role in roles.items() if number not in given or given[number].role != role]
+        ended = [number for number, member in given.items() if member.given_by == provider and number not in roles]
+        # In one order, so that two sign-ins that lock several spaces do not wait for each other.
+        for number in sorted({*changed, *ended}):
+            # As when a manager changes members: the row of the space is the lock.
+            if not SharedSpace.objects.select_for_update().filter(pk=number).exists():
+                logger.warning("The provider %s gives a role in space %s, which does not exist.", provider, number)
+                continue
+            known = SpaceMember.objects.filter(space_id=number, person=person).first()
+            if known is not None and known.given_by != provider:
+                continue
+            if number not in roles:
+                action, what = Action.REVOKED, "member"
+                if known is not None:
+                    known.delete()
+                if not SpaceMember.objects.filter(space_id=number, role=SpaceMember.Role.MANAGER).exists():
+                    logger.warning("The space %s has no manager: its last one left a group of %s.", number, provider)
+            elif known is None:
+                action, what = Action.MADE, roles[number]
+                if SpaceMember.objects.filter(space_id=number).count() >= MAX_MEMBERS or len(given) >= MAX_SPACES:
+                    logger.warning("User %s gets no role in space %s: one of them is full.", person.pk, number)
+                    continue
+                SpaceMember.objects.create(space_id=number, person=person, role=what, given_by=provider)
+            else:
+                action, what = Action.CHANGED, roles[number]
+                SpaceMember.objects.filter(pk=known.pk).update(role=what)
+            said = f"{what} of space {number} by provider {provider}"
+            record(action, what=said, person_id=None, about_id=person.pk)
 
 
 def refuse_readers(member: SpaceMember) -> None:

@@ -9,7 +9,17 @@ from urllib.parse import urlsplit
 from convmemory.core.conf import LOOPBACK
 from convmemory.core.errors import SettingError
 
+ROLES = ("reader", "contributor", "manager")  # of members of a space, each may do what the ones before may
 NAME = re.compile(r"[a-z0-9-]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceGroup:
+    """A group of a provider whose people are members of a space, with this role."""
+
+    group: str
+    space: int
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,7 @@ class IdentityProvider:
     scopes: str = "openid email profile"
     groups_claim: str = "groups"
     staff_groups: tuple[str, ...] = ()
+    space_groups: tuple[SpaceGroup, ...] = ()
     match_email: bool = False
     scim_claim: str = ""
     """Finds the account that SCIM made, by its externalId or its userName."""
@@ -54,13 +65,22 @@ def _provider(place: str, values: dict[str, Any]) -> IdentityProvider:
         raise SettingError(f"{place} has no {missing[0]}.")
     for name, value in values.items():
         kind = known[name].type
+        if name == "space_groups":
+            continue
         if kind is bool or kind is str:
             is_right, wanted = isinstance(value, kind), {bool: "true or false", str: "a text"}[kind]
         else:
             is_right, wanted = isinstance(value, list) and all(isinstance(one, str) for one in value), "a list of texts"
         if not is_right:
             raise SettingError(f"{place}: {name} is not {wanted}.")
-    made = IdentityProvider(**{**values, "staff_groups": tuple(values.get("staff_groups", ()))})
+    spaces = values.get("space_groups", [])
+    if not isinstance(spaces, list) or not all(map(_is_space_group, spaces)):
+        raise SettingError(
+            f'{place}: space_groups is not a list of objects such as {{"group": "sales", "space": 7, "role": '
+            f'"reader"}}, with a role of {", ".join(ROLES)}.'
+        )
+    groups = {"staff_groups": tuple(values.get("staff_groups", ()))}
+    made = IdentityProvider(**{**values, **groups, "space_groups": tuple(SpaceGroup(**each) for each in spaces)})
     if not NAME.fullmatch(made.name):
         raise SettingError(f"{place}: the name {made.name!r} is not of 1 to 40 small letters, digits and hyphens.")
     issuer = urlsplit(made.issuer)
@@ -69,3 +89,10 @@ def _provider(place: str, values: dict[str, Any]) -> IdentityProvider:
     if "openid" not in made.scopes.split():
         raise SettingError(f"{place}: the scopes do not contain openid.")
     return made
+
+
+def _is_space_group(value: object) -> bool:
+    if not isinstance(value, dict) or set(value) != {field.name for field in fields(SpaceGroup)}:
+        return False
+    is_number = isinstance(value["space"], int) and not isinstance(value["space"], bool)
+    return isinstance(value["group"], str) and is_number and value["role"] in ROLES

@@ -18,7 +18,10 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import AuditEntry, SpaceMember
+from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.core import acting
+from convmemory.core.identity_providers import SpaceGroup
 from convmemory.sign_in import oidc
 from convmemory.sign_in.models import LinkedIdentity
 from tests.factories import make_user
@@ -132,6 +135,46 @@ def test_groups_decide_who_is_staff_at_each_sign_in(provider: Provider, corp: Ca
     User.objects.update(is_staff=True, is_superuser=True)
     provider.sign_in(Client(), "s-7")
     assert User.objects.get().is_staff, "a superuser is none by a group"
+
+
+def test_groups_give_memberships_at_sign_in_and_end_those_alone(provider: Provider, corp: Callable[..., None]) -> None:
+    mia = make_user("mia")
+    sales, boats, gone = (create_space(person=mia, name=name).account for name in ("Sales", "Boats", "Gone"))
+    given = (("sales", sales, "reader"), ("leads", sales, "manager"), ("boats", boats, "contributor"))
+    groups = tuple(SpaceGroup(group, space.pk, role) for group, space, role in given)
+    corp(create_accounts=True, space_groups=(*groups, SpaceGroup("sales", 999_999, "reader")))
+
+    def memberships(*groups: str) -> dict[str, str]:
+        provider.describe("s-15", preferred_username="rosa", groups=list(groups))
+        assert provider.sign_in(Client(), "s-15").status_code == 302
+        rows = SpaceMember.objects.filter(person__username="rosa").select_related("space__space")
+        return {row.space.space.name: row.role for row in rows}
+
+    assert memberships("other") == {}
+    assert memberships("sales", "boats") == {"Sales": "reader", "Boats": "contributor"}
+    assert memberships("leads", "sales") == {"Sales": "manager"}
+    set_member(person=mia, space_id=gone.pk, username="rosa", role="reader")
+    set_member(person=mia, space_id=boats.pk, username="rosa", role="reader")
+    assert memberships("boats") == {"Gone": "reader", "Boats": "reader"}, "what a manager gave stays"
+    remove_member(person=mia, space_id=boats.pk, member_id=User.objects.get(username="rosa").pk)
+    assert memberships("boats") == {"Gone": "reader", "Boats": "contributor"}
+    set_member(person=mia, space_id=boats.pk, username="rosa", role="manager")
+    assert memberships() == {"Gone": "reader", "Boats": "manager"}, "a manager changed it, and so keeps it"
+    acts = AuditEntry.objects.filter(what__contains="by provider corp").order_by("pk").values_list("action", "what")
+    assert list(acts)[-1] == ("made", f"contributor of space {boats.pk} by provider corp")
+
+
+def test_space_loses_last_manager_with_the_group(provider: Provider, corp: Callable[..., None]) -> None:
+    mia = make_user("mia")
+    space = create_space(person=mia, name="Sales").account
+    corp(create_accounts=True, space_groups=(SpaceGroup("leads", space.pk, "manager"),))
+    for groups, managers in ((["leads"], {"mia", "rosa"}), (["leads"], {"rosa"}), ([], set())):
+        provider.describe("s-16", preferred_username="rosa", groups=groups)
+        provider.sign_in(Client(), "s-16")
+        if managers == {"rosa"}:
+            remove_member(person=mia, space_id=space.pk, member_id=mia.pk)
+        rows = SpaceMember.objects.filter(space=space, role="manager")
+        assert set(rows.values_list("person__username", flat=True)) == managers
 
 
 def test_deactivated_account_stays_out(provider: Provider) -> None:
