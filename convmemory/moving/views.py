@@ -48,7 +48,7 @@ def move(request: PageRequest) -> HttpResponse:
         else:
             said = ngettext("%(count)s thing is moved.", "%(count)s things are moved.", len(done))
         if done:
-            said = f"{said % {'count': len(done)}} {_('Search finds it by meaning once it is indexed again.')}"
+            said = f"{said % {'count': len(done)}} {_('Search finds it as soon as it is indexed again.')}"
             messages.success(request, said)
         for reason in refusals[:SAID_REFUSALS]:
             messages.warning(request, reason)

@@ -101,10 +101,13 @@ class Tally:
         return declared - set(self.arguments)
 
     def left_out(self) -> list[str]:
-        """Return the silent surfaces, those not asked at all, and those of tools with unused arguments."""
+        """Return the silent surfaces, those not asked at all, those of tools with unused arguments, and some more while
+        spaces were hardly shown.
+        """
+        hardly = [] if len(+self.shared) > LEAST_SURFACES_OF_SPACES else sorted(+self.own)[::SURFACES_AT_ONCE]
         unused = {argument.partition(".")[0] for argument in self.unused_arguments()}
         tools = {name for name, tool in TOOL_OF.items() if tool in unused}
-        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases)), *tools})
+        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases)), *tools, *hardly})
 
     def judge(self, cases: int) -> None:
         assert self.cases.total() >= cases

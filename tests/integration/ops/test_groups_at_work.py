@@ -14,18 +14,22 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from convmemory.accounts.spaces import create_space
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import acting_for, in_group, maintenance
-from convmemory.core.models import OwnerTask
+from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres import groups
 from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.moving.carrying import carry
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.erasing import count_rows
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from convmemory.ops.tasks import enqueue_archive
+from search.adapters.conversations import index_conversation
 from search.indexing.status import index_status
 from search.models import ItemEmbedding, Passage, Source
 from search.searching import SearchQuery, search
@@ -171,6 +175,37 @@ class TestCommands:
 
     def _reembed(self, *arguments: str) -> None:
         call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
+
+    def test_conversation_moves_into_another_group_and_back_with_its_vectors(self, people: People) -> None:
+        with maintenance():
+            bert = User.objects.get(pk=people["bert"])
+            group_of = dict(OwnerGroup.objects.values_list("owner_id", "number"))
+        space_id = next(made for _ in range(4) if group_of[bert.pk] != self._group_of(made := self._space(bert)))
+        with acting_for(bert.pk):
+            number = Conversation.objects.filter(owner_id=bert.pk, source_id="").order_by("pk")[0].pk
+            index_conversation(conversation_id=number)
+            passages = Passage.objects.filter(owner_id=bert.pk).count()
+            assert self._carry(bert, number, space_id) == number
+            assert not Conversation.objects.filter(pk=number).exists()
+        with acting_for(space_id, person_id=bert.pk):
+            result = index_conversation(conversation_id=number)
+            assert (result.items > 0, result.computed, result.passages_computed) == (True, 0, 0)
+            assert Conversation.objects.get(pk=number).message_count == Message.objects.count() > 0
+        with acting_for(bert.pk):
+            assert self._carry(bert, number, None) == number
+            index_conversation(conversation_id=number)
+            assert Passage.objects.filter(owner_id=bert.pk).count() == passages
+
+    def _space(self, person: User) -> int:
+        with acting_for(person.pk):
+            return create_space(person=person, name="Loft").account.pk
+
+    def _group_of(self, owner_id: int) -> int:
+        with maintenance():
+            return OwnerGroup.objects.get(owner_id=owner_id).number
+
+    def _carry(self, person: User, number: int, space_id: int | None) -> int:
+        return carry(person=person, kind="conversation", object_id=number, space_id=space_id, is_copy=False)
 
     def test_erase_user_command_erases_person_in_group(self, people: People) -> None:
         with maintenance():
