@@ -48,9 +48,11 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     elif scope["type"] == "lifespan":
         from convmemory.chat.live import chat_is_running
         from convmemory.core.threads import in_thread
+        from convmemory.ops.observability import tracing
         from convmemory.ops.runtime.warming import load_models
 
         await receive()  # lifespan.startup
+        tracing.start()
         stopping.delay_sigterm()
         sys.setswitchinterval(THREAD_TURN_S)
         async with chat_is_running():
@@ -60,6 +62,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "lifespan.startup.complete"})
             await receive()  # lifespan.shutdown
             await preparing
+        await asyncio.to_thread(tracing.stop)
         await asyncio.to_thread(_leave_database)
         await send({"type": "lifespan.shutdown.complete"})
     else:

@@ -213,4 +213,15 @@ AUTH_PASSWORD_VALIDATORS = [
 PASSWORD_RESET_TIMEOUT = 24 * 3_600  # seconds
 PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
-LOGGING = logging_config(level=Config.log_level.read(), format=Config.log_format.read())
+for _setting, _module in (
+    (Config.sentry_dsn, "sentry_sdk"),
+    (Config.otel_exporter_otlp_endpoint, "opentelemetry.exporter"),
+):
+    if _setting.read() and not conf.is_installed(_module):
+        raise SettingError(
+            f"{_setting.variable} needs packages that are not installed: run `make extras`, build the image with "
+            "`--build-arg EXTRAS=1`, or unset it."
+        )
+LOGGING = logging_config(
+    level=Config.log_level.read(), format=Config.log_format.read(), sentry_dsn=Config.sentry_dsn.read()
+)

@@ -5,6 +5,7 @@ also be read from a file, named by `NAME_FILE`. `IN_FORCE` records every value t
 show.
 """
 
+import importlib.util
 import ipaddress
 import os
 import re
@@ -196,6 +197,14 @@ def env_header(name: str) -> str:
 def env_path(name: str, default: Path) -> Path:
     text = env_str(name)
     return Path(text).expanduser().resolve() if text else default
+
+
+def is_installed(module: str) -> bool:
+    """Return whether an optional module can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its package
+        return False
 
 
 @_recorded

@@ -452,6 +452,15 @@ class Config:
 
     log_level = choice("INFO", LEVELS, "`DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`", ignore_case=True)
     log_format = choice("plain", FORMATS, "`json`: one JSON object a line")
+    sentry_dsn = secret_address(
+        "a Sentry project that errors are sent to, without texts of people "
+        "([observability.md](observability.md#traces-and-errors))",
+    )
+    otel_exporter_otlp_endpoint = address(
+        "",
+        "a collector of OpenTelemetry that spans are sent to by HTTP, such as `http://collector:4318`; the other "
+        "`OTEL_` variables of its exporter work, too",
+    )
     metrics = boolean("serve `/metrics` for Prometheus", default=False)
     metrics_token = secret("the bearer token that it asks for")
     measures_flush_s = seconds(10.0, "how often a process stores what it measured")

@@ -103,22 +103,28 @@ def route_of(request: Any) -> str:
     return f"/{match.route if match else '(no route)'}"
 
 
-def logging_config(*, level: str, format: str) -> dict[str, Any]:
+def logging_config(*, level: str, format: str, sentry_dsn: str = "") -> dict[str, Any]:
     """Return Django's `LOGGING`: this program's loggers at `level`, those of libraries at WARNING; all to standard
-    error.
+    error, and errors to Sentry, if there is a DSN.
 
     Requests are logged line by line only in the format for programs.
     """
 
     def logger(**options: str) -> dict[str, Any]:
-        return {"handlers": ["stderr"], "propagate": False, **options}
+        return {"handlers": names, "propagate": False, **options}
+
+    handlers: dict[str, Any] = {"stderr": {"class": "logging.StreamHandler", "formatter": format}}
+    if sentry_dsn:
+        place = "convmemory.core.error_reports.SentryHandler"
+        handlers["sentry"] = {"class": place, "level": "ERROR", "dsn": sentry_dsn}
+    names = list(handlers)
 
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"plain": {"()": PlainFormatter}, "json": {"()": JsonFormatter}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": format}},
-        "root": {"handlers": ["stderr"], "level": "WARNING"},
+        "handlers": handlers,
+        "root": {"handlers": names, "level": "WARNING"},
         "loggers": {
             **{name: logger(level=level) for name in ("convmemory", "memory", "search", "summaries")},
             "convmemory.requests": logger(level=level if format == "json" else "WARNING"),
@@ -203,13 +209,14 @@ def without_quotes(message: str) -> str:
 def safe_traceback(error: BaseException, stack: TracebackType | None = None) -> str:
     """Return the stack of the error and of its causes, oldest first, with `safe_message` for each."""
     texts = []
-    for number, link in enumerate(_chain(error)):
+    for number, link in enumerate(chain_of(error)):
         frames = traceback.format_tb(link.__traceback__ or (stack if number == 0 else None))
         texts.append(f"{STACK}{''.join(frames)}{safe_message(link)}")
     return "\n\n".join(reversed(texts))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, its cause, the cause of that, and so on."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen and len(seen) < CHAINED:

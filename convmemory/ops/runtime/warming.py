@@ -11,6 +11,7 @@ from convmemory.embeddings.options import LOCAL
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.embeddings.token_codes import bit_products
 from convmemory.embeddings.token_model import PairedEmbedder
+from convmemory.ops.observability import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ def connect() -> None:
 
 
 def on_spawn(sender: Any, **kwargs: Any) -> None:
-    """Load the local models in a new worker process, before its first task."""
+    """Load the local models in a new worker process, before its first task, and send its spans from now on."""
+    tracing.start()
     load_models()
 
 
