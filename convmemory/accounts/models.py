@@ -12,6 +12,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 
 class ApiKey(models.Model):
@@ -227,7 +228,7 @@ class MailChoice(models.Model):
     """The mail that a person wants about ended work, and its language. Without a row: mail about long work."""
 
     class Notices(models.TextChoices):
-        NONE = "none", _("Never")
+        NONE = "none", pgettext_lazy("mail", "Never")
         LONG = "long", _("If it took longer than five minutes")
         ALL = "all", _("Always, also if a program sent the import")
 

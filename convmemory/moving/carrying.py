@@ -93,7 +93,7 @@ def _carry_conversation(person: User, owner: User, new_owner: User, conversation
                 owner_id=new_owner.pk, source=conversation.source, source_id=conversation.source_id
             )
             if conversation.source_id and (known := same.first()) is not None:
-                raise _already_there("conversation", known.pk, is_trashed=known.trashed_at is not None)
+                raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
         _take(
             Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id),
             *(model.objects.filter(own) for model in (Message, Tag, Event)),
@@ -132,7 +132,7 @@ def _carry_document(person: User, owner: User, new_owner: User, document_id: int
         library.require_capacity(owner=new_owner, size=document.size)
         known = Document.with_trash.filter(owner_id=new_owner.pk, digest=document.digest).first()
         if known is not None:
-            raise _already_there("document", known.pk, is_trashed=known.trashed_at is not None)
+            raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
     try:
         file = document.file.open()
     except FileNotFoundError:
@@ -169,12 +169,12 @@ def _carry_document(person: User, owner: User, new_owner: User, document_id: int
     return new_id
 
 
-def _already_there(kind: Kind, known_id: int, *, is_trashed: bool) -> InvalidInput:
+def _already_there(known_id: int, *, is_trashed: bool) -> InvalidInput:
     if is_trashed:
-        said = gettext("That archive has it already, in the trash, as %(kind)s %(number)s: put it back or delete it.")
+        said = gettext("That archive has it already, in the trash, as number %(number)s: put it back or delete it.")
     else:
-        said = gettext("That archive has it already, as %(kind)s %(number)s.")
-    return InvalidInput(said % {"kind": kind, "number": known_id})
+        said = gettext("That archive has it already, as number %(number)s.")
+    return InvalidInput(said % {"number": known_id})
 
 
 def _record(kind: Kind, old_id: int, new_id: int, person: User, owner: User, new_owner: User, is_copy: bool) -> None:

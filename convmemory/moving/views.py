@@ -48,13 +48,12 @@ def move(request: PageRequest) -> HttpResponse:
         else:
             said = ngettext("%(count)s thing is moved.", "%(count)s things are moved.", len(done))
         if done:
-            said = f"{said % {'count': len(done)}} {_('Search finds it as soon as it is indexed again.')}"
-            messages.success(request, said)
+            later = _("Search finds it as soon as it is indexed again.")
+            messages.success(request, f"{said % {'count': len(done)}} {later}")
         for reason in refusals[:SAID_REFUSALS]:
             messages.warning(request, reason)
         if more := len(refusals[SAID_REFUSALS:]):
-            said = ngettext("%(count)s more was not.", "%(count)s more were not.", more)
-            messages.warning(request, said % {"count": more})
+            messages.warning(request, _("%(count)s more could not be moved or copied.") % {"count": more})
         return redirect(f"/{kind}s/{done[0]}" if len(numbers) == 1 else back)
 
     source = find_archive(person=request.person, kind=kind, object_id=numbers[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth.models import User
 from django.db.models import Case, Count, F, When
 from django.http import QueryDict
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
@@ -84,7 +84,13 @@ def chips_of(box: SearchBox) -> list[Chip]:
             places,
         ),
         _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
-        _chip(box, "space", gettext("Archive"), str(ARCHIVE_NAMES.get(box.space, _("One space"))), {"space": ""}),
+        _chip(
+            box,
+            "space",
+            pgettext("a person's or a space's", "Archive"),
+            str(ARCHIVE_NAMES.get(box.space, _("One space"))),
+            {"space": ""},
+        ),
         _chip(
             box,
             "order",

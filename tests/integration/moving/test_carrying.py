@@ -238,7 +238,7 @@ def test_database_refuses_reader_whom_program_admits(
 
 def test_held_trashed_and_known_objects_are_refused_with_the_reason(crew: Crew) -> None:
     copy = crew.carry(crew.carl, to=crew.space, is_copy=True)
-    with pytest.raises(InvalidInput, match=f"has it already, as conversation {copy}"):
+    with pytest.raises(InvalidInput, match=f"has it already, as number {copy}"):
         crew.carry(crew.carl, to=crew.space)
     with acting_for(crew.space.pk, person_id=crew.mia.pk):
         ingest.delete_conversation(owner=crew.space, conversation_id=copy)
