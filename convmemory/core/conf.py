@@ -235,6 +235,6 @@ def secret_key(path: Path) -> str:
     if not key:
         raise SettingError(
             f"{path} is empty: put it back from a backup. Or delete it to have a new key made; people then have to "
-            "sign in again, and stored keys of agents and kept uploads can no longer be read."
+            "sign in again, and stored keys of agents, kept uploads and authenticator apps can no longer be read."
         )
     return key

@@ -23,6 +23,8 @@ from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import AuditEntry, Invitation
 from convmemory.accounts.sign_in_views import CONFIRMED_AT
 from convmemory.core import acting
+from convmemory.ops.privacy.exporting import exported_columns
+from convmemory.ops.privacy.ownership import owned_by_name
 from convmemory.sign_in import second_factor
 from convmemory.sign_in.attempts import PAIR
 from convmemory.sign_in.models import Passkey, SecondFactor
@@ -143,6 +145,7 @@ def test_secrets_are_encrypted_or_hashed(ada: User) -> None:
     for secret in (key.replace(" ", ""), codes[0], codes[0].replace("-", "")):
         assert secret not in stored
         assert secret.encode().hex() not in stored
+    assert exported_columns(owned_by_name()["secondfactor"]) == ["id", "owner_id", "app_last_step"]
 
 
 def test_wrong_codes_are_followed_by_pause_that_passwords_do_not_share(ada: User) -> None:

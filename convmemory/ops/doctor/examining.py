@@ -153,10 +153,10 @@ def check_key() -> Iterator[Finding]:
     yield Finding(
         "settings.other-key",
         Severity.ERROR,
-        "SECRET_KEY is not the one that this database was used with: stored keys of endpoints and kept uploads cannot "
-        "be read, and links that were sent do not work.",
+        "SECRET_KEY is not the one that this database was used with: stored keys of endpoints, kept uploads and "
+        "authenticator apps cannot be read, and links that were sent do not work.",
         "Set the earlier SECRET_KEY, on all machines. If you have changed it on purpose, `manage.py doctor --fix` "
-        "accepts the new one; keys of endpoints have to be entered again.",
+        "accepts the new one; keys of endpoints have to be entered and authenticator apps set up again.",
         accept,
     )
 

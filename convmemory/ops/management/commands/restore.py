@@ -36,9 +36,9 @@ class Command(ArchiveCommand):
         self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")
         if report.has_other_key:
             self.stderr.write(
-                "The backup was written with another SECRET_KEY. Kept uploads, hidden keys and the keys of endpoints "
-                "cannot be read with this one: set SECRET_KEY, or the file secret_key in the data folder, to that of "
-                "the backup, and start again."
+                "The backup was written with another SECRET_KEY. Kept uploads, hidden keys, authenticator apps and the "
+                "keys of endpoints cannot be read with this one: set SECRET_KEY, or the file secret_key in the data "
+                "folder, to that of the backup, and start again."
             )
 
     def _restore(self, path: Path, *, force: bool) -> BackupReport:
