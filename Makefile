@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 READY_DEV := .venv/.ready-dev
-PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes --only-binary :all:
+# The locks name everything: pip would find newer releases of what a package needs with an extra, and no hash of them.
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes --only-binary :all:
 LOCKS := requirements.lock requirements-model.lock requirements-extras.lock requirements-dev.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
@@ -119,7 +120,7 @@ $(READY): requirements.lock requirements-model.lock
 	  exit 1; }
 	@echo "Installing packages into .venv ..."
 	@$(PIP) -r requirements.lock
-	@$(PIP) --no-deps -r requirements-model.lock
+	@$(PIP) -r requirements-model.lock
 	@touch $@
 
 $(READY_DEV): $(READY) requirements-dev.lock
