@@ -99,10 +99,11 @@ def list_conversations(
     space: QueryEx[str, P(description=SPACES)] = "",
 ) -> dict[str, Any]:
     caller = caller_of(request)
+    archive = space or (MINE if source_id else "")
     rows, next_cursor = reading.page_of_archives(
         caller=caller,
-        spaces=spaces_seen_by(caller) if space != MINE else [],
-        chosen=space,
+        spaces=spaces_seen_by(caller) if archive != MINE else [],
+        chosen=archive,
         filters=chosen.filters(),
         limit=limit,
         cursor=cursor,

@@ -113,6 +113,7 @@ def _carry_conversation(person: User, owner: User, new_owner: User, conversation
             _run("number_messages", places, {"owner": new_owner.pk, "conversation": new_id})
             for model in (*OF_CONVERSATION[2:], *OF_MESSAGES):
                 _put(model, values, is_copy)
+            # With keys of their own: the vectors were taken from the index.
             _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
             _forget(*OF_CONVERSATION, *OF_MESSAGES, SetAsidePassage)
             _run("forget_rows", {"taken": NUMBERS})
@@ -201,7 +202,7 @@ def _take_vectors(kind: Kind, object_id: int, owner: User) -> None:
     _run("take_rows", {"taken": _taken(SetAsidePassage), "rows": sql.SQL(query)}, values)
 
 
-def _put(model: type[models.Model], changed: "Values", is_copy: bool) -> int:
+def _put(model: type[models.Model], changed: Values, is_copy: bool) -> int:
     """Store the taken rows of a table with other values, of copies with new keys; return the highest key."""
     key = str(model._meta.pk.column)
     of_messages = model in OF_MESSAGES

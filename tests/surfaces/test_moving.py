@@ -100,6 +100,7 @@ def test_api_moves_for_sessions_and_keys_only_copy_out_of_their_spaces(crew: Cre
     assert ask(Client(), crew.of_carl, **into)[0] == 401
     assert ask(browser_of(crew.rosa), crew.of_carl, **into)[0] == 404
     assert ask(browser_of(crew.rosa), crew.of_rosa, **into)[0] == 403
+    assert ask(browser_of(crew.rosa), crew.of_rosa, space=2**62)[0] == 404
     status, body = ask(browser_of(crew.carl), crew.of_carl, **into)
     assert (status, f'"url": "/conversations/{crew.of_carl.pk}"' in body) == (200, True)
     blind, wide = program_of(crew.carl, []), program_of(crew.carl, [crew.space.pk])

@@ -257,6 +257,7 @@ def test_pages_of_merged_list_hold_each_conversation_once_newest_first(crew: Cre
     browser = browser_of(crew.rosa)
     page = browser.get("/api/v1/conversations", {"limit": 2}).json()
     other = {"limit": 2, "cursor": page["next_cursor"], "space": "mine"}
+    assert browser.get("/api/v1/conversations", {"space": 2**62}).status_code == 404
     found = page["results"]
     while page["next_cursor"]:
         page = browser.get("/api/v1/conversations", {"limit": 2, "cursor": page["next_cursor"]}).json()
