@@ -166,9 +166,10 @@ Q_CLUSTER = {
 
 if Config.sso_only.read() and not (Config.oidc_providers.read() or Config.remote_user_header.read()):
     raise SettingError("SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER: without one nobody could sign in.")
-if Config.remote_user_header.read() and not Config.forwarded_allow_ips.read():
+if Config.remote_user_header.read() and Config.forwarded_allow_ips.read() in ([], ["*"]):
     raise SettingError(
-        "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS: only a proxy that it names may say who is signed in."
+        "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS with the addresses or networks of the proxy, not *: only it may "
+        "say who is signed in."
     )
 if Config.remote_staff_groups.read() and not Config.remote_groups_header.read():
     raise SettingError("REMOTE_STAFF_GROUPS needs REMOTE_GROUPS_HEADER, which names the groups of a person.")

@@ -147,6 +147,7 @@ def test_deactivated_account_stays_out() -> None:
     ("variables", "said"),
     [
         ({}, "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS"),
+        ({"FORWARDED_ALLOW_IPS": "*"}, "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS"),
         (
             {"FORWARDED_ALLOW_IPS": "10.0.0.1", "REMOTE_STAFF_GROUPS": "a"},
             "REMOTE_STAFF_GROUPS needs REMOTE_GROUPS_HEADER",

@@ -48,16 +48,13 @@ def remote_user_of(request: HttpRequest) -> RemoteUser | None:
 
 def is_trusted(address: str) -> bool:
     """Return whether the address is one of the proxies in `FORWARDED_ALLOW_IPS`."""
-    proxies = config.forwarded_allow_ips
-    if proxies == ["*"]:
-        return bool(address)
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
-    return any(found in network for network in _networks(tuple(proxies)))
+    return any(found in network for network in _networks(tuple(config.forwarded_allow_ips)))
 
 
 @lru_cache(maxsize=8)
