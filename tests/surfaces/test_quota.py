@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory.accounts.models import ModelUse
+from convmemory.accounts.models import ModelUse, Quota
 from convmemory.accounts.quota import model_use, reserve
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
@@ -162,6 +162,8 @@ def test_account_page_shows_use_and_chat_over_quota_gets_429(ada: Talker, owner:
     settings.CHAT_DAILY_TOKENS = 10_000
     text = browser.get("/settings/account").content.decode()
     assert "of 10,000" in text
+    Quota.objects.create(owner=owner, monthly_tokens=20_000)
+    assert "of 20,000" in browser.get("/settings/account").content.decode()
     assert "again from" in text
     address = str(ada.http.base_url)
     with httpx2.Client(base_url=address, cookies=cookie, timeout=ANSWER_S, trust_env=False) as http:

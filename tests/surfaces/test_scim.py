@@ -336,3 +336,18 @@ def test_first_sign_in_finds_account_that_scim_made(directory: Directory, settin
     directory.patch(f"/Users/{bob.pk}", {"op": "Replace", "path": "active", "value": False})
     with acting.without_owner(), pytest.raises(SignInRefused, match="deactivated"):
         account_of(provider, {"sub": "s-2"})
+
+
+def test_account_that_identity_provider_made_is_taken_over_by_its_address(directory: Directory) -> None:
+    provider = IdentityProvider("corp", "Corp", "https://id.example.org", "c", create_accounts=True)
+    claims = {"sub": "s-1", "preferred_username": "ada@example.org", "email": "ada@example.org", "email_verified": True}
+    with acting.without_owner():
+        ada = account_of(provider, claims)
+    invited = make_user("bob")
+    User.objects.filter(pk=invited.pk).update(email="bob@example.org")
+    emails = {name: [{"value": f"{name}@Example.org", "type": "work"}] for name in ("ada", "bob")}
+    assert directory.user("ada@example.org", emails=emails["ada"]) == ada
+    assert directory.user("bob@example.org", emails=emails["bob"]) != invited
+    directory.patch(f"/Users/{ada.pk}", {"op": "Replace", "path": "active", "value": False})
+    with acting.without_owner(), pytest.raises(SignInRefused, match="deactivated"):
+        account_of(provider, claims)

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from django.contrib.auth import models as auth
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Model, Prefetch, QuerySet
@@ -36,6 +37,7 @@ from convmemory.accounts.scim.resources import Email, Group, GroupOfUser, Member
 from convmemory.accounts.users import end_access
 from convmemory.core.numbers import MAX_INTEGER, parse_number
 from convmemory.core.text import storable
+from convmemory.sign_in.models import LinkedIdentity
 
 TAKEN = (
     "The name {name!r} is taken. If an account of that name should be used: find it by its userName and change it; an "
@@ -141,19 +143,32 @@ class DirectoryStorage(ScimStorage):
     # --- users ------------------------------------------------------------------------------------
 
     def _create_user(self, resource: User) -> int:
-        before = None
-        if resource.external_id:
-            removed = ProvisionedAccount.objects.exclude(removed_at=None).select_related("owner")
-            external_id, name = storable(resource.external_id), storable(resource.user_name or "")
-            before = removed.filter(external_id=external_id, owner__username__iexact=name).first()
-        row = before.owner if before else auth.User()
-        if before is None:
+        said = self._removed(resource) or self._of_identity_provider(resource)
+        if said is None:
+            row, said = auth.User(), ProvisionedAccount(was_made=True)
             row.set_unusable_password()
-            before = ProvisionedAccount(was_made=True)
+        else:
+            row = said.owner
         row.is_active = resource.active is not False
-        self._save_user(row, before, resource)
+        self._save_user(row, said, resource)
         self._record(Action.MADE, f"user {row.pk}", about=row.pk)
         return row.pk
+
+    def _removed(self, resource: User) -> ProvisionedAccount | None:
+        """Return the account that the directory deleted before, if it has the same name and the same externalId."""
+        external_id, name = storable(resource.external_id or ""), storable(resource.user_name or "")
+        rows = ProvisionedAccount.objects.exclude(removed_at=None).exclude(external_id="").select_related("owner")
+        return rows.filter(external_id=external_id, owner__username__iexact=name).first()
+
+    def _of_identity_provider(self, resource: User) -> ProvisionedAccount | None:
+        """Return a new row of the only account with the same address that an identity provider made.
+
+        Its name was derived from what the provider said, so that the directory does not find it by that.
+        """
+        email = storable(_email_of(resource).value or "")
+        rows = people().filter(provisioned=None, email__iexact=email, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+        found = list(rows.exclude(email="").filter(pk__in=LinkedIdentity.objects.values("owner_id"))[:2])
+        return ProvisionedAccount(owner=found[0]) if len(found) == 1 else None
 
     def _update_user(self, row: auth.User, resource: User) -> None:
         was_active = row.is_active
@@ -173,9 +188,7 @@ class DirectoryStorage(ScimStorage):
         username = auth.User.normalize_username(storable(resource.user_name or ""))
         if auth.User.objects.filter(username__iexact=username).exclude(pk=row.pk).exists():
             raise UniquenessException(detail=TAKEN.format(name=username[:150]))
-        # Entra names no primary address but changes that of type "work", which it adds beside any other.
-        addresses = sorted(resource.emails or [Email()], key=lambda each: (not each.primary, each.type != "work"))
-        email = addresses[0]
+        email = _email_of(resource)
         name = resource.name or Name()
         row.username, row.email = username, storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
@@ -232,6 +245,14 @@ class DirectoryStorage(ScimStorage):
 
     def _record(self, action: Action, what: str, *, about: int | None = None) -> None:
         record(action, what=f"{what} {self._by}", person_id=None, about_id=about)
+
+
+def _email_of(resource: User) -> Email:
+    """Return the address that is kept: the primary one, else that of type "work", else the first.
+
+    Entra names no primary one but changes that of type "work", which it adds beside any other.
+    """
+    return min(resource.emails or [Email()], key=lambda each: (not each.primary, each.type != "work"))
 
 
 def _save(row: Model) -> None:
