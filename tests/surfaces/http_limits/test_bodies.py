@@ -12,6 +12,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.scim.tokens import create_token
 from convmemory.http_limits import bodies, senders
 from tests.factories import make_user
 from tests.support import asgi_server
@@ -175,6 +176,13 @@ def test_read_only_key_gets_limit_of_users(address: str, settings: Settings, use
     assert "3 MB (MAX_REQUEST_MB)" in post(address, "/api/v1/memory/recall", 20 * MB, header).body
     answer = post(address, "/api/v1/conversations", 2 * MB, header, "Connection: close")
     assert (answer.status, "only reads" in answer.body) == (403, True)
+
+
+def test_scim_token_has_limit_of_users_for_scim_alone(address: str, key_header: str) -> None:
+    header = f"Authorization: Bearer {create_token(name='entra')}"
+    assert post_declared(address, "/scim/v2/Groups", 2 * MB, header, "Connection: close").status == 400
+    for path, given in (("/api/v1/conversations", header), ("/scim/v2/Groups", key_header)):
+        assert "MAX_ANONYMOUS_REQUEST_KB" in post_declared(address, path, 2 * MB, given).body
 
 
 @POSTS
