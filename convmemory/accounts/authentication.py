@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import security
 
-from convmemory.accounts.keys import KEYS_ONLY_READ, user_of_key
+from convmemory.accounts.keys import KEYS_ONLY_READ, row_of_key, user_of_key
 from convmemory.accounts.pages import archive_of_address, use_space
 from convmemory.accounts.spaces import get_membership, spaces_named_by_key
 from convmemory.core import acting
@@ -37,7 +37,7 @@ class BearerKey(security.HttpBearer):
                 owner_id = archive_of_address(request.resolver_match.kwargs)
                 if owner_id is not None and owner_id in named:
                     if not self.reads and request.method not in SAFE_METHODS:
-                        raise NotAllowed(KEYS_ONLY_READ)
+                        refuse_reading_key(request)
                     use_space(request, get_membership(person=user, space_id=owner_id))
         return user
 
@@ -62,6 +62,13 @@ class SessionAuth(security.SessionAuth):
 AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]
 READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
 """For a route that changes nothing though its method is unsafe: it admits read-only keys."""
+
+
+def refuse_reading_key(request: HttpRequest) -> None:
+    """Refuse a key that only reads the spaces that it names. One query, as the key's owner. Raises: NotAllowed."""
+    _, _, key = request.headers.get("Authorization", "").partition(" ")
+    if not row_of_key(owner=caller_of(request), key=key.strip()).writes_spaces:
+        raise NotAllowed(KEYS_ONLY_READ)
 
 
 def caller_of(request: HttpRequest) -> User:

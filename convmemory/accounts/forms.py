@@ -17,7 +17,7 @@ LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("A year")), (
 
 
 class NewKeyForm(forms.Form):
-    """The purpose of a new API key, its lifetime, whether it may write, and the spaces that it reads."""
+    """The purpose of a new API key, its lifetime, whether it may write, and the spaces that it reads and writes."""
 
     name = forms.CharField(
         max_length=100,
@@ -29,6 +29,7 @@ class NewKeyForm(forms.Form):
     read_only = forms.BooleanField(required=False, label=_("Read only"))
     all_spaces = forms.BooleanField(required=False, label=_("Reads all your spaces, also later ones"))
     spaces = forms.TypedMultipleChoiceField(required=False, coerce=int, label=_("Reads the spaces"))
+    writes_spaces = forms.BooleanField(required=False, label=_("Also writes to them, as far as your role allows"))
 
     def __init__(self, data: Any, *, memberships: Sequence[SpaceMember]) -> None:
         super().__init__(data)
@@ -43,6 +44,7 @@ class NewKeyForm(forms.Form):
             "days": int(days) if days else None,
             "read_only": self.cleaned_data["read_only"],
             "space_ids": None if self.cleaned_data["all_spaces"] else self.cleaned_data["spaces"],
+            "writes_spaces": self.cleaned_data["writes_spaces"] and not self.cleaned_data["read_only"],
         }
 
 

@@ -22,7 +22,7 @@ from convmemory.core.web import callers
 
 KEY_PREFIX = "cvm_"
 USE_RECORDED_EVERY = timedelta(minutes=1)  # so that a busy key costs one write a minute
-KEYS_ONLY_READ = "An API key only reads spaces: make this change on the pages."
+KEYS_ONLY_READ = "This key only reads spaces: use one that also writes to them, or make this change on the pages."
 MAX_DAYS = 36_500  # a hundred years
 
 
@@ -34,12 +34,16 @@ def create_key(
     days: int | None = None,
     read_only: bool = False,
     space_ids: Collection[int] | None = (),
+    writes_spaces: bool = False,
 ) -> str:
     """Return a new key of `owner`, valid for `days` days (None: without end); only its hash is stored.
 
-    It reads the spaces `space_ids`, or with None all of which the owner is a member at the time. Raises: InvalidInput,
-    NotFound for a space of which the owner is no member.
+    It reads the spaces `space_ids`, or with None all of which the owner is a member at the time. With `writes_spaces`
+    it also writes there, as far as the owner's role allows. Raises: InvalidInput, NotFound for a space of which the
+    owner is no member.
     """
+    if read_only and writes_spaces:
+        raise InvalidInput("A key that is read-only writes to no space: leave one of the two out.")
     for space_id in space_ids or ():
         get_membership(person=owner, space_id=space_id)
     if days is not None and not 1 <= days <= MAX_DAYS:
@@ -53,6 +57,7 @@ def create_key(
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
         read_only=read_only,
         space_ids=None if space_ids is None else sorted(set(space_ids)),
+        writes_spaces=writes_spaces,
     )
     record(Action.MADE, what=f"key {row.pk}", person_id=owner.pk, about_id=owner.pk)
     return key

@@ -36,6 +36,9 @@ class ApiKey(models.Model):
         db_default=[],
         help_text="The spaces that it reads, if the owner is a member. Null: all.",
     )
+    writes_spaces = models.BooleanField(
+        default=False, db_default=False, help_text="It also writes to these spaces, as far as the owner's role allows."
+    )
     client_id = models.TextField(blank=True, default="", help_text="The program that got the key by OAuth.")
     code_token_hash = models.BinaryField(max_length=32, null=True, unique=True)
     refresh_token_hash = models.BinaryField(max_length=32, null=True)

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from convmemory.accounts.keys import KEYS_ONLY_READ
 from convmemory.accounts.pages import archive_of_address
 from convmemory.accounts.spaces import spaces_named_by_key
 from convmemory.conversations.marking import set_mark
@@ -12,6 +11,8 @@ from convmemory.core.config import config
 from convmemory.core.errors import NotAllowed, NotFound
 from convmemory.core.marks import mark_of
 from convmemory.tools.definition import Caller, Text, Tool, ToolInput, ToolOutput, archive_owner
+
+TOOLS_ONLY_READ = "Tools only read spaces: mark the turn on its page."
 
 
 class MarkTurnInput(ToolInput):
@@ -35,7 +36,7 @@ def mark_turn(caller: Caller, arguments: MarkTurnInput) -> MarkTurnOutput:
         set_mark(owner=owner, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
     except NotFound:
         if archive_of_address({"conversation_id": arguments.conversation_id}) in spaces_named_by_key(caller):
-            raise NotAllowed(KEYS_ONLY_READ) from None
+            raise NotAllowed(TOOLS_ONLY_READ) from None
         raise
     return MarkTurnOutput(said=f"Turn {arguments.turn} is {mark or 'not marked'}.")
 

@@ -43,8 +43,9 @@ def browser_of(user: User) -> Client:
     return browser
 
 
-def program_of(user: User, space_ids: list[int]) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user, space_ids=space_ids)}"})
+def program_of(user: User, space_ids: list[int], *, writes: bool = False) -> Client:
+    key = create_key(owner=user, space_ids=space_ids, writes_spaces=writes)
+    return Client(headers={"Authorization": f"Bearer {key}"})
 
 
 def ask(client: Client, conversation: Conversation, **values: object) -> tuple[int, str]:
@@ -109,3 +110,17 @@ def test_api_moves_for_sessions_and_keys_only_copy_out_of_their_spaces(crew: Cre
     assert ask(wide, make_conversation(crew.carl, exchange(("Who?", "Me."))), **into)[0] == 403
     assert ask(wide, crew.of_space, copy=True)[0] == 200
     assert Conversation.objects.filter(owner=crew.carl, title=crew.space.username).exists()
+
+
+def test_key_that_writes_to_space_moves_into_it_and_no_other(crew: Crew) -> None:
+    other = create_space(person=crew.carl, name="Ski club").account
+    program = program_of(crew.carl, [crew.space.pk], writes=True)
+    assert ask(program, crew.of_carl, space=other.pk)[0] == 404
+    assert ask(program_of(crew.carl, [], writes=True), crew.of_carl, space=crew.space.pk)[0] == 404
+    assert ask(program_of(crew.rosa, [crew.space.pk], writes=True), crew.of_rosa, space=crew.space.pk)[0] == 403
+    assert ask(program, crew.of_carl, space=crew.space.pk)[0] == 200
+    said = {"messages": [{"role": "user", "content": "And then?"}, {"role": "assistant", "content": "Then we row."}]}
+    path = f"/api/v1/conversations/{crew.of_carl.pk}/messages"
+    assert program.post(path, said, content_type="application/json").status_code == 201
+    moved = Conversation.objects.get(pk=crew.of_carl.pk)
+    assert (moved.owner_id, moved.message_count) == (crew.space.pk, 4)

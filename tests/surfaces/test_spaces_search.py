@@ -131,14 +131,20 @@ def test_key_of_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
 
 
 @pytest.mark.parametrize("role", ["reader", "contributor", "manager"])
-def test_key_does_not_write_to_space(crew: Crew, role: str) -> None:
+def test_key_writes_to_space_only_if_it_and_role_of_owner_do(crew: Crew, role: str) -> None:
     SpaceMember.objects.filter(person=crew.rosa).update(role=role)
     program, path = crew.program(space_ids=None), f"/api/v1/conversations/{crew.shared.pk}"
     for refused in (program.patch(path, {"title": "Mine"}, content_type="application/json"), program.delete(path)):
         assert refused.status_code == 403
-        assert "An API key only reads spaces" in refused.json()["detail"]
+        assert "This key only reads spaces" in refused.json()["detail"]
     crew.shared.refresh_from_db()
     assert crew.shared.title == "Varnish"
+    for space_ids, status in (([], 404), ([crew.space], 403 if role == "reader" else 200)):
+        writer = crew.program(space_ids=space_ids, writes_spaces=True)
+        changed = writer.patch(path, {"title": "Mine"}, content_type="application/json")
+        assert changed.status_code == status, changed.content
+    crew.shared.refresh_from_db()
+    assert crew.shared.title == ("Varnish" if role == "reader" else "Mine")
 
 
 def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> None:
@@ -162,7 +168,7 @@ def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> Non
     assert "Spar varnish" in first.get("answer", first["passage"])
     assert "Spar varnish" in call("read_conversation", {"conversation_id": crew.shared.pk}).content.decode()
     marked = call("mark_turn", {"conversation_id": crew.shared.pk, "turn": 0, "mark": "wrong"})
-    assert (marked.status_code, "only reads spaces" in marked.content.decode()) == (403, True)
+    assert (marked.status_code, "Tools only read spaces" in marked.content.decode()) == (403, True)
 
 
 def test_search_page_shows_all_archives_and_offers_each_to_members(crew: Crew) -> None:

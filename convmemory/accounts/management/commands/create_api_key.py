@@ -1,4 +1,5 @@
-"""`manage.py create_api_key USER [--create] [--name NAME] [--days N] [--read-only] [--all-spaces] [--space NUMBER]`.
+"""`manage.py create_api_key USER [--create] [--name NAME] [--days N] [--read-only] [--all-spaces] [--space NUMBER]
+[--writes-spaces]`.
 
 Prints a new key alone on the last line.
 """
@@ -29,6 +30,9 @@ class Command(ArchiveCommand):
         reads.add_argument(
             "--space", type=int, action="append", default=[], metavar="NUMBER", help="also read this space; repeatable"
         )
+        parser.add_argument(
+            "--writes-spaces", action="store_true", help="also write to these spaces, as far as the user's role allows"
+        )
         parser.add_argument("--read-only", action="store_true", help="allow only searching and reading")
 
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
@@ -45,6 +49,7 @@ class Command(ArchiveCommand):
                     days=options["days"],
                     read_only=options["read_only"],
                     space_ids=None if options["all_spaces"] else options["space"],
+                    writes_spaces=options["writes_spaces"],
                 )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
