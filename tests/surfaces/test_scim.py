@@ -69,11 +69,22 @@ def directory() -> Directory:
     return Directory()
 
 
+class DeletingOnce(SyncSCIMClient):
+    """Deletes each resource once: scim2-tester deletes all that it has made after each check, 320 requests of 500."""
+
+    def delete(self, target: Any = None, id: Any = None, *args: Any, **values: Any) -> Any:
+        deleted: set[Any] = self.__dict__.setdefault("deleted", set())
+        if (target, id) in deleted:
+            return None
+        deleted.add((target, id))
+        return super().delete(target, id, *args, **values)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_every_check_of_scim2_tester_passes(live_server: LiveServer) -> None:
     headers = {"Authorization": f"Bearer {create_token(name='tester')}"}
     with httpx2.Client(base_url=f"{live_server.url}/scim/v2", headers=headers) as http:
-        results = check_server(SyncSCIMClient(http))
+        results = check_server(DeletingOnce(http))
     failed = [f"{each.title}: {each.reason}" for each in results if each.status not in (Status.SUCCESS, Status.SKIPPED)]
     assert (failed, len(results) > 50) == ([], True)
 

@@ -95,7 +95,7 @@ CONFIG = ServiceProviderConfig(
         )
     ],
 )
-# What Entra sends beside the standard: attributes of other schemas, `remove` with values, filters that match no entry.
+# Entra sends attributes of other schemas, `remove` with values, and filters that match no entry.
 POLICY = ScimPolicy(
     unknown=ScimPolicy.Unknown.ignore,
     remove_value_as_filter=ScimPolicy.RemoveValue.apply,

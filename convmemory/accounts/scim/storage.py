@@ -250,7 +250,7 @@ class DirectoryStorage(ScimStorage):
 def _email_of(resource: User) -> Email:
     """Return the address that is kept: the primary one, else that of type "work", else the first.
 
-    Entra names no primary one but changes that of type "work", which it adds beside any other.
+    Entra names no primary one but changes that of type "work", which it adds to any other.
     """
     return min(resource.emails or [Email()], key=lambda each: (not each.primary, each.type != "work"))
 
