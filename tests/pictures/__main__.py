@@ -131,7 +131,7 @@ def signed_in(browser: Browser, installation: Installation, name: str) -> Browse
     page.goto("/login")
     page.locator("[name=username]").fill(name)
     page.locator("[name=password]").fill(PASSWORD)
-    page.locator("button.wide").click()
+    page.get_by_role("button", name="Sign in").click()
     page.locator(".rail").wait_for()
     page.close()
     return context
