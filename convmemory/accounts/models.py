@@ -170,7 +170,7 @@ class ModelUse(models.Model):
 
 
 class Limits(models.Model):
-    """What may be stored and used; null: not said here, 0: any amount. The application only reads it."""
+    """Limits of an owner; null: the next level decides, 0: any amount. The application only reads them."""
 
     stored_mb = models.PositiveBigIntegerField("megabytes", null=True, blank=True)
     turns = models.PositiveBigIntegerField(null=True, blank=True)
@@ -342,7 +342,7 @@ class ScimToken(models.Model):
 
 
 class ProvisionedAccount(models.Model):
-    """What a directory says about a person by SCIM, beyond the columns of the user; absent until it says something.
+    """A person as a directory describes them by SCIM, beyond the columns of the user; absent until it does.
 
     `was_made` tells accounts that SCIM made from those that it found. `removed_at` is set if the directory deleted the
     person: SCIM does not show the account any more.
@@ -364,7 +364,7 @@ class ProvisionedAccount(models.Model):
 
 
 class ProvisionedGroup(models.Model):
-    """What a directory says about a Django group by SCIM, beyond its name and members."""
+    """A Django group as a directory describes it by SCIM, beyond its name and members."""
 
     group = models.OneToOneField("auth.Group", on_delete=models.CASCADE, related_name="provisioned")
     external_id = models.CharField(max_length=255, blank=True, default="")

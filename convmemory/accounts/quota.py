@@ -30,7 +30,7 @@ MB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class LimitsInForce:
-    """How much an owner may store and use; 0: any amount."""
+    """The amounts that an owner may store and use; 0: any amount."""
 
     stored_bytes: int
     turns: int
@@ -86,7 +86,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class ModelUseNow:
-    """What a person has used and reserved today and this month."""
+    """A person's use of the model with its reservations, today and this month."""
 
     today: Period
     month: Period

@@ -111,7 +111,7 @@ class Conversation(Trashable):
 
 
 class StoredUse(models.Model):
-    """What one person has stored, the trash included; written only by `messages/storage_quota.py`."""
+    """The amounts that one owner has stored, with the trash; written only by `messages/storage_quota.py`."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     stored_bytes = models.BigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""What each owner has stored (bytes, turns, documents), and the limits on it (`accounts/quota.py`).
+"""Counts the bytes, turns and documents of each owner, and applies their limits (`accounts/quota.py`).
 
 Texts of messages and events count with their source lines and `ROW_BYTES` per row, documents with their files and
 texts, kept uploads with their files. One row per owner holds the sums. Every transaction that stores or deletes changes
@@ -25,7 +25,7 @@ ROW_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class StorageUse:
-    """What an owner has stored, and the limits."""
+    """The amounts that an owner has stored, and the limits."""
 
     stored: int
     turns: int
