@@ -17,7 +17,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit bench scoreboard pages messages settings formats plugins setup clean
+.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
