@@ -42,6 +42,7 @@ from convmemory.sign_in.forms import with_passwords
 from convmemory.sign_in.second_factor import remove_everything
 
 MOST_LINKS = 20
+RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 admin.site.unregister(User)
 
@@ -53,7 +54,11 @@ def _remove_second_factors(users: Sequence[User]) -> None:
 
 @admin.register(User)
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
-    """Users. They are deactivated here and erased, with all their data, by `manage.py erase_user`."""
+    """Users. They are deactivated here and erased, with all their data, by `manage.py erase_user`.
+
+    Staff who are no superusers see no superuser here and change no rights: a link to choose the password of an account
+    is the account, and so is the removal of its second factor.
+    """
 
     form = ChangeUserForm
     show_full_result_count = False
@@ -64,7 +69,10 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         people: QuerySet[User] = super().get_queryset(request).filter(space=None)
-        return people
+        return people if request.user.is_superuser else people.filter(is_superuser=False)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+        return () if request.user.is_superuser else RIGHTS
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

@@ -245,6 +245,25 @@ def test_without_smtp_server_staff_makes_reset_link(ada: User, root: Client) -> 
     assert "For the account <strong>ada</strong>" in form.content.decode()
 
 
+def test_staff_reach_no_superuser_and_give_no_right(ada: User, root: Client) -> None:
+    boss = User.objects.get(username="root")
+    helper = User.objects.create_user("helper", is_staff=True)
+    helper.user_permissions.set(Permission.objects.filter(codename__in=["view_user", "change_user"]))
+    desk = Client()
+    desk.force_login(helper)
+    shown: list[list[bool | int]] = []
+    for user in (ada, boss):
+        answers = [
+            desk.post("/admin/auth/user/", {"action": action, "_selected_action": user.pk}).content.decode()
+            for action in ("make_reset_links", "remove_second_factor")
+        ]
+        shown.append(["/password/reset/" in answers[0], user.username in answers[1]])
+        shown[-1] += [desk.get(f"/admin/auth/user/{user.pk}/{page}/").status_code for page in ("change", "password")]
+    assert shown == [[True, True, 200, 200], [False, False, 302, 404]]
+    desk.post(f"/admin/auth/user/{helper.pk}/change/", {"username": "helper", "is_active": "on", "is_superuser": "on"})
+    assert not User.objects.get(pk=helper.pk).is_superuser
+
+
 def test_forms_without_log_in_need_csrf_token(ada: User, root: Client, mailbox: Mailbox) -> None:
     path = path_in(invite(root))
     for address, values in ((path, CHOICE), ("/password/reset", {"email": ada.email})):
