@@ -61,7 +61,7 @@ def choice_of(user: User) -> MailChoice:
 def notify(user: User, *, began_at: datetime, path: str, subject: Promise, text: Promise) -> None:
     """Store a notice that work of this user has ended, if they have an address and want to be told of such work.
 
-    Call it in the transaction that ends the work, so that each end is told once. `text` names `%(began)s` and
+    Call it once for each end, and in no confined process, which cannot read catalogues. `text` names `%(began)s` and
     `%(link)s`, which leads to `path`.
     """
     if not (can_send_mail() and user.email and user.is_active):

@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import Mail, MailChoice
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.api import MAX_WAIT_S
@@ -62,6 +63,15 @@ def test_upload_is_imported_by_process_that_ends(owner: User) -> None:
     assert Message.objects.count() == 2
     assert uploads() == []
     assert not children()
+
+
+def test_import_in_confined_process_is_followed_by_mail(owner: User, settings: Any) -> None:
+    settings.EMAIL_HOST, settings.PUBLIC_URL = "127.0.0.1", "https://memory.example"
+    User.objects.update(email="ada@example.org")
+    MailChoice.objects.create(owner=owner, notices=MailChoice.Notices.ALL, language="de")
+    row = queued(owner, LINES)
+    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert f"https://memory.example/import/{row.pk}" in Mail.objects.get().text
 
 
 def test_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -67,7 +68,7 @@ def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox
     assert sent(mailbox) == ["Your import at convmemory is finished"]
     assert sent(mailbox) == []
     assert mailbox.messages[0]["To"] == "ada@example.org"
-    assert mailbox.link() == f"{SITE}/import/{row.pk}"
+    assert mailbox.link() == f"{SITE}{reverse('one-import', args=[row.pk])}"
     assert "ladder" not in mailbox.messages[0].as_string()
     assert not Mail.objects.exists()
     do_import(ada, b"\x00\x01 no transcript")

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.mail import notify
@@ -32,7 +33,7 @@ MAX_ATTEMPTS = 5
 KEPT_FOR = timedelta(days=30)  # after the end; an import can be undone until then
 
 State = Import.State
-ENDED = {
+ENDED: dict[str, tuple[Promise, Promise]] = {
     State.DONE: (
         _("Your import at convmemory is finished"),
         _("The import that began %(began)s is finished. This page shows what it brought in:\n\n%(link)s\n"),
@@ -113,6 +114,7 @@ def release_lost() -> int:
     for row in lost:
         with in_group_of(row.owner_id):
             give_back(row)
+            _tell_owner(row.pk)
     return len(lost)
 
 
@@ -143,15 +145,18 @@ def _own(row: Import) -> QuerySet[Import]:
 
 
 def _end(row: Import, **values: Any) -> None:
-    with transaction.atomic():
-        if not _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
-            return
-        if not row.is_preview:
-            subject, text = ENDED[values["state"]]
-            path = reverse("one-import", args=[row.pk])
-            notify(row.owner, began_at=row.created_at, path=path, subject=subject, text=text)
-    # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
-    _delete_upload(row)
+    if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+        # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
+        _delete_upload(row)
+
+
+def _tell_owner(import_id: int) -> None:
+    """Store mail about an import that has just ended; in the worker, because the confined child can read no texts."""
+    row = Import.objects.select_related("owner").filter(pk=import_id, state__in=ENDED, is_preview=False).first()
+    if row is not None:
+        subject, text = ENDED[row.state]
+        path = reverse("one-import", args=[row.pk])
+        notify(row.owner, began_at=row.created_at, path=path, subject=subject, text=text)
 
 
 def _delete_upload(row: Import) -> None:
@@ -174,6 +179,7 @@ def run_import(*, owner_id: int, import_id: int) -> str | None:
     state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
     if state not in (Import.State.QUEUED, Import.State.RUNNING):
         _delete_upload(row)  # a killed child has not deleted it
+        _tell_owner(import_id)
     return state
 
 
