@@ -29,6 +29,12 @@ class SentryHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.startswith(("sentry_sdk", "urllib3")):
             return
+        try:
+            self._send(record)
+        except Exception:  # the boundary of logging: what logs an error must not fail for it
+            self.handleError(record)
+
+    def _send(self, record: logging.LogRecord) -> None:
         import sentry_sdk
 
         if self._process != os.getpid():

@@ -148,6 +148,11 @@ def test_errors_are_sent_with_their_place_and_without_texts(
     assert not event["breadcrumbs"]["values"]
 
 
+def test_error_that_cannot_be_sent_does_not_reach_what_logs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    SentryHandler("no DSN").handle(logging.LogRecord("x", logging.ERROR, "x.py", 1, "a message", None, None))
+    assert "BadDsn" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("variable", "module"), [("SENTRY_DSN", "sentry_sdk"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "opentelemetry")]
 )
