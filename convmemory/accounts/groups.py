@@ -11,11 +11,6 @@ from django.contrib.auth.models import Group
 from convmemory.accounts.auditing import Action, record
 
 
-def groups_of(*, person_id: int) -> frozenset[str]:
-    """Return the names of the groups that a person is in. One query."""
-    return frozenset(Group.objects.filter(user=person_id).values_list("name", flat=True))
-
-
 def change_members(*, group: Group, join: Collection[int] = (), leave: Collection[int] = (), by: str) -> None:
     """Put people into a group and take others out; the audit log says of each `by` what.
 
