@@ -10,7 +10,7 @@ from django.urls import URLPattern, get_resolver
 from tests.pictures.pages import shots_of
 
 ROOT = Path(__file__).resolve().parents[2]
-IDS = dict.fromkeys(("coding", "reading", "document", "import", "chat", "embedding"), 1)
+IDS = dict.fromkeys(("coding", "reading", "document", "import", "chat", "embedding", "space"), 1)
 WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's picture shows
     "filter-choices", "hits-in", "index-progress", "preview-section", "preview-turn", "key-use", "document-card",
     "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
@@ -18,11 +18,9 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
-    "share-conversation", "share-links", "spaces", "space", "move",  # as the API keys
     "choose-space",  # leads to the home page
-    "retention-rules",  # as the trash
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
-    "confirm", "second-factor", "set-up-app", "recovery-codes", "add-passkey",  # as the password
+    "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password
     "second-step", "passkey-sign-in",  # as the sign-in; after it
     "provider", "provider-done", "provider-out",  # lead elsewhere
 }  # fmt: skip

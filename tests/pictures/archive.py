@@ -9,6 +9,8 @@ from datetime import timedelta
 
 from django.contrib.auth.models import Permission, User
 
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import create_space, set_member
 from convmemory.chat.models import Agent
 from convmemory.conversations import curating
 from convmemory.conversations.importing.models import Import
@@ -38,7 +40,9 @@ def prepare() -> None:
         owner=owner, name="Librarian", model="llama3.1:8b", tools=["search_chat_history", "read_conversation"],
         system_prompt="Answer from the archive, and name the turn that you rely on.",
     )  # fmt: skip
-    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING]}))
+    space = create_space(person=owner, name="Waterworks")
+    set_member(person=owner, space_id=space.account_id, username=NEWCOMER, role=SpaceMember.Role.READER)
+    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.account_id}))
 
 
 def complete() -> None:
