@@ -59,7 +59,7 @@ def choice_of(user: User) -> MailChoice:
 
 
 def notify(user: User, *, began_at: datetime, path: str, subject: Promise, text: Promise) -> None:
-    """Store a notice that work of this user has ended, if they have an address and want to be told of such work.
+    """Store a notice that work of this user has ended, if they have an address and want mail about such work.
 
     Call it once for each end, and in no confined process, which cannot read catalogues. `text` names `%(began)s` and
     `%(link)s`, which leads to `path`.

@@ -124,7 +124,7 @@ class KeyFingerprint(models.Model):
 
 
 class Alert(models.Model):
-    """A finding of the doctor that operators were told of, until a later examination no longer has it."""
+    """A finding of the doctor that was mailed to operators, until a later examination no longer has it."""
 
     finding = models.CharField(max_length=60, primary_key=True)
     found_at = models.DateTimeField(auto_now_add=True)

@@ -76,7 +76,7 @@ def factor_of(user: User) -> SecondFactor | None:
 
 def prepare_app(user: User, prepared: str = "") -> tuple[str, str]:
     """Return a secret in Base32 and its signed form, by which a form brings it back; the same one if it has it."""
-    salt = _salt(user)
+    salt = f"convmemory.sign_in.app.{user.pk}"
     try:
         secret = signing.loads(prepared, salt=salt, max_age=PREPARED_S)
     except signing.BadSignature:
@@ -196,7 +196,3 @@ def _plain(code: str) -> str:
 
 def _recovery_hash(user: User, code: str) -> bytes:
     return content_hash(f"recovery code {user.pk} {code}")
-
-
-def _salt(user: User) -> str:
-    return f"convmemory.sign_in.app.{user.pk}"

@@ -1,4 +1,4 @@
-"""Where numbered backups are kept: a folder, or a bucket of an S3 service below a prefix.
+"""Keeps numbered backups in a folder, or in a bucket of an S3 service below a prefix.
 
 In both a backup appears when it is complete. boto3 is optional (requirements-extras.txt) and takes keys, region and
 endpoint from its own variables.
