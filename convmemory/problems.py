@@ -7,10 +7,10 @@ import errno
 import logging
 import math
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 import psycopg
 from django.core.exceptions import RequestDataTooBig
@@ -19,9 +19,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views import defaults
-from ninja import NinjaAPI, Router
+from ninja import NinjaAPI, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
-from ninja.params.models import ParamModel, QueryModel
+from ninja.params.models import BodyModel, ParamModel, QueryModel
 
 from convmemory.core import errors
 from convmemory.core.errors import InvalidInput
@@ -153,7 +153,11 @@ def log(route: str, error: Exception) -> None:
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    found = [{"place": ".".join(map(str, e["loc"])), "message": e["msg"]} for e in error.errors]
+    found = []
+    for each in error.errors:
+        source, *place = each["loc"]
+        known_to_caller = place[1:] if source == "body" else place  # the first is the name of the route's parameter
+        found.append({"place": ".".join(map(str, (source, *known_to_caller))), "message": each["msg"]})
     detail = "; ".join(f"{item['place']}: {item['message']}" for item in found)
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=found)
 
@@ -172,7 +176,10 @@ def on_authentication_error(request: HttpRequest, error: AuthenticationError) ->
 
 
 def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
-    return problem(HTTPStatus(error.status_code), str(error))
+    detail = str(error)
+    if error.status_code == HTTPStatus.BAD_REQUEST and error.__cause__ is not None:
+        detail = f"The body cannot be read: {error.__cause__}. Send a JSON object, as /api/v1/docs shows it."
+    return problem(HTTPStatus(error.status_code), detail)
 
 
 def on_not_found(request: HttpRequest, error: Http404) -> HttpResponse:
@@ -248,32 +255,42 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
     return made
 
 
-# --- query parameters -----------------------------------------------------------------------------
-# Refuses unknown query parameters by name: a misspelt filter would change the results.
+# --- parameters -----------------------------------------------------------------------------------
+# Refuses unknown query parameters and fields of bodies by name: a misspelt filter would change the results.
 #
-# django-ninja reads the parameters that a route declares and ignores the rest; here the readers of every route check
-# all of them. This happens after authentication, with the other checks.
+# django-ninja reads what a route declares and ignores the rest; here the readers of every route check all of it. This
+# happens after authentication, with the other checks.
 
 
 SHOWN_CHARS = 60
 
 
 def refuse_unknown_parameters(router: Router) -> None:
-    """Let every reading route of the router refuse query parameters that it does not declare."""
+    """Let every route of the router refuse query parameters and fields of its body that it does not declare."""
     for view in router.path_operations.values():
         for operation in view.operations:
-            models = [_strict(model) if issubclass(model, QueryModel) else model for model in operation.models]
+            models = [
+                _strict(model) if issubclass(model, (QueryModel, BodyModel)) else model for model in operation.models
+            ]
             if "GET" in operation.methods and not any(issubclass(model, QueryModel) for model in models):
                 models.append(_NoParameters)
             operation.models = models
 
 
-def _strict(model: type[QueryModel]) -> type[ParamModel]:
+def _strict(model: type[ParamModel]) -> type[ParamModel]:
     class Strict(model):  # type: ignore[misc, valid-type]
         @classmethod
         def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
-            _require_known(request, cls.__ninja_flatten_map__)
             data: dict[str, Any] | None = super().get_request_data(request, api, path_params)
+            if issubclass(cls, QueryModel):
+                _require_known("query parameter", request.GET, cls.__ninja_flatten_map__)
+            elif data is not None:
+                [(name, body)] = data.items()
+                declared = cls.model_fields[name].annotation
+                schemas = [kind for kind in (declared, *get_args(declared)) if isinstance(kind, type(Schema))]
+                if schemas and isinstance(body, dict):
+                    fields = schemas[0].model_fields.items()
+                    _require_known("field", body, {field.alias or name for name, field in fields})
             return data
 
     return Strict
@@ -287,16 +304,16 @@ class _NoParameters(QueryModel):
 
     @classmethod
     def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
-        _require_known(request, {})
+        _require_known("query parameter", request.GET, ())
         return None
 
 
-def _require_known(request: HttpRequest, known: dict[str, Any]) -> None:
-    """Raise InvalidInput if the request has an unknown query parameter."""
-    unknown = sorted(set(request.GET) - set(known))
+def _require_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidInput if a given name is not known."""
+    unknown = sorted(set(given) - set(known))
     if unknown:
         there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"
-        raise InvalidInput(f"There is no query parameter {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
+        raise InvalidInput(f"There is no {what} {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
 
 
 # --- page errors ----------------------------------------------------------------------------------

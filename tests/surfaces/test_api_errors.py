@@ -24,6 +24,13 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 GUARDED = [(method, path) for method, path, operation in operations() if operation.get("security")]
 READING = [(path, operation) for method, path, operation in operations() if method == "GET"]
+WRITING = [
+    (method, path)
+    for method, path, operation in operations()
+    if "application/json" in operation.get("requestBody", {}).get("content", {})
+    and "/tools/" not in path  # a tool checks its arguments itself
+    and not path.endswith("/stream")  # its key is read in a thread, outside of the test's transaction
+]
 
 
 @pytest.fixture
@@ -104,12 +111,28 @@ def test_unknown_parameter_names_known_ones(program: Client, owner: User) -> Non
     assert program.get("/api/v1/conversations", {"agent": "", "limit": "5"}).status_code == 200
 
 
+@pytest.mark.parametrize(("method", "path"), WRITING)
+def test_unknown_fields_of_bodies_are_refused_by_name(program: Client, method: str, path: str) -> None:
+    response = program.generic(method, path, '{"agnet": "claude"}', content_type="application/json")
+    assert "There is no field 'agnet' here: use any of " in problem_of(response, 422)
+
+
+def test_misspelt_change_is_refused_and_alias_is_known(program: Client, owner: User) -> None:
+    number = make_conversation(owner, exchange(("a question", "an answer"))).pk
+    path, form = f"/api/v1/conversations/{number}", "application/json"
+    refused = program.patch(path, '{"archive": true}', content_type=form)
+    assert "use any of agent, archived, project, title" in problem_of(refused, 422)
+    copied = {"kind": "conversation", "id": number, "space": 10**9, "copy": True}
+    assert "space" in problem_of(program.post("/api/v1/moves", copied, content_type=form), 404)
+
+
 def test_missing_key_is_reported_before_unknown_parameters() -> None:
     assert "key" in problem_of(Client().get("/api/v1/conversations", {"agnet": "x"}), 401)
 
 
 def test_bodies_that_cannot_be_read_are_problems(program: Client) -> None:
     response = program.post("/api/v1/conversations", "{", content_type="application/json")
-    assert problem_of(response, 400)
+    assert "line 1 column 2" in problem_of(response, 400)
     body = json.dumps({"messages": "none"})
-    assert problem_of(program.post("/api/v1/conversations", body, content_type="application/json"), 422)
+    refused = program.post("/api/v1/conversations", body, content_type="application/json")
+    assert problem_of(refused, 422).startswith("body.messages: ")
