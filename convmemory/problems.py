@@ -18,6 +18,7 @@ from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views import defaults
 from ninja import NinjaAPI, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -26,6 +27,7 @@ from ninja.params.models import BodyModel, ParamModel, QueryModel
 from convmemory.core import errors
 from convmemory.core.errors import InvalidInput
 from convmemory.core.logs import route_of
+from convmemory.core.templatetags.people import for_people
 from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.middleware import EitherMiddleware
 from convmemory.sign_in.attempts import PasswordsPaused
@@ -348,16 +350,20 @@ def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
     if is_for_programs(request.path):
         return on_error(request, error)
     log(route_of(request), error)
-    if said.detail == DATABASE_SILENT:
-        response = render(
-            None, "503.html", status=said.status
-        )  # with a request, context processors would query the user
+    # To look up the user, or to render with a request, would query the database again.
+    reader = None if said.detail == DATABASE_SILENT else getattr(request, "user", None)
+    response: HttpResponse
+    if request.headers.get("HX-Request") and said.status is not HTTPStatus.UNPROCESSABLE_ENTITY:
+        # For the page's scripts, which show the sentence; htmx puts the page of a 422 in place.
+        response = problem(said.status, for_people(said.detail, reader))
+    elif said.detail == DATABASE_SILENT:
+        response = render(None, "503.html", status=said.status)
     elif said.retry_after_s is not None:
-        context = {"title": "Not now", "reason": said.detail, "again": request.path}
+        context = {"title": gettext("Not now"), "reason": said.detail, "again": request.path, "user": reader}
         response = render(None, "refused.html", context, status=said.status)
     else:
         template = TEMPLATES.get(said.status, "400.html")
-        response = render(None, template, {"reason": said.detail}, status=said.status)
+        response = render(None, template, {"reason": said.detail, "user": reader}, status=said.status)
     response.headers["Cache-Control"] = "no-store"
     if said.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))

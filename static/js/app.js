@@ -320,11 +320,15 @@
     markCurrent();
     say(word("The server does not answer. Is it running?"));
   });
-  document.addEventListener("htmx:responseError", (event) => {
+
+  function sayRefused(status, response) {
     markCurrent();
-    const isGone = event.detail.xhr.status === 404;
-    say(isGone ? word("That is no longer there.") : word("The server could not answer that. Try again in a moment."));
-  });
+    if (status === 404) say(word("That is no longer there."));
+    else say(reasonIn(response) ?? word("The server could not answer that. Try again in a moment."));
+  }
+
+  document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => sayRefused(xhr.status, xhr.responseText));
+  document.addEventListener("convmemory:refused", async ({ detail }) => sayRefused(detail.status, await detail.text()));
 
   /* --- settings that apply at once --------------------------------------------------------------- */
 
@@ -334,7 +338,7 @@
     const body = new FormData(form), headers = { "HX-Request": "true" };
     const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
-    if (response.type !== "opaqueredirect") return htmx.trigger(document.body, "htmx:sendError");
+    if (response.type !== "opaqueredirect") return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
     if (target.name === "language") return location.reload();
     document.documentElement.dataset[target.name] = target.value;
     one("[data-applied]", form).textContent = word("Saved");

@@ -325,12 +325,10 @@ function leftOut(count) {
 }
 
 async function reasonOf(response) {
+  const reason = reasonIn(await response.text());
+  if (reason) return reason;
   if (response.status === 403) return word("This page is out of date: load it again. What you wrote is kept.");
-  try {
-    return (await response.json()).detail;
-  } catch {
-    return word("The server answered {status}.", { status: response.status });
-  }
+  return word("The server answered {status}.", { status: response.status });
 }
 
 function showError(form, text) {
@@ -424,7 +422,7 @@ async function attach(form) {
   try {
     const response = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
-    if (!response.ok) return showError(composer, word("The file could not be stored."));
+    if (!response.ok) return showError(composer, reasonIn(await response.text()) ?? word("The file could not be stored."));
     place.insertAdjacentHTML("beforeend", await response.text());
     htmx.process(place);
   } catch {

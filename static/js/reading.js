@@ -35,7 +35,7 @@
     const body = new FormData(form), headers = { "HX-Request": "true" };
     const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
-    if (response.type !== "opaqueredirect") return say(word("The title could not be saved."));
+    if (response.type !== "opaqueredirect") return say(reasonIn(await response.text()) ?? word("The title could not be saved."));
     const head = one("[data-title]");
     head.textContent = head.title = title;
     document.title = `${title} · convmemory`;

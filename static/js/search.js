@@ -104,7 +104,7 @@
     const address = `/conversations/${hit.dataset.conversation}/star`;
     const response = await fetch(address, { method: "POST", body: values, headers: { "HX-Request": "true" }, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
-    if (!response.ok) return htmx.trigger(document.body, "htmx:sendError");
+    if (!response.ok) return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
     const shown = one("[data-preview] .star button");
     shown?.setAttribute("aria-pressed", "true");
     if (shown) shown.form.elements.starred.value = "0"; // pressed again, it takes the star off

@@ -69,7 +69,7 @@
       if (login) return location.assign(login);
       if (status === 200) this.arrive(responseText);
       else if (status === 422) this.refuse(responseText);
-      else return this.fail(status === 413 ? "large" : "odd");
+      else return this.fail(status === 413 ? "large" : "odd", reasonIn(responseText));
       next();
     }
 
@@ -84,9 +84,10 @@
       this.part("refused").innerHTML = html;
     }
 
-    fail(why) {
+    fail(why, reason) {
       this.stopShowing();
-      this.show(why);
+      if (reason) this.part("refused").append(Object.assign(document.createElement("p"), { className: "notice error", textContent: reason }));
+      else this.show(why);
       this.show("again", why !== "large");
       next();
     }

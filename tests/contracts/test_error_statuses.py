@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from convmemory import problems
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp, StorageFull
 from convmemory.urls import urlpatterns as product_urls
 
 SENTENCE = "This is the sentence of the error: do this."
@@ -105,6 +105,14 @@ def test_every_domain_error_has_one_status_and_its_sentence_on_every_surface(bro
         assert statuses.isdisjoint({200, 500}), (kind, statuses)
         if not issubclass(kind, NotFound):  # a page says the same of what is unknown and of what is another's
             assert all(str(made(kind)) in text for _, text in answers), kind
+
+
+@pytest.mark.django_db
+def test_refused_part_of_page_gets_sentence_without_operators_words(browser: Client) -> None:
+    raised[:] = [StorageFull("There is no room left (MAX_STORED_MB): empty the trash.")]
+    response = browser.get(ADDRESSES["page"], headers={"HX-Request": "true"})
+    assert response.json()["detail"].startswith("There is no room left: empty the trash.")
+    assert "MAX_STORED_MB" not in response.json()["detail"]
 
 
 @pytest.mark.django_db
