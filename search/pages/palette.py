@@ -25,6 +25,7 @@ COMMANDS = (
     (_("Recall"), "recall", "recall"),
     (_("Import"), "upload", "import"),
     (_("Statistics"), "chart", "statistics"),
+    (_("Trash"), "trash", "trash"),
     (_("Account"), "person", "account"),
     (_("Password"), "lock", "password"),
     (_("Appearance"), "panes", "appearance"),
@@ -32,6 +33,7 @@ COMMANDS = (
     (_("API keys"), "key", "keys"),
     (_("Shared links"), "link", "share-links"),
     (_("Connect an agent"), "plug", "connect"),
+    (_("Spaces"), "person", "spaces"),
     (_("Your data"), "box", "data"),
 )
 """The name, the icon and the URL name of each page; those whose URL does not exist are left out."""

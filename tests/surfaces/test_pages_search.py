@@ -383,6 +383,14 @@ def test_palette_finds_titles_projects_commands_and_searches(owner: User, pages:
     assert "/settings/password" not in Pages(owner).get("/palette", {"go": "password"})
 
 
+def test_palette_lists_every_page_of_rail_and_settings(pages: Pages) -> None:
+    palette = pages.get("/palette", headers={"HX-Request": "true"})
+    rail = pages.get("/library").split('<nav class="rail"')[1].split("</nav>")[0]
+    addresses = {*re.findall(r'href="(/[a-z/-]+)"', rail), "/trash"} - {"/palette", "/search"}
+    assert {"/documents", "/spaces"} < addresses
+    assert [address for address in addresses if f'href="{address}"' not in palette] == []
+
+
 def test_palette_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
     counts = []
     for _ in range(2):

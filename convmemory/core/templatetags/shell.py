@@ -63,7 +63,9 @@ OF_A_CONVERSATION = frozenset(
 
 DESTINATIONS = (
     Destination(_("Search"), "search", ("search",)),
-    Destination(_("Library"), "library", ("library", "home"), OF_A_CONVERSATION | {"trash", "change-trash"}),
+    Destination(
+        _("Library"), "library", ("library", "home"), OF_A_CONVERSATION | {"trash", "change-trash", "retention-rules"}
+    ),
     Destination(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
     Destination(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
     Destination(_("Recall"), "recall", ("recall",), is_secondary=True),
