@@ -59,18 +59,18 @@ class DeleteAccountForm(forms.Form):
         self.user = request.user
         self._address = request.META.get("REMOTE_ADDR", "")
         field = self.fields["confirmation"]
-        field.label = "Your password"
+        field.label = _("Your password")
         self._has_password = self.user.has_usable_password() and not config.sso_only
         if not self._has_password:
-            field.label, field.widget = "Your user name", forms.TextInput(attrs={"autocomplete": "off"})
+            field.label, field.widget = _("Your user name"), forms.TextInput(attrs={"autocomplete": "off"})
 
     def clean_confirmation(self) -> str:
         given: str = self.cleaned_data["confirmation"]
         if self._has_password:
             if not is_password_of(user=self.user, password=given, address=self._address):
-                raise forms.ValidationError("That is not your password. Nothing was deleted.")
+                raise forms.ValidationError(_("That is not your password. Nothing was deleted."))
         elif given != self.user.get_username():
-            raise forms.ValidationError("That is not your user name. Nothing was deleted.")
+            raise forms.ValidationError(_("That is not your user name. Nothing was deleted."))
         return given
 
 

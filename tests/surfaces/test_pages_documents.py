@@ -168,7 +168,9 @@ def test_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
 
 def test_deleting_document_asks_for_confirmation(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
-    assert "Delete this document?" in page(browser, f"/documents/{document.pk}/delete")
+    asked = page(browser, f"/documents/{document.pk}/delete")
+    assert "Delete this document?" in asked
+    assert f'href="/documents/{document.pk}" aria-label="Back to the document"' in asked
     assert Document.objects.exists()
     assert browser.post(f"/documents/{document.pk}/delete").status_code == 302
     assert not Document.objects.exists()
@@ -180,7 +182,10 @@ def test_documents_are_attached_to_conversation(browser: Client, owner: User) ->
     place = f"/conversations/{chat.pk}/documents"
     assert "No document is attached" in page(browser, place)
     assert browser.post(place, {"document": [document.pk]}).status_code == 302
-    assert f'name="detach" value="{document.pk}"' in page(browser, place)
+    shown = page(browser, place)
+    assert f'name="detach" value="{document.pk}"' in shown
+    assert "All your documents are attached." in shown
+    assert "to your library first" not in shown
     assert browser.post(place, {"detach": document.pk}).status_code == 302
     assert "No document is attached" in page(browser, place)
 

@@ -52,6 +52,8 @@ def test_upload_is_stored_and_reported(client: Client, owner: User) -> None:
     text = upload(client, SimpleUploadedFile("session.jsonl", LINES))
     assert "session.jsonl" in text
     assert "1 conversation, 1 turn; messages: 2 new, 0 updated, 0 unchanged" in text
+    assert "deleted for good, not put into the trash" in text  # what Undo says of conversations
+    assert "deleting a conversation for good deletes the uploads" in text
     assert Conversation.objects.get().owner == owner
     again = upload(client, SimpleUploadedFile("session.jsonl", LINES))
     assert "0 new, 0 updated, 2 unchanged" in again

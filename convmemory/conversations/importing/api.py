@@ -111,8 +111,8 @@ def show_import(request: HttpRequest, import_id: int) -> Import:
 
 @router.post("/imports/{int:import_id}/undo", response={202: ImportOut}, summary="Undo a whole import")
 def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
-    """Conversations that it made are deleted and messages that it added are taken out again; what came before, and what
-    came since, stays. 202: a worker does it; the import's state says when it is `undone`.
+    """Conversations that it made are deleted for good and messages that it added are taken out again; what came before,
+    and what came since, stays. 202: a worker does it; the import's state says when it is `undone`.
     """
     row = request_undo(owner=caller_of(request), import_id=import_id)
     enqueue_undo(row)
