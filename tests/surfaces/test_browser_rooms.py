@@ -516,7 +516,7 @@ def test_library_has_one_list_of_what_to_choose_by(visit: Callable[..., None], a
 
 def test_home_has_one_search_and_where_to_go_on(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
-        expect(page.get_by_role("heading", name="Continue where you were")).to_be_in_viewport()
+        expect(page.get_by_role("heading", name="Recent conversations")).to_be_in_viewport()
         box = page.get_by_role("searchbox")
         expect(box).to_have_count(1)
         box.fill("cinnabar")
