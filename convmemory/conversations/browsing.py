@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from itertools import groupby
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, F, Q, QuerySet, When
 from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -179,9 +179,13 @@ class Folder:
 
 
 def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
-    """Return the agents of the caller's conversations with their numbers, the most frequent first."""
-    rows = visible_conversations(owner).exclude(agent="").values_list("agent").annotate(count=Count("pk"))
-    return list(rows.order_by("-count", "agent")[:CHOICES_SHOWN])
+    """Return the agents of the caller's conversations with their numbers, the most frequent first.
+
+    A conversation that names no agent counts for its source, as in the filter.
+    """
+    by = Case(When(agent="", then=F("source")), default=F("agent"))
+    rows = visible_conversations(owner).annotate(by=by).exclude(by="").values_list("by").annotate(count=Count("pk"))
+    return list(rows.order_by("-count", "by")[:CHOICES_SHOWN])
 
 
 def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:

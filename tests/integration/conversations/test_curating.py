@@ -145,7 +145,6 @@ def test_projects_are_tree_of_folders(owner: User) -> None:
     (shelf,) = shelves_of(owner, Choice(project="/home/ada/src"))[0]
     assert len(shelf.rows) == 3
     assert len(shelves_of(owner, Choice(project="/home/ada/sr"))[0]) == 0
-    assert browsing.agent_counts(owner=owner) == []
 
 
 def test_library_filters_by_star_and_counts_agents(owner: User) -> None:
@@ -153,5 +152,7 @@ def test_library_filters_by_star_and_counts_agents(owner: User) -> None:
     make_conversation(owner, title="two", agent="codex")
     curating.set_star(owner=owner, conversation_id=one.pk, starred=True)
     assert titles(shelves_of(owner, Choice(starred=True))[0]).popitem()[1] == ["one"]
-    assert browsing.agent_counts(owner=owner) == [("codex", 2)]
+    make_conversation(owner, title="three", source="chat")
+    assert browsing.agent_counts(owner=owner) == [("codex", 2), ("chat", 1)]
+    assert titles(shelves_of(owner, Choice(agent="chat"))[0]).popitem()[1] == ["three"]
     assert shelves_of(owner, Choice(archived=True))[0] == []
