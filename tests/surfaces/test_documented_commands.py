@@ -48,6 +48,14 @@ def test_every_command_that_is_named_exists_and_takes_its_options() -> None:
         assert not unknown, f"{page}: manage.py {command} takes no {unknown}"
 
 
+def test_every_argument_of_every_command_has_help() -> None:
+    ours = [name for name, app in all_commands().items() if app.startswith(OWN_APPS)]
+    assert len(ours) > 30
+    for name in ours:
+        parser = load_command_class(all_commands()[name], name).create_parser("manage.py", name)
+        assert [action.dest for action in parser._actions if action.help is None and action.choices is None] == [], name
+
+
 def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {target for page in PAGES for target in MAKE.findall(page.read_text(encoding="utf-8")) if target}

@@ -24,15 +24,15 @@ class Command(ArchiveCommand):
     help = "Find the turns in which something was said."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--query", required=True)
-        parser.add_argument("--user", required=True)
-        parser.add_argument("--limit", type=int, default=10)
-        parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--query", required=True, help="a few words, or a whole question")
+        parser.add_argument("--user", required=True, help="the user whose archive is searched")
+        parser.add_argument("--limit", type=int, default=10, help="hits a page, 1 to 50 (default: 10)")
+        parser.add_argument("--mode", choices=MODES, default="hybrid", help="default: hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
         add_filter_arguments(parser)
         parser.add_argument("--space", default="", help="mine, or the number of a space; without it, all are searched")
         parser.add_argument("--cursor", default="", help="cursor of the next page")
-        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

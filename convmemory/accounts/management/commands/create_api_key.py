@@ -21,7 +21,7 @@ class Command(ArchiveCommand):
     help = "Create an API key for a user. It is printed only once, alone on the last line."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user")
+        parser.add_argument("user", help="the user to whom the key belongs")
         parser.add_argument("--create", action="store_true", help="create the user if it does not exist")
         parser.add_argument("--name", default="", help="what the key is for")
         parser.add_argument("--days", type=int, default=None, help="number of days until it expires (default: never)")

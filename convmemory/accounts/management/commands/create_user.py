@@ -20,7 +20,7 @@ class Command(ArchiveCommand):
     help = "Create a user who can sign in. The password is asked for, or read from standard input."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user")
+        parser.add_argument("user", help="the name of the new user")
         parser.add_argument("--admin", action="store_true", help="give access to the admin pages")
 
     def handle(self, *args: Any, user: str, admin: bool, **options: Any) -> None:

@@ -16,7 +16,7 @@ class Command(ArchiveCommand):
     help = "Remove a user's authenticator app, passkeys and recovery codes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user")
+        parser.add_argument("user", help="the user who lost the second factor")
 
     def handle(self, *args: Any, user: str, **options: Any) -> None:
         try:

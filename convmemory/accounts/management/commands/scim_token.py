@@ -17,7 +17,7 @@ class Command(ArchiveCommand):
         todo = parser.add_subparsers(dest="todo", required=True)
         todo.add_parser("create").add_argument("name", help="the directory that uses it")
         todo.add_parser("list")
-        todo.add_parser("revoke").add_argument("number", type=int)
+        todo.add_parser("revoke").add_argument("number", type=int, help="the token's number, as `list` shows it")
 
     def handle(self, *args: Any, todo: str, **options: Any) -> None:
         try:

@@ -22,7 +22,7 @@ class Command(ArchiveCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the file to write; it must not exist")
         parser.add_argument("--user", required=True, help="whose conversations")
-        parser.add_argument("--format", default="markdown", choices=tuple(FORMATS))
+        parser.add_argument("--format", default="markdown", choices=tuple(FORMATS), help="default: markdown")
         parser.add_argument(
             "--conversation", type=int, action="append", default=[], help="the id of a conversation; can be repeated"
         )

@@ -19,8 +19,8 @@ class Command(ArchiveCommand):
     help = "Add documents to a user's library: files, or folders with everything in them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("paths", nargs="+", type=Path)
-        parser.add_argument("--user", required=True)
+        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder of documents")
+        parser.add_argument("--user", required=True, help="the user who will own the documents")
 
     def handle(self, *args: Any, **options: Any) -> None:
         failed = 0

@@ -45,7 +45,7 @@ class Command(ArchiveCommand):
             "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS, OWN]), help="one or more, fitted together"
         )
         parser.add_argument("--data", nargs="+", type=Path, default=[], help="the file or folder of each set")
-        parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--mode", choices=MODES, default="hybrid", help="how to search (default: hybrid)")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
         parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
         parser.add_argument(

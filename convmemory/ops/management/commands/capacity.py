@@ -17,16 +17,16 @@ class Command(ArchiveCommand):
     help = "Compute rows, bytes, hours of embedding and memory for a number of users (docs/scaling.md)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--users", type=int, required=True)
-        parser.add_argument("--turns-per-user", type=int, required=True)
-        parser.add_argument("--passages-per-turn", type=float, default=4.0)
-        parser.add_argument("--messages-per-turn", type=float, default=2.0)
+        parser.add_argument("--users", type=int, required=True, help="number of users")
+        parser.add_argument("--turns-per-user", type=int, required=True, help="turns of an average user")
+        parser.add_argument("--passages-per-turn", type=float, default=4.0, help="default: 4")
+        parser.add_argument("--messages-per-turn", type=float, default=2.0, help="default: 2")
         parser.add_argument("--chars-per-turn", type=int, default=1_000, help="text of all of a turn's messages")
-        parser.add_argument("--dimensions", type=int, default=384)
+        parser.add_argument("--dimensions", type=int, default=384, help="of the vectors (default: 384)")
         parser.add_argument("--no-late-interaction", action="store_true", help="without token vectors")
         parser.add_argument("--texts-per-second", type=float, default=520.0, help="of the embedding model")
         parser.add_argument("--measure", action="store_true", help="take bytes per row from this installation")
-        parser.add_argument("--json", action="store_true", dest="as_json")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON document")
 
     def handle(self, *args: Any, measure: bool, as_json: bool, **options: Any) -> None:
         names = ("users", "turns_per_user", "passages_per_turn", "messages_per_turn", "chars_per_turn", "dimensions")

@@ -27,7 +27,7 @@ class Command(ArchiveCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", nargs="*", type=Path)
+        parser.add_argument("path", nargs="*", type=Path, help="a local model, or a folder of models, to list, too")
         parser.add_argument(
             "--write-quantized",
             type=Path,

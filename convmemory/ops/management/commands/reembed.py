@@ -41,7 +41,7 @@ class Command(ArchiveCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         model = parser.add_argument_group("the model (default: what the settings name)")
         model.add_argument("--model", default="", help="a model's name, or the folder of a local model")
-        model.add_argument("--provider", default="", choices=["", *PROVIDERS])
+        model.add_argument("--provider", default="", choices=["", *PROVIDERS], help="where the model runs")
         model.add_argument("--dimensions", type=int, default=0, help="for models that can shorten their vectors")
         model.add_argument(
             "--token-model", default="", help="whose token vectors are compared: a folder, all-MiniLM-L6-v2, or none"
