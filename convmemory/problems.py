@@ -72,7 +72,10 @@ TOO_BIG = (
     "The request is larger than this server accepts (MAX_REQUEST_MB): send the messages in parts, "
     "or upload a file to POST /api/v1/imports."
 )
-UNSTORABLE = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
+UNSTORABLE = (
+    "The request has a value that cannot be stored or compared: a NUL character, half of a surrogate pair, or a number "
+    "out of range. Leave it out."
+)
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -93,7 +96,7 @@ def told(error: Exception) -> Told | None:
         return Told(HTTPStatus.INSUFFICIENT_STORAGE, DISK_FULL)
     if isinstance(error, RequestDataTooBig):
         return Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_BIG)
-    if isinstance(error, DataError):
+    if isinstance(error, (DataError, UnicodeEncodeError)):
         return Told(HTTPStatus.UNPROCESSABLE_ENTITY, UNSTORABLE)
     if isinstance(error, (OperationalError, InterfaceError)):
         return Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT)
@@ -146,7 +149,7 @@ def log(route: str, error: Exception) -> None:
     """Log an error that is not the caller's; it names the route, because the path may contain private text."""
     if isinstance(error, errors.ConvMemoryError):
         return
-    if isinstance(error, DataError):
+    if isinstance(error, (DataError, UnicodeEncodeError)):
         logger.warning("A request to %s had a value that the database refuses", route, exc_info=error)
     elif is_disk_full(error):
         logger.error("The disk is full while answering %s: %s", route, type(error).__name__)
@@ -202,7 +205,7 @@ def register(api: NinjaAPI) -> None:
         (HttpError, on_http_error),
         (Http404, on_not_found),
         *((kind, on_error) for kind in (errors.ConvMemoryError, RequestDataTooBig, DatabaseError, OSError)),
-        *((kind, on_error) for kind in (InterfaceError, psycopg.Error)),
+        *((kind, on_error) for kind in (InterfaceError, psycopg.Error, UnicodeEncodeError)),
     ]
     for kind, handler in handlers:
         api.add_exception_handler(kind, handler)

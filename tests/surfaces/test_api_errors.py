@@ -117,6 +117,12 @@ def test_unknown_fields_of_bodies_are_refused_by_name(program: Client, method: s
     assert "There is no field 'agnet' here: use any of " in problem_of(response, 422)
 
 
+def test_half_of_surrogate_pair_is_refused(program: Client) -> None:
+    body = json.dumps({"query": "two words", "project": "\ud800"})
+    response = program.post("/api/v1/memory/recall", body, content_type="application/json")
+    assert "half of a surrogate pair" in problem_of(response, 422)
+
+
 def test_misspelt_change_is_refused_and_alias_is_known(program: Client, owner: User) -> None:
     number = make_conversation(owner, exchange(("a question", "an answer"))).pk
     path, form = f"/api/v1/conversations/{number}", "application/json"
