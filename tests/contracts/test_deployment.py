@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,22 @@ def test_processes_are_killed_after_they_have_drained(services: dict[str, Any]) 
         drains.append(int(services[name]["environment"]["DRAIN_S"]))
     assert len(graces) == 3
     assert min(graces) >= max(drains) + 15
+
+
+def test_only_proxy_is_believed_about_clients(services: dict[str, Any]) -> None:
+    compose: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    (pool,) = compose["networks"]["edge"]["ipam"]["config"]
+    address = services["proxy"]["networks"]["edge"]["ipv4_address"]
+    assert ip_address(address) in ip_network(pool["subnet"])
+    assert ip_address(address) not in ip_network(pool["ip_range"]), "another container could have it"
+    assert ip_network(pool["ip_range"]).subnet_of(ip_network(pool["subnet"]))  # type: ignore[arg-type]
+    for name in ("web-1", "web-2"):
+        assert services[name]["environment"]["FORWARDED_ALLOW_IPS"] == address
+    (config,) = documents(ROOT / "deploy/kubernetes/settings.yaml")
+    pods = ip_network(config["data"]["FORWARDED_ALLOW_IPS"])
+    assert pods.is_private
+    (web,) = (one for one in documents(ROOT / "deploy/kubernetes/network.yaml") if one["metadata"]["name"] == "web")
+    assert [list(rule["from"][0]) for rule in web["spec"]["ingress"]] == [["namespaceSelector"]]
 
 
 def test_image_holds_every_package_of_product() -> None:
