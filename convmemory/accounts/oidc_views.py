@@ -15,11 +15,10 @@ from django.views.decorators.http import require_safe
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.identities import account_of
 from convmemory.accounts.pages import absolute_address
-from convmemory.accounts.proxy_sign_in import SIGNED_IN_AS
+from convmemory.accounts.proxy_sign_in import PROXY, SIGNED_IN_AS
 from convmemory.sign_in import oidc
 
 SIGNED_IN_BY = "signed_in_by"  # in the session, where the provider can sign a person out
-PROXY = "_proxy"  # in the place of a provider's name, which has no underscore
 
 
 @never_cache

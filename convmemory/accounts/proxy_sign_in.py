@@ -23,6 +23,7 @@ from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.remote_user import remote_user_of
 from convmemory.sign_in.oidc import SignInRefused
 
+PROXY = "_proxy"  # in the place of a provider's name, which has no underscore
 ISSUER = "proxy"  # of the linked identities
 STAFF_GROUP = "staff"
 SIGNED_IN_AS = "signed_in_as"  # in the session: the name in the header, and what its groups decided
@@ -53,8 +54,8 @@ class ProxySignInMiddleware(MiddlewareMixin):
             return None
         decides = said.is_staff is not None
         described = IdentityProvider(
-            name=ISSUER, label="", issuer=ISSUER, client_id="", create_accounts=True,
-            staff_groups=(STAFF_GROUP,) if decides else (),
+            name=PROXY, label="", issuer=ISSUER, client_id="", create_accounts=True,
+            scim_claim="sub" if config.remote_user_scim else "", staff_groups=(STAFF_GROUP,) if decides else (),
         )  # fmt: skip
         groups = [STAFF_GROUP] if said.is_staff else []
         try:

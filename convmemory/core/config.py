@@ -103,6 +103,11 @@ class Config:
         "a header such as `X-Forwarded-User` in which a proxy of `FORWARDED_ALLOW_IPS` names who is signed in: "
         "[Sign-in by a proxy](#sign-in-by-a-proxy)",
     )
+    remote_user_scim = boolean(
+        "1: the proxy names people by the userName or externalId that [SCIM](#a-directory-by-scim) gives them; who is "
+        "named for the first time signs in to the account that SCIM made",
+        default=False,
+    )
     remote_groups_header = header("a header in which that proxy names the person's groups, separated by commas")
     remote_staff_groups = names((), "groups of that header whose members are staff; empty: it makes nobody staff")
     remote_sign_out_url = text(

@@ -15,11 +15,13 @@ from django.test import AsyncClient, override_settings
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import AuditEntry
+from convmemory.accounts.models import AuditEntry, SpaceMember
+from convmemory.accounts.spaces import create_space, follow_groups
 from convmemory.core.web.remote_user import PEER
 from convmemory.ops.runtime.instance import web_command
 from convmemory.sign_in.models import LinkedIdentity
 from tests.factories import make_user
+from tests.support.directory import Directory
 from tests.support.installation import ROOT
 from tests.support.web_process import web_process
 
@@ -119,6 +121,33 @@ def test_person_who_signed_in_otherwise_stays_that_person(settings: Settings) ->
     async_to_sync(browser.client.aforce_login)(make_user("ada"))
     assert browser.user("grace") == "ada"
     assert not User.objects.filter(username="grace").exists()
+
+
+def test_header_finds_account_that_scim_made_if_set_and_scim_finds_account_of_header(settings: Settings) -> None:
+    directory = Directory()
+    ada = directory.user("ada@example.org", externalId="7f3")
+    directory.user("bob@example.org")
+    assert Browser().user("bob@example.org") == "bob", "without the setting a name finds no account"
+    settings.REMOTE_USER_SCIM = True
+    assert (Browser().user("ADA@example.org"), Browser().user("ADA@example.org")) == (ada.username, ada.username)
+    refused = Browser().get(ACCOUNT, user="7f3")
+    assert (refused.status_code, "Your account has another sign-in" in refused.content.decode()) == (403, True)
+    assert Browser().user("grace@example.org") == "grace"
+    grace = directory.user("Grace@example.org", externalId="8a1")
+    assert grace == User.objects.get(username__iexact="grace@example.org")
+    assert LinkedIdentity.objects.get(owner=grace).subject == "grace@example.org"
+    for person, name in ((ada, "ADA@example.org"), (grace, "grace@example.org")):
+        directory.patch(f"/Users/{person.pk}", {"op": "Replace", "path": "active", "value": False})
+        assert Browser().get(ACCOUNT, user=name).status_code == 403
+
+
+def test_provider_named_proxy_keeps_its_memberships_when_header_signs_in() -> None:
+    assert Browser().user("grace") == "grace"
+    grace = User.objects.get(username="grace")
+    space = create_space(person=make_user("mia"), name="Sales").pk
+    follow_groups(person=grace, provider="proxy", roles={space: "reader"})
+    assert Browser().user("grace") == "grace"
+    assert SpaceMember.objects.get(person=grace).role == "reader"
 
 
 def test_signed_out_person_sees_who_would_be_signed_in_again(settings: Settings) -> None:

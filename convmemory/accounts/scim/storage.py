@@ -13,7 +13,7 @@ from django.contrib.auth import models as auth
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Model, Prefetch, QuerySet
+from django.db.models import Model, Prefetch, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from scim2_models import (
@@ -32,9 +32,11 @@ from scim2_server.storage import ScimStorage, SearchPage
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.groups import change_members
 from convmemory.accounts.models import ProvisionedAccount, ProvisionedGroup, ScimToken
+from convmemory.accounts.proxy_sign_in import ISSUER
 from convmemory.accounts.scim.filters import GROUPS, USERS, condition_of
 from convmemory.accounts.scim.resources import Email, Group, GroupOfUser, Member, Name, User
 from convmemory.accounts.users import end_access
+from convmemory.core.config import config
 from convmemory.core.numbers import MAX_INTEGER, parse_number
 from convmemory.core.text import storable
 from convmemory.sign_in.models import LinkedIdentity
@@ -161,13 +163,20 @@ class DirectoryStorage(ScimStorage):
         return rows.filter(external_id=external_id, owner__username__iexact=name).first()
 
     def _of_identity_provider(self, resource: User) -> ProvisionedAccount | None:
-        """Return a new row of the only account with the same address that an identity provider made.
+        """Return a new row of the only account of the person that an identity provider, or a proxy, made.
 
-        Its name was derived from what the provider said, so that the directory does not find it by that.
+        It is found by its address, or by what the proxy calls the person. Its user name was derived from what the
+        provider said, so that the directory does not find it by that.
         """
         email = storable(_email_of(resource).value or "")
-        rows = people().filter(provisioned=None, email__iexact=email, password__startswith=UNUSABLE_PASSWORD_PREFIX)
-        found = list(rows.exclude(email="").filter(pk__in=LinkedIdentity.objects.values("owner_id"))[:2])
+        identities = LinkedIdentity.objects.all()
+        is_same = ~Q(email="") & Q(email__iexact=email, pk__in=identities.values("owner_id"))
+        if config.remote_user_scim:
+            name, external_id = storable(resource.user_name or ""), storable(resource.external_id or "")
+            named = identities.filter(Q(subject__iexact=name) | Q(subject=external_id), issuer=ISSUER)
+            is_same |= Q(pk__in=named.values("owner_id"))
+        rows = people().filter(is_same, provisioned=None, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+        found = list(rows[:2])
         return ProvisionedAccount(owner=found[0]) if len(found) == 1 else None
 
     def _update_user(self, row: auth.User, resource: User) -> None:
