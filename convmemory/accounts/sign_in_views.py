@@ -325,6 +325,21 @@ def add_passkey(request: PageRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
+@of_local_account
+def rename_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
+    """Ask for another name, and give it to a passkey. Raises: NotFound."""
+    found = passkeys.passkey_of(request.user, passkey_id)
+    form = PasskeyForm(request.POST or None, initial={"name": found.name})
+    if request.method == "POST" and form.is_valid():
+        passkeys.rename_passkey(request.user, passkey_id, form.cleaned_data["name"] or _("Passkey"))
+        record(Action.CHANGED, what=f"passkey {passkey_id}", person_id=request.user.pk, about_id=request.user.pk)
+        messages.success(request, _("Saved."))
+        return redirect("second-factor")
+    context = {"form": form, "title": _("Rename the passkey %(name)s") % {"name": found.name}}
+    return render(request, "accounts/rename_passkey.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
 @confirmed
 def remove_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
     """Ask for confirmation, then delete a passkey. Raises: NotFound; InvalidInput if a second factor is required."""

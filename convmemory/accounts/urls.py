@@ -25,6 +25,11 @@ urlpatterns = [
     path("settings/second-factor/codes", with_passwords(sign_in_views.renew_recovery_codes), name="recovery-codes"),
     path("settings/second-factor/passkeys/add", with_passwords(sign_in_views.add_passkey), name="add-passkey"),
     path(
+        "settings/second-factor/passkeys/<int:passkey_id>/rename",
+        with_passwords(sign_in_views.rename_passkey),
+        name="rename-passkey",
+    ),
+    path(
         "settings/second-factor/passkeys/<int:passkey_id>/remove",
         with_passwords(sign_in_views.remove_passkey),
         name="remove-passkey",

@@ -147,6 +147,13 @@ def passkey_of(user: User, passkey_id: int) -> Passkey:
     return found
 
 
+def rename_passkey(user: User, passkey_id: int, name: str) -> None:
+    """Raises: NotFound."""
+    with acting_for(user.pk):
+        if not Passkey.objects.filter(owner_id=user.pk, pk=passkey_id).update(name=name):
+            raise NotFound(f"There is no passkey {passkey_id}.")
+
+
 @transaction.atomic
 def remove_passkey(user: User, passkey_id: int) -> None:
     """Delete a passkey; without another and an app, the recovery codes, too. Raises: NotFound, InvalidInput."""

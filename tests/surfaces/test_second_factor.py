@@ -340,6 +340,20 @@ def test_changes_ask_for_password_or_passkey_again(ada: User) -> None:
         )
 
 
+def test_owner_alone_renames_passkey(ada: User) -> None:
+    owner = signed_in(ada)
+    add_passkey(owner)
+    address = f"{PAGE}/passkeys/{Passkey.objects.get().pk}/rename"
+    assert 'value="Laptop"' in owner.get(address).content.decode()
+    assert owner.post(address, {"name": " Old <b>phone "}, follow=True).status_code == 200
+    assert "Old &lt;b&gt;phone" in owner.get(PAGE).content.decode()
+    assert owner.post(address, {"name": "x" * 101}).status_code == 422
+    for send in (signed_in(make_user("eve")).get, signed_in(make_user("bob")).post):
+        assert send(address, {"name": "Mine"}).status_code == 404
+    assert Passkey.objects.get().name == "Old <b>phone"
+    assert AuditEntry.objects.filter(action="changed", what__startswith="passkey", person=ada).count() == 1
+
+
 def test_removing_last_factor_lets_password_alone_sign_in_again(ada: User) -> None:
     owner = signed_in(ada)
     set_up_app(owner)
