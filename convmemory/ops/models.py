@@ -133,6 +133,15 @@ class Alert(models.Model):
         return f"alert of {self.finding}"
 
 
+class RestoreCheck(models.Model):
+    """The last time that a backup was restored on trial (`manage.py restore FILE --check`): one row."""
+
+    checked_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"restore check of {self.checked_at:%Y-%m-%d %H:%M}"
+
+
 class KnownModel(models.Model):
     """The digest of a local model's tokenizer and configuration as a worker first saw them, by the model's name.
 

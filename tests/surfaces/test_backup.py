@@ -158,6 +158,19 @@ def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, ba
     assert installation.query(POLICIES) == policies
 
 
+def test_restore_check_replaces_nothing_and_is_recorded(
+    installation: Installation, backup: Path, tmp_path: Path
+) -> None:
+    assert "damaged" in installation.run("restore", str(damaged(backup, tmp_path / "broken.zip")), "--check", ok=False)
+    checked, everything = "SELECT checked_at FROM ops_restorecheck", installation.shell(SHOW)
+    assert installation.query(checked) == []
+    assert "Nothing was replaced" in installation.run("restore", str(backup), "--check")
+    assert len(installation.query(checked)) == 1
+    assert installation.shell(SHOW) == everything
+    names = installation.query("SELECT datname FROM pg_database WHERE datname LIKE 'convmemory%'")
+    assert names == [("convmemory",)]
+
+
 def test_restore_killed_before_erasing_again_leaves_erased_users_shut_out(here: Installation, backup: Path) -> None:
     with psycopg.connect(**here.target) as link:
         erased = link.execute("SELECT account, joined_at FROM ops_eraseduser").fetchall()

@@ -21,7 +21,7 @@ from pytest_django import Settings
 from convmemory.conversations.messages.ingest import append_messages
 from convmemory.core import logs
 from convmemory.core.measuring import Measurement, report
-from convmemory.ops.models import Measure, SweepRun
+from convmemory.ops.models import Measure, RestoreCheck, SweepRun
 from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
 from search.models import Source, SourceIndex
@@ -183,6 +183,7 @@ def test_dashboard_and_alerts_name_metrics_that_exist(settings: Settings, tmp_pa
     settings.BACKUP_FOLDER = str(tmp_path)
     (tmp_path / "convmemory-20260101T000000.zip").touch()
     SweepRun.objects.create(started_at=timezone.now(), seconds=0)
+    RestoreCheck.objects.create(checked_at=timezone.now())
     owner = make_user("quetzal")
     make_conversation(owner, exchange(("a question", "an answer")))
     for name, label in (
@@ -205,6 +206,7 @@ def test_dashboard_and_alerts_name_metrics_that_exist(settings: Settings, tmp_pa
     found = values(Client(), Authorization="Bearer t")
     assert found["convmemory_last_sweep_timestamp_seconds", "quick"] == pytest.approx(time.time(), abs=60)
     assert found["convmemory_last_backup_timestamp_seconds", ""] == pytest.approx(time.time(), abs=60)
+    assert found["convmemory_last_restore_check_timestamp_seconds", ""] == pytest.approx(time.time(), abs=60)
     assert found["convmemory_owner_stored_bytes", str(owner.pk)] > 256
     assert found["convmemory_disk_bytes", "total"] > found["convmemory_disk_bytes", "free"] > 0
     assert "quetzal" not in answer.content.decode()

@@ -27,7 +27,7 @@ from convmemory.core.queue.queueing import drop_foreign_entries, foreign_entries
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, replicas_area, rows_area
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
-from convmemory.ops.models import KeyFingerprint, SweepRun
+from convmemory.ops.models import KeyFingerprint, RestoreCheck, SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
 from convmemory.ops.privacy.backup_places import place_named
 from convmemory.ops.privacy.scheduled_backups import newest_backup
@@ -42,11 +42,14 @@ GIB = 1024**3
 # An index build and a reembed need room in addition to the existing data.
 SHORT_BYTES = 5 * GIB
 FULL_BYTES = 1 * GIB
+RESTORE_CHECK_EVERY = timedelta(days=90)
 
 
 def disk_facts() -> Iterator[Fact]:
     usage = shutil.disk_usage(_folder())
     yield str(_folder()), f"{usage.free / GIB:.1f} GiB free of {usage.total / GIB:.1f}"
+    for check in RestoreCheck.objects.all():
+        yield "last restore check", f"{check.checked_at:%Y-%m-%d %H:%M} UTC"
 
 
 def check_free_space() -> Iterator[Finding]:
@@ -84,11 +87,25 @@ def check_backups() -> Iterator[Finding]:
         )
 
 
+def check_restores() -> Iterator[Finding]:
+    """Report that no backup in BACKUP_FOLDER was restored on trial for a while."""
+    if not config.backup_folder or not connection.settings_dict.get("EMBEDDED_PATH"):
+        return
+    if not RestoreCheck.objects.filter(checked_at__gt=timezone.now() - RESTORE_CHECK_EVERY).exists():
+        yield Finding(
+            "disk.restore-check",
+            Severity.NOTICE,
+            f"No backup was restored on trial within {RESTORE_CHECK_EVERY.days} days.",
+            "Run `manage.py restore FILE --check` with the newest one: it replaces nothing, and needs as much room "
+            "as the database.",
+        )
+
+
 def _folder() -> Path:
     return Path(config.var_dir)
 
 
-DISK = Area("disk", disk_facts, (check_free_space, check_backups))
+DISK = Area("disk", disk_facts, (check_free_space, check_backups, check_restores))
 
 # --- settings area --------------------------------------------------------------------------------
 # The settings in force, with secrets masked, and unsafe combinations of them.

@@ -27,7 +27,7 @@ from convmemory.core.postgres import groups
 from convmemory.core.queue.fair_queue import waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.models import SweepRun
+from convmemory.ops.models import RestoreCheck, SweepRun
 from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals, waiting_count, working_count
 from convmemory.ops.observability.replica_states import newest_position, replica_states
 from search.indexing.status import count_index
@@ -95,8 +95,14 @@ class _Installation:
         if self._backup_at is not None:
             yield GaugeMetricFamily(
                 "convmemory_last_backup_timestamp_seconds",
-                "When the newest backup in BACKUP_FOLDER was written; it was read again completely",
+                "When the newest backup in BACKUP_FOLDER was written",
                 self._backup_at,
+            )
+        for check in RestoreCheck.objects.all():
+            yield GaugeMetricFamily(
+                "convmemory_last_restore_check_timestamp_seconds",
+                "When a backup was last restored on trial (manage.py restore FILE --check)",
+                check.checked_at.timestamp(),
             )
         up = GaugeMetricFamily("convmemory_replica_up", "1 where the replica answers", labels=["replica"])
         lag = GaugeMetricFamily(

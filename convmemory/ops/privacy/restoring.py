@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 from django.db import connection, connections
+from django.utils import timezone
 from psycopg import sql
 
 from convmemory.core.encryption import key_fingerprint
@@ -25,6 +26,7 @@ from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.embedded import apply_policies
 from convmemory.core.sql import load_sql
+from convmemory.ops.models import RestoreCheck
 from convmemory.ops.privacy import backup
 from convmemory.ops.privacy.backup import (
     CHUNK_BYTES,
@@ -65,7 +67,7 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool =
     close_pools()
     replaced = _paths_in(target)
     name = str(target["dbname"])
-    fresh, old = f"{name}_restored", f"{name}_replaced"
+    old = f"{name}_replaced"
     with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
         deadline = time.monotonic() + LEAVING_S
         statement = sql.SQL(load_sql("convmemory.ops.privacy", "other_connections"))
@@ -73,28 +75,58 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool =
             time.sleep(0.1)  # a connection closed a moment ago may still be ending
         if row and row[0]:
             raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
-        for leftover in (fresh, old):
-            _drop(admin, leftover)
-        with restoring_role(admin) as role:
-            try:
-                new_database(admin, target, fresh, role)
-                _fill({**target, "dbname": fresh, "user": role}, path, manifest)
-                take_over({**target, "dbname": fresh}, role)
-                with psycopg.connect(**{**target, "dbname": fresh}) as inside:
-                    apply_policies(inside)
-                    _begin_erasures(inside, erased)
-                with _files_restored(path):
-                    _swap(admin, name, fresh, old)
-            finally:
-                _drop(admin, fresh)
+        _drop(admin, old)
+        with _filled_database(admin, target, path, manifest) as fresh:
+            with psycopg.connect(**{**target, "dbname": fresh}) as inside:
+                apply_policies(inside)
+                _begin_erasures(inside, erased)
+            with _files_restored(path):
+                _swap(admin, name, fresh, old)
         _drop(admin, old)
     backup.remove_files(replaced - _paths_in(target))
+    return _report(path, manifest)
+
+
+def check_restore(*, path: Path) -> BackupReport:
+    """Restore a backup into a database that is dropped again, and record when that succeeded.
+
+    The product may run meanwhile. Raises: InvalidInput as `restore`, BackupFailed.
+    """
+    target = embedded_target()
+    manifest = verify(path)
+    with (
+        psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin,
+        _filled_database(admin, target, path, manifest),
+    ):
+        pass
+    RestoreCheck.objects.update_or_create(pk=1, defaults={"checked_at": timezone.now()})
+    return _report(path, manifest)
+
+
+def _report(path: Path, manifest: Mapping[str, Any]) -> BackupReport:
     return BackupReport(
         path.stat().st_size,
         sum(manifest["rows"].values()),
         manifest.get("files", 0),
         has_other_key=manifest.get("secret_key", key_fingerprint()) != key_fingerprint(),
     )
+
+
+@contextmanager
+def _filled_database(
+    admin: psycopg.Connection, target: Mapping[str, Any], path: Path, manifest: dict[str, Any]
+) -> Iterator[str]:
+    """Yield the name of a new database with the backup's rows; drop it after the block, unless it was renamed."""
+    fresh = f"{target['dbname']}_restored"
+    _drop(admin, fresh)
+    with restoring_role(admin) as role:
+        try:
+            new_database(admin, target, fresh, role)
+            _fill({**target, "dbname": fresh, "user": role}, path, manifest)
+            take_over({**target, "dbname": fresh}, role)
+            yield fresh
+        finally:
+            _drop(admin, fresh)
 
 
 def _begin_erasures(link: psycopg.Connection, erased: Collection[ErasedAccount]) -> None:

@@ -38,7 +38,7 @@ from convmemory.ops.doctor import database_area, examining, models_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.doctor.models_area import remember_models
-from convmemory.ops.models import SweepRun
+from convmemory.ops.models import RestoreCheck, SweepRun
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
 from convmemory.ops.tasks import send_alerts
@@ -555,5 +555,8 @@ def test_missing_and_old_backups_are_reported(
     two_days_ago = (timezone.now() - 49 * HOUR).timestamp()
     os.utime(backup, (two_days_ago, two_days_ago))
     assert "no backup of the last 48 hours" in next(examining.check_backups()).message
+    assert [finding.id for finding in examining.check_restores()] == ["disk.restore-check"]
+    RestoreCheck.objects.create(checked_at=timezone.now() - 89 * 24 * HOUR)
+    assert not list(examining.check_restores())
     monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", "")
     assert "has no effect" in next(examining.check_backups()).message

@@ -14,26 +14,31 @@ from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.backup_places import local_copy
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
-from convmemory.ops.privacy.restoring import restore
+from convmemory.ops.privacy.restoring import check_restore, restore
 
 
 class Command(ArchiveCommand):
     help = (
         "Replace the embedded database, or what a group of owners has, and the files of documents by a backup; its "
-        "checksums are verified first. Stop convmemory before."
+        "checksums are verified first. Stop convmemory before; with --check it may run, and nothing is replaced."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", metavar="PATH", help="a file written by `manage.py backup`, or its s3:// address")
-        parser.add_argument("--force", action="store_true", help="replace the database even if it has accounts")
+        does = parser.add_mutually_exclusive_group()
+        does.add_argument("--force", action="store_true", help="replace the database even if it has accounts")
+        does.add_argument(
+            "--check", action="store_true", help="restore into a database that is dropped again; nothing is replaced"
+        )
 
-    def handle(self, *args: Any, path: str, force: bool, **options: Any) -> None:
+    def handle(self, *args: Any, path: str, force: bool, check: bool, **options: Any) -> None:
         try:
             with work_folder("restore") as folder, local_copy(path, folder) as file:
-                report = self._restore(file, force=force)
+                report = check_restore(path=file) if check else self._restore(file, force=force)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")
+        done = "Nothing was replaced: restored on trial" if check else "Restored"
+        self.stdout.write(f"{done} {report.rows} rows and {report.files} files from {path}.")
         if report.has_other_key:
             self.stderr.write(
                 "The backup was written with another SECRET_KEY. Kept uploads, hidden keys, authenticator apps and the "
