@@ -1,5 +1,7 @@
 """SCIM 2.0: a directory makes, changes and deactivates accounts and groups, over HTTP with a token of its own."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from typing import Any
 
@@ -7,6 +9,7 @@ import httpx2
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 from pytest_django.live_server_helper import LiveServer
@@ -184,6 +187,43 @@ def test_deleted_user_is_deactivated_and_comes_back_with_same_external_id_alone(
         assert (namesake.status_code, "renamed or erased" in namesake.json()["detail"]) == (409, True)
     again = directory.user("ada", externalId="7f3")
     assert (again.pk, again.is_active) == (user.pk, True)
+    directory.send("DELETE", f"/Users/{user.pk}")
+    User.objects.filter(pk=user.pk).update(is_superuser=True)
+    values = {"userName": "ada", "externalId": "7f3", "active": True}
+    assert directory.send("POST", "/Users", {"schemas": [USER], **values}).status_code == 409
+    assert not User.objects.get(pk=user.pk).is_active
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_that_waits_for_another_keeps_it(directory: Directory) -> None:
+    user = directory.user("ada", externalId="7f3")
+
+    def rename() -> int:
+        try:
+            operation = {"op": "Replace", "path": "name.givenName", "value": "Ada"}
+            return int(directory.patch(f"/Users/{user.pk}", operation).status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with acting.maintenance(), transaction.atomic():  # a change of the externalId
+            User.objects.filter(pk=user.pk).update(last_name="King")
+            ProvisionedAccount.objects.filter(owner=user).update(external_id="8a1")
+            answer = pool.submit(rename)
+            wait_until_locked()
+        assert answer.result(timeout=60) in (200, 204)
+    known = ProvisionedAccount.objects.select_related("owner").get()
+    assert (known.external_id, known.owner.first_name, known.owner.last_name) == ("8a1", "Ada", "King")
+
+
+def wait_until_locked() -> None:
+    with connection.cursor() as cursor:
+        for _ in range(1_000):
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.02)
+    raise AssertionError("no statement waits for a lock")
 
 
 def test_local_account_goes_on_when_directory_finds_it(directory: Directory) -> None:

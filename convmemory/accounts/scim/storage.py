@@ -92,10 +92,10 @@ class DirectoryStorage(ScimStorage):
         response_parameters: ResponseParameters[Any] | None = None,
     ) -> Resource[Any]:
         is_whole = is_asked(MANY[resource_type.name or ""], response_parameters)
-        rows = rows_of(resource_type, with_many=is_whole)
-        if response_parameters is None:  # it will be changed
-            rows = rows.select_for_update(of=("self",))
-        return resource_of(self._found(rows, resource_type, resource_id), with_many=is_whole)
+        if response_parameters is None:  # it will be changed, in this transaction
+            self._lock(resource_type, resource_id)
+        row = self._found(rows_of(resource_type, with_many=is_whole), resource_type, resource_id)
+        return resource_of(row, with_many=is_whole)
 
     def search(
         self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
@@ -132,8 +132,7 @@ class DirectoryStorage(ScimStorage):
         return self.get(resource_type, str(row.pk))
 
     def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
-        rows = rows_of(resource_type, with_many=False).select_for_update(of=("self",))
-        row = self._found(rows, resource_type, resource_id)
+        row = self._found(rows_of(resource_type, with_many=False), resource_type, resource_id)
         if resource_type.name == "User":
             self._record(Action.DELETED, f"user {row.pk} (deactivated)", about=row.pk)
             end_access(user_id=row.pk)
@@ -160,7 +159,8 @@ class DirectoryStorage(ScimStorage):
         """Return the account that the directory deleted before, if it has the same name and the same externalId."""
         external_id, name = storable(resource.external_id or ""), storable(resource.user_name or "")
         rows = ProvisionedAccount.objects.exclude(removed_at=None).exclude(external_id="").select_related("owner")
-        return rows.filter(external_id=external_id, owner__username__iexact=name).first()
+        is_same = {"external_id": external_id, "owner__username__iexact": name}
+        return rows.filter(**is_same, owner__is_superuser=False).first()
 
     def _of_identity_provider(self, resource: User) -> ProvisionedAccount | None:
         """Return a new row of the only account of the person that an identity provider, or a proxy, made.
@@ -235,9 +235,8 @@ class DirectoryStorage(ScimStorage):
     def _members(self, resource: Group) -> set[int]:
         """Return the ids of the members. Raises: InvalidValueException for what is no user."""
         named = {member.value or "" for member in resource.members or ()}
-        ids = {text: parse_number(text) for text in named}
-        asked = {number for number in ids.values() if number is not None and number <= MAX_INTEGER}
-        found = set(people().filter(pk__in=asked).values_list("pk", flat=True))
+        ids = {text: _number(text) for text in named}
+        found = set(people().filter(pk__in=ids.values()).values_list("pk", flat=True))
         for text, number in ids.items():
             if number not in found:
                 raise InvalidValueException(detail=f"There is no user {text[:40]!r}: members are ids of users.")
@@ -245,15 +244,24 @@ class DirectoryStorage(ScimStorage):
 
     # --- both -------------------------------------------------------------------------------------
 
+    def _lock(self, resource_type: ResourceType, resource_id: str) -> None:
+        """Lock a row by itself: a row that is joined would be read as it was before the wait for the lock."""
+        model = auth.User if resource_type.name == "User" else auth.Group
+        model._default_manager.select_for_update().filter(pk=_number(resource_id)).first()
+
     def _found(self, rows: QuerySet[Any], resource_type: ResourceType, resource_id: str) -> Any:
-        number = parse_number(resource_id)
-        found = rows.filter(pk=number).first() if number is not None and number <= MAX_INTEGER else None
+        found = rows.filter(pk=_number(resource_id)).first()
         if found is None:
             raise NotFoundException(detail=f"There is no {resource_type.name} {resource_id[:40]!r}.")
         return found
 
     def _record(self, action: Action, what: str, *, about: int | None = None) -> None:
         record(action, what=f"{what} {self._by}", person_id=None, about_id=about)
+
+
+def _number(resource_id: str) -> int:
+    """Return the number of a row; 0, which no row has, for what is no number."""
+    return parse_number(resource_id, maximum=MAX_INTEGER) or 0
 
 
 def _email_of(resource: User) -> Email:
