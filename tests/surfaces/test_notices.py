@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -73,6 +74,17 @@ def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox
     assert not Mail.objects.exists()
     do_import(ada, b"\x00\x01 no transcript")
     assert sent(mailbox) == ["Your import at convmemory has failed"]
+
+
+def test_import_that_workers_lost_is_mailed_by_who_ends_it(ada: User, mailbox: Mailbox) -> None:
+    queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", LINES))
+    long_ago = timezone.now() - LONG_AGO
+    lost = {"state": Import.State.RUNNING, "run": uuid4(), "lease_until": long_ago, "created_at": long_ago}
+    Import.objects.update(**lost, attempts=queue.MAX_ATTEMPTS)
+    row = Import.objects.get()
+    assert queue.release_lost() == 1
+    assert sent(mailbox) == ["Your import at convmemory has failed"]
+    assert not queue.give_back(row), "another has ended it"
 
 
 def test_archive_that_took_long_is_mailed(ada: User, mailbox: Mailbox) -> None:

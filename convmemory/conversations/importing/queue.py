@@ -94,18 +94,18 @@ def finish(row: Import, report: ImportReport) -> None:
         _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)
 
 
-def fail(row: Import, failure: Import.Failure, error: str) -> None:
-    """End the import without a report."""
-    _end(row, state=State.FAILED, failure=failure, error=storable(error)[:2_000])
+def fail(row: Import, failure: Import.Failure, error: str) -> bool:
+    """End the import without a report; return False if the claim is lost."""
+    return _end(row, state=State.FAILED, failure=failure, error=storable(error)[:2_000])
 
 
-def give_back(row: Import) -> None:
-    """Queue the import again for another worker, at most `MAX_ATTEMPTS` times."""
+def give_back(row: Import) -> bool:
+    """Queue the import again for another worker, at most `MAX_ATTEMPTS` times; return True if this ends it."""
     if row.attempts >= MAX_ATTEMPTS:
         error = f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."
-        fail(row, Import.Failure.INTERRUPTED, error)
-    else:
-        _own(row).update(state=State.QUEUED, run=None, lease_until=None)
+        return fail(row, Import.Failure.INTERRUPTED, error)
+    _own(row).update(state=State.QUEUED, run=None, lease_until=None)
+    return False
 
 
 def release_lost() -> int:
@@ -113,8 +113,8 @@ def release_lost() -> int:
     lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
     for row in lost:
         with in_group_of(row.owner_id):
-            give_back(row)
-            _tell_owner(row.pk)
+            if give_back(row):
+                _tell_owner(row.pk)
     return len(lost)
 
 
@@ -144,10 +144,12 @@ def _own(row: Import) -> QuerySet[Import]:
     return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
 
 
-def _end(row: Import, **values: Any) -> None:
-    if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
-        # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
-        _delete_upload(row)
+def _end(row: Import, **values: Any) -> bool:
+    if not _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+        return False
+    # The row first: the sweep deletes a file that no row names, but a row without its file would fail.
+    _delete_upload(row)
+    return True
 
 
 def _tell_owner(import_id: int) -> None:
