@@ -39,6 +39,8 @@ def examine_and_tell() -> tuple[list[str], list[str]]:
             found.setdefault(finding.id, []).append(finding)
     # What could not be examined may still be wrong.
     unknown = tuple(id.partition(".")[0] + "." for id in found if id.endswith((".unknown", ".unreachable")))
+    if "database.unreachable" in found:  # which ends the examination
+        unknown = ("",)
     with transaction.atomic():
         new = [id for id in sorted(found) if Alert.objects.get_or_create(finding=id)[1]]
         known = Alert.objects.exclude(finding__in=found).order_by("finding").values_list("finding", flat=True)

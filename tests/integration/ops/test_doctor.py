@@ -34,8 +34,8 @@ from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import database_area, examining, models_area
-from convmemory.ops.doctor.examining import examine, fix
+from convmemory.ops.doctor import alerting, database_area, examining, models_area
+from convmemory.ops.doctor.examining import Report, examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import RestoreCheck, SweepRun
@@ -428,7 +428,7 @@ def test_failing_check_is_reported_and_others_run(monkeypatch: pytest.MonkeyPatc
     assert "no such device" in report.findings[0].message
 
 
-def test_findings_are_mailed_when_new_and_when_they_end(settings: Settings) -> None:
+def test_findings_are_mailed_when_new_and_when_they_end(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     User.objects.create_superuser("root", email="root@example.org")
     User.objects.create_superuser("silent")
 
@@ -453,7 +453,11 @@ def test_findings_are_mailed_when_new_and_when_they_end(settings: Settings) -> N
         assert "rows.given-up: " in second[0]
         assert "rows.stale: " not in second[0]
         SourceIndex.objects.update(attempts=0, error="")
-        assert "Well again: rows.given-up" in mailed()[0]
+        unreachable = Finding("database.unreachable", Severity.ERROR, "It does not answer.", "Start it.")
+        with monkeypatch.context() as patch:
+            patch.setattr(alerting, "examine", lambda: Report(findings=[unreachable]))
+            assert send_alerts() == {"found": ["database.unreachable"], "ended": []}, "nothing else was examined"
+        assert "Well again: rows.given-up" in mailed()[-1]
         settings.ALERT_EMAILS = ["none"]
         given_up_conversation()
         assert mailed() == []
