@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 
 from tests.support.web_process import database_environment
 
 
 @contextmanager
-def running_worker(variables: Mapping[str, str], log: Path) -> Iterator[None]:
+def running_worker(variables: Mapping[str, str], log: Path) -> Iterator[psutil.Process]:
     """Killed with its session at the end of the block, as `kill -9` does."""
     environment = {**os.environ, **database_environment(), "SECRET_KEY": settings.SECRET_KEY, "WORKERS": "2"}
     with log.open("ab") as output:
@@ -28,7 +29,7 @@ def running_worker(variables: Mapping[str, str], log: Path) -> Iterator[None]:
             start_new_session=True,
         )
     try:
-        yield
+        yield psutil.Process(process.pid)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`kill -9` of a real worker in the middle of embedding: nothing stays in processing."""
+"""Signals to a real worker in the middle of embedding: `kill -9` of it, SIGTERM to all of its processes."""
 
 import time
 from collections import deque
@@ -6,10 +6,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from django.utils import timezone
+from django_q.models import OrmQ
+from django_q.tasks import async_task
 
+from convmemory.conversations.models import Message
+from convmemory.core.queue.fair_queue import TICKET
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
 from memory.models import MessageEmbedding
@@ -24,7 +30,7 @@ PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of
 TIMEOUT_S = 60
 
 
-def embedding_worker(endpoint: FakeEndpoint, log: Path) -> AbstractContextManager[None]:
+def embedding_worker(endpoint: FakeEndpoint, log: Path) -> AbstractContextManager[psutil.Process]:
     """A `qcluster` of one process that embeds at `endpoint`."""
     variables = {
         "EMBEDDING_PROVIDER": "openai",
@@ -48,19 +54,29 @@ def statuses() -> set[str]:
     return set(MessageEmbedding.objects.values_list("status", flat=True))
 
 
-@pytest.mark.django_db(transaction=True)
-def test_messages_of_killed_worker_are_completed_after_sweep(tmp_path: Path) -> None:
+@pytest.fixture
+def ids() -> list[int]:
+    """The messages of a conversation that wait to be embedded, and nothing in the queue."""
     EmbeddingSpace.objects.create(provider="openai", model="planets", dimensions=8, recipe_version=1, is_active=True)
-    owner = make_user()
-    conversation = make_conversation(owner, exchange(*PAIRS))
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
     drop_all()  # the index would embed the messages, too
     ids = list(conversation.messages.values_list("pk", flat=True))
-    requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
+    request_embeddings(owner=conversation.owner, conversation_id=conversation.pk, message_ids=ids)
     assert statuses() == {"pending"}
+    return ids
+
+
+def enqueue(ids: list[int]) -> None:
+    conversation = Message.objects.get(pk=ids[0]).conversation
+    enqueue_embed(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=ids)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
 
     with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
-        enqueue_embed(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=requested.to_embed)
+        enqueue(ids)
         with embedding_worker(endpoint, log):
             wait_until(lambda: statuses() == {"processing"}, log)
         assert statuses() == {"processing"}
@@ -75,3 +91,40 @@ def test_messages_of_killed_worker_are_completed_after_sweep(tmp_path: Path) -> 
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
     assert Passage.objects.values("element_id", "part_index", "start").distinct().count() == Passage.objects.count() > 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_worker_whose_processes_all_get_sigterm_completes_its_task_and_ends(ids: list[int], tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with running_endpoint(faults=deque([Fault(delay_s=2)])) as endpoint, embedding_worker(endpoint, log) as worker:
+        enqueue(ids)
+        wait_until(lambda: statuses() == {"processing"}, log)
+        for process in [*worker.children(recursive=True), worker]:
+            process.terminate()
+        worker.wait(timeout=TIMEOUT_S)
+    assert statuses() == {"completed"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_process_that_does_not_react_is_replaced_after_its_time(ids: list[int], tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
+        enqueue(ids)
+        OrmQ.objects.all().delete()
+        async_task(TICKET, timeout=1)
+        with embedding_worker(endpoint, log) as worker:
+            wait_until(lambda: bool(connected(worker, endpoint)), log)
+            [stuck] = connected(worker, endpoint)
+            stuck.suspend()
+            wait_until(lambda: not stuck.is_running() or stuck.status() == psutil.STATUS_ZOMBIE, log)
+        assert "after timeout" in log.read_text()
+
+
+def connected(worker: psutil.Process, endpoint: FakeEndpoint) -> list[psutil.Process]:
+    """Return the worker's processes that are connected to the endpoint."""
+    port = urlsplit(endpoint.url).port
+    return [
+        process
+        for process in worker.children(recursive=True)
+        if any(link.raddr and link.raddr.port == port for link in process.net_connections("tcp"))
+    ]
