@@ -20,6 +20,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 from django.test import TransactionTestCase
+from django.test.utils import setup_databases, teardown_databases
 from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
@@ -114,9 +115,25 @@ def django_db_modify_db_settings(django_db_blocker: DjangoDbBlocker) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """From here on requests and tasks run in the roles of the product, in the one connection that a test has."""
+def django_db_setup(
+    django_test_environment: None,
+    django_db_modify_db_settings: None,
+    django_db_keepdb: bool,
+    django_db_createdb: bool,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[None]:
+    """From here on requests and tasks run in the roles of the product, in the one connection that a test has.
+
+    pytest-django's own fixture makes no database if no chosen test has the mark `django_db`: those of modules that
+    fill one for all their tests do not.
+    """
     with django_db_blocker.unblock():
+        databases = setup_databases(
+            verbosity=0,
+            interactive=False,
+            keepdb=django_db_keepdb and not django_db_createdb,
+            serialized_aliases=set(),
+        )
         row_security.create_roles()
         row_security.apply_policies()
     connection.settings_dict["ASSUME_ROLES"] = True
@@ -125,6 +142,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
     connection.settings_dict["ASSUME_ROLES"] = False
+    if not django_db_keepdb:
+        with django_db_blocker.unblock():
+            teardown_databases(databases, verbosity=0)
 
 
 @pytest.fixture
