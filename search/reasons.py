@@ -56,7 +56,7 @@ TOOLS: Mapping[Reason, str] = {
     Reason.NOT_ATTACHED: "This document is not attached to the conversation: attach it, or leave out document_id.",
     Reason.NOT_READY: "%(documents)s cannot be searched: %(states)s. Search again once it is read, or upload it again.",
     Reason.PENDING: "%(counts)s not yet searchable by meaning, only by words. Search again later for all.",
-    Reason.PAST_END: "This is past the end: there is nothing more. Start again without the cursor.",
+    Reason.PAST_END: "This is past the end: there is nothing more. Start again from the beginning.",
 }
 PAGES: Mapping[Reason, "StrOrPromise"] = {
     Reason.NO_CALLER: _("Nobody is signed in: there is nothing to search."),

@@ -131,9 +131,12 @@ class Tool(Generic[Input, Output]):
                 place = ".".join(
                     each for each in map(str, item["loc"]) if "[" not in each
                 )  # without names of validators
-                said.append(
-                    f"{place or 'arguments'}: {WRITE_A_DATE if item['type'].startswith('datetime') else item['msg']}"
-                )
+                complaint = item["msg"]
+                if item["type"].startswith("datetime"):
+                    complaint = WRITE_A_DATE
+                elif item["type"] == "extra_forbidden":
+                    complaint = f"there is no such argument, use any of {', '.join(self.input_model.model_fields)}"
+                said.append(f"{place or 'arguments'}: {complaint}")
             reason = f"{self.name} cannot be called like this: {'; '.join(said)}."
             if self.refuse is None:
                 raise InvalidInput(reason) from error

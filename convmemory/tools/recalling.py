@@ -130,7 +130,7 @@ def conversation_recall(
 
 def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOutput:
     """Return what conversations say about the query. Raises: InvalidInput, SwitchedOff."""
-    return conversation_recall(caller, ConversationRecallInput(**dict(arguments)))
+    return conversation_recall(caller, ConversationRecallInput.model_construct(**dict(arguments)))
 
 
 def recall_as_text(answer: dict[str, Any]) -> str:

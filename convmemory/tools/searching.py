@@ -214,7 +214,7 @@ def short_search(caller: Caller, arguments: ShortSearchInput) -> ConversationSea
 
     Raises: InvalidInput.
     """
-    found = conversation_search(caller, ConversationSearchInput(**dict(arguments)))
+    found = conversation_search(caller, ConversationSearchInput.model_construct(**dict(arguments)))
     best = max((turn.relevance or 0 for turn in found.results), default=0)
     found.results = [turn for turn in found.results if (turn.relevance or best) >= TAIL_SHARE * best]
     found.next_cursor = None

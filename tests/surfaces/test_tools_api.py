@@ -64,7 +64,10 @@ def test_call_without_body_has_no_arguments(client: Client) -> None:
         ("ConversationSearch", {"query": "egg", "limit": 10_000}, 422, "limit"),
         ("read_conversation", {"conversation_id": 0}, 404, "no conversation 0"),
         ("list_conversations", ["x"], 422, "dictionary"),
-        ("list_conversations", "{", 400, "parse"),
+        ("list_conversations", "{", 400, "line 1 column 2"),
+        ("search", {"query": "\x00"}, 422, "2 to 10,000 characters"),
+        ("recall", {"query": "\x00"}, 422, "2 to 10,000 characters"),
+        ("search", {"query": "egg", "limitt": 3}, 422, "limitt: there is no such argument, use any of query, scope"),
     ],
 )
 def test_bad_calls_are_explained(client: Client, name: str, body: Any, status: int, said: str) -> None:
