@@ -16,7 +16,7 @@ from convmemory.core.web.asgi_types import site_of
 from memory.archives import recall_archives
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.recall import InContext, alive_passages
+from memory.recall import RecallQuery, alive_passages
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import (
     ConversationRecallIn,
@@ -84,13 +84,11 @@ def _recall(
     spaces: Sequence[SpaceMember] = (),
     chosen: str = "",
 ) -> dict[str, Any]:
-    asked = body.model_dump(exclude={"max_tokens", "partners", "space", *DECLARED})
-    found = recall_archives(
-        caller=caller_of(request), spaces=spaces, chosen=chosen, conversation_id=conversation_id,
-        filters=body.filters(), **asked,
-    )  # fmt: skip
+    given = body.model_dump(exclude={"query", "max_tokens", "partners", "space", *DECLARED}, exclude_none=True)
+    query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **given)
+    found = recall_archives(caller=caller_of(request), spaces=spaces, chosen=chosen, query=query)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
-    alive = alive_passages(found.messages, InContext(frozenset(body.alive_message_ids)))
+    alive = alive_passages(found.messages, query)
     # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.
     site = site_of(request.scheme or "http", request.headers)
     linked = tuple(replace(message, site=site) for message in found.messages)

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.accounts.models import SpaceMember
 from convmemory.accounts.pages import archive_of_address
 from convmemory.accounts.spaces import chosen_archives, name_of, reading
-from convmemory.core.config import config
-from memory.recall import Recall, recall
+from memory.recall import Recall, RecallQuery, recall
 from search.archives import EMPTY, OWN, merge_ranked
 
 
@@ -18,10 +16,8 @@ def recall_archives(
     *,
     caller: AbstractBaseUser | AnonymousUser | None,
     spaces: Sequence[SpaceMember],
+    query: RecallQuery,
     chosen: str = "",
-    top_k: int | None = None,
-    conversation_id: int | None = None,
-    **options: Any,
 ) -> Recall:
     """Return what `recall` brings from the caller's archive and their `spaces`, best first.
 
@@ -30,31 +26,30 @@ def recall_archives(
     it, by their scores. Raises: like `recall`, and NotFound for another space.
     """
     archives = chosen_archives(spaces, chosen)
-    if conversation_id is not None and spaces:
-        owner_id = archive_of_address({"conversation_id": conversation_id})
+    if query.conversation_id is not None and spaces:
+        owner_id = archive_of_address({"conversation_id": query.conversation_id})
         archives = [member for member in archives if member and member.space_id == owner_id] or [None]
     found: dict[int, Recall] = {}
     for member in archives:
         owner = member.space if member else caller
         with reading(member):
-            page = recall(owner=owner, top_k=top_k, conversation_id=conversation_id, **options)
+            page = recall(owner=owner, query=query)
         space = name_of(member)
         messages = tuple(replace(message, space=space) for message in page.messages) if space else page.messages
         found[member.space_id if member else OWN] = replace(page, messages=messages)
-    first, *others = found.values()
-    if not others:
-        return first
+    if len(found) == 1:
+        return next(iter(found.values()))
     is_calibrated = all(message.relevance is not None for page in found.values() for message in page.messages)
     strengths = {
         number: [((each.relevance if is_calibrated else each.score) or 0.0, each) for each in page.messages]
         for number, page in found.items()
     }
-    ranked = merge_ranked(strengths, limit=config.recall_top_k if top_k is None else top_k)
+    ranked = merge_ranked(strengths, limit=query.top_k)
     # Something answers if it does in one archive; nothing does only if that is known of each.
     answers = {page.answered for page in found.values()}
     said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
     return Recall(
-        first.query,
+        query.text,
         messages=tuple(message for _, message in ranked),
         notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
         answered=next((answer for answer in (True, None, False) if answer in answers), None),

@@ -5,7 +5,7 @@ that distinguishes messages of one turn. Source: docs/adr/0011-rank-messages-wit
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -44,6 +44,8 @@ K1, B = 1.2, 0.6
 
 Positions = tuple[int, int]
 ANYWHERE: Positions = (0, MAX_INTEGER)
+CodedTokens = tuple[bytes, bool]
+"""A passage's token vectors, and whether it asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +65,12 @@ class Candidate:
     places: tuple[PassagePlace, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCandidates:
-    """Candidates in the order of their keys (conversation, position), and their table of features."""
-
-    candidates: tuple[Candidate, ...] = ()
-    table: FeatureTable = field(default_factory=FeatureTable)
-
-
-@dataclass(slots=True)
-class _Found:
-    """The places of one message's passages, and for each its coded token vectors and whether it asks."""
-
-    places: list[PassagePlace]
-    tokens: list[tuple[bytes, bool]]
-
-
 def message_candidates(
     ranked: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
-) -> MessageCandidates:
-    """Return the messages of the best turns at these positions, except alive ones, with their features.
+) -> tuple[list[Candidate], FeatureTable]:
+    """Return the messages of the best turns at these positions, except alive ones, and the table of their features.
 
-    Three queries.
+    Both are in the order of the keys (conversation, position). Three queries.
     """
     query = ranked.query
     # The turns that belong to conversations, and the source of each conversation. One query.
@@ -93,11 +79,11 @@ def message_candidates(
     rows = Source.objects.filter(owner_id=query.owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
     conversations = dict(rows)
     best = turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))]
-    found = _passages(query, best, positions, alive) if query.space else None
+    places_of, tokens_of = _passages(query, best, positions, alive) if query.space else (None, {})
     # The messages of the passages; without vectors all messages of the turns, split into passages here.
     stored = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
-    if found is not None:
-        stored = stored.filter(pk__in=list(found))
+    if places_of is not None:
+        stored = stored.filter(pk__in=list(places_of))
     else:
         stored = stored.filter(conversation_id__in=list(conversations))
         numbers = set(split_keys(best)[1])
@@ -109,8 +95,8 @@ def message_candidates(
         source_id = conversations.get(row.conversation_id, 0)
         key = int(item_keys([source_id], [message.turn_number])[0])
         parts = message.parts
-        if found is not None:
-            places = found[row.pk].places
+        if places_of is not None:
+            places = places_of[row.pk]
         else:
             spans = split_parts(element_of(message).parts)
             kinds = _recalled_kinds(query)
@@ -125,7 +111,7 @@ def message_candidates(
             )  # fmt: skip
     candidates = [candidate for candidate in candidates if candidate.message_id not in alive]
     if not candidates:
-        return MessageCandidates()
+        return [], FeatureTable()
     columns = _word_features(candidates, ranked.word_weights)
     # The score of each message's turn, and the better score of the neighbouring turns.
     keys, scores = ranked.table.keys, scale(ranked.scores)
@@ -134,13 +120,16 @@ def message_candidates(
     columns[MessageFeature.NEIGHBOUR_ITEM_SCORE] = np.maximum(
         _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
     )
-    if found is not None:
-        columns |= _vector_features(candidates, found, query, ranked.word_weights)
+    if places_of is not None:
+        columns |= _vector_features(candidates, tokens_of, query, ranked.word_weights)
     table = FeatureTable(message_keys(candidates)).with_columns(columns, of=frozenset(MessageFeature))
-    return MessageCandidates(tuple(candidates), table)
+    return candidates, table
 
 
-def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive: frozenset[int]) -> dict[int, _Found]:
+def _passages(
+    query: PreparedQuery, turns: ItemKeys, positions: Positions, alive: frozenset[int]
+) -> tuple[dict[int, list[PassagePlace]], dict[int, list[CodedTokens]]]:
+    """Return the places of each message's passages, and their token vectors. One query."""
     parameters: dict[str, Any] = {
         **query.nearest_passages_of(turns),
         "kinds": [KINDS[kind] for kind in _recalled_kinds(query)],
@@ -150,15 +139,15 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive
         "passages_per_message": PASSAGES_PER_MESSAGE,
         "passages_per_item": PASSAGES_PER_TURN,
     }
-    found: dict[int, _Found] = {}
+    places_of: dict[int, list[PassagePlace]] = {}
+    tokens_of: dict[int, list[CodedTokens]] = {}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "recall_passages"), parameters)
         for message_id, _, _, part, start, end, similarity, tokens, asks in cursor.fetchall():
-            of_message = found.setdefault(message_id, _Found([], []))
-            of_message.places.append((message_id, part, start, end, similarity))
+            places_of.setdefault(message_id, []).append((message_id, part, start, end, similarity))
             if tokens:
-                of_message.tokens.append((bytes(tokens), asks))
-    return found
+                tokens_of.setdefault(message_id, []).append((bytes(tokens), asks))
+    return places_of, tokens_of
 
 
 def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
@@ -179,7 +168,7 @@ def message_keys(candidates: Sequence[Candidate]) -> ItemKeys:
 
 def _vector_features(
     candidates: Sequence[Candidate],
-    found: Mapping[int, _Found],
+    tokens_of: Mapping[int, Sequence[CodedTokens]],
     query: PreparedQuery,
     word_weights: Mapping[str, float],
 ) -> dict[str, Scores]:
@@ -191,7 +180,7 @@ def _vector_features(
             _looked_up(keys, cosine, keys - 1), _looked_up(keys, cosine, keys + 1)
         ),
     }
-    coded = [(index, tokens) for index, c in enumerate(candidates) for tokens in found[c.message_id].tokens]
+    coded = [(index, tokens) for index, c in enumerate(candidates) for tokens in tokens_of.get(c.message_id, ())]
     if query.embedding is None or not len(query.embedding.token_ids) or not coded:
         return columns
     matches = PassageMatches.of_tokens(

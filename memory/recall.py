@@ -24,14 +24,14 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import load_sql
 from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
-from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
+from memory.message_features import ANYWHERE, Candidate, Positions, message_candidates
 from search.models import Passage
 from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
-from search.reasons import NOT_SIMILAR, NOTHING_BROUGHT, Explanation, Pending, Reason, explain_empty, pending_of
+from search.reasons import NOT_SIMILAR, NOTHING_BROUGHT, NOTHING_PENDING, Explanation, Reason, explain_empty, pending_of
 from search.results.matching import QueryStems
-from search.retrieval.candidates import item_keys
+from search.retrieval.candidates import FeatureTable, item_keys
 from search.searching import TURNS_ALONE
 
 MAX_TOP_K = 50
@@ -43,13 +43,59 @@ WRONG_LEFT_OUT = "Turns that the user marked wrong were left out: a search shows
 
 
 @dataclass(frozen=True, slots=True)
-class RankedMessages:
-    """Candidate messages, best first, with their scores, their features and the ranking of their turns."""
+class RecallQuery:
+    """A checked query: its plain text, which messages may come back, how many, and how well they must answer.
 
-    turns: RankedItems
-    candidates: tuple[Candidate, ...] = ()
-    scores: tuple[float, ...] = ()
-    found: MessageCandidates = field(default_factory=MessageCandidates)
+    If the probability of an answer is below `min_relevance`, nothing comes back. `threshold` is the least cosine
+    similarity of a message: by default none where the probability is known, elsewhere RECALL_THRESHOLD. If no vectors
+    can be compared, it is not applied and a note says so. Positions bound the messages of one conversation, both ends
+    excluded. Archived conversations are read only if one is named. `alive_message_ids` are messages that the model
+    already sees, and so are those of the conversation from `alive_from_position` on: other messages take their places.
+    `exclude_session` is the id of the calling agent's own session, as its transcript names it: it is not recalled.
+
+    Raises: InvalidInput.
+    """
+
+    text: str
+    top_k: int = field(default_factory=lambda: config.recall_top_k)
+    threshold: float | None = None
+    min_relevance: float = field(default_factory=lambda: config.recall_min_relevance)
+    scope: Collection[str] = ()
+    filters: Filters = EVERYTHING
+    conversation_id: int | None = None
+    before_position: int | None = None
+    after_position: int | None = None
+    alive_message_ids: Collection[int] = ()
+    alive_from_position: int | None = None
+    exclude_session: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.top_k <= MAX_TOP_K:
+            raise InvalidInput(f"top_k={self.top_k} is out of range: use 1 to {MAX_TOP_K}.")
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise InvalidInput(f"threshold={self.threshold} is out of range: it is a cosine similarity from 0 to 1.")
+        if not 0 <= self.min_relevance <= 1:
+            raise InvalidInput(f"min_relevance={self.min_relevance} is out of range: it is a probability from 0 to 1.")
+        positions = (self.before_position, self.after_position, self.alive_from_position)
+        given = [position for position in positions if position is not None]
+        if given and self.conversation_id is None:
+            raise InvalidInput("Positions count within one conversation: name it, or leave the positions out.")
+        if min(given, default=0) < 0:
+            raise InvalidInput("Positions start at 0.")
+
+    @property
+    def positions(self) -> Positions:
+        """Return the first and the last position of messages that may come back, both included."""
+        first, last = ANYWHERE
+        if self.after_position is not None:
+            first = min(self.after_position, last - 1) + 1
+        befores = [bound for bound in (self.before_position, self.alive_from_position) if bound is not None]
+        return first, min([last, *(bound - 1 for bound in befores)])
+
+    @property
+    def alive(self) -> frozenset[int]:
+        """Return the ids of messages that the model already sees, without numbers that are no ids."""
+        return frozenset(number for number in self.alive_message_ids if 0 < number <= MAX_BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,192 +126,120 @@ class Recall:
 
 
 @may_use_replica
-def recall(
-    *,
-    owner: AbstractBaseUser | AnonymousUser | None,
-    query: str,
-    top_k: int | None = None,
-    threshold: float | None = None,
-    min_relevance: float | None = None,
-    scope: Collection[str] = (),
-    conversation_id: int | None = None,
-    before_position: int | None = None,
-    after_position: int | None = None,
-    filters: Filters = EVERYTHING,
-    alive_message_ids: Collection[int] = (),
-    alive_from_position: int | None = None,
-    exclude_session: str = "",
-) -> Recall:
+def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    If the probability of an answer is below `min_relevance`, the result is empty. `threshold` is the least cosine
-    similarity of a message: by default none where the probability is known, elsewhere RECALL_THRESHOLD. If no vectors
-    can be compared, it is not applied and a note says so. Positions bound the messages of one conversation, both ends
-    excluded. Archived conversations are read only if one is named. The query is plain text. `alive_message_ids` are
-    messages that the model already sees, and so are those of the conversation from `alive_from_position` on: other
-    messages take their places. `exclude_session` is the id of the calling agent's own session, as its transcript names
-    it: it is not recalled. Turns that the caller marked as wrong are left out.
-
-    Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
+    Turns that the caller marked as wrong are left out. Raises: InvalidInput, NotFound for a conversation that is not
+    the caller's, SwitchedOff.
     """
     if not config.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    limits = _limits(top_k, threshold, min_relevance)
     if owner is None or not owner.is_authenticated or owner.pk is None:
-        return Recall(query, explanation=Explanation(Reason.NO_CALLER))
-    befores = [position for position in (before_position, alive_from_position) if position is not None]
-    positions = _positions(conversation_id, min(befores, default=None), after_position)
-    alive = alive_among(alive_message_ids)
-    # Turns that are alive as a whole leave the search, or they would fill the best turns and yield no message.
-    seen = alive_turns(owner_id=owner.pk, message_ids=alive)
-    own = sessions_of(owner=owner, session_id=exclude_session)
-    marks = marks_of(owner_id=owner.pk, conversation_id=conversation_id)
+        return Recall(query.text, explanation=Explanation(Reason.NO_CALLER))
+    marks = marks_of(owner_id=owner.pk, conversation_id=query.conversation_id)
     wrong = [turn for turn, mark in marks.items() if mark.kind == "wrong"]
-    wanted = replace(
-        _of_conversation(owner, filters, conversation_id, positions),
-        except_turns=(*seen, *wrong),
-        except_conversations=own,
+    filters = replace(
+        _filters_of(query, owner),
+        # Turns that are alive as a whole would fill the best turns and yield no message.
+        except_turns=(*alive_turns(owner_id=owner.pk, message_ids=query.alive), *wrong),
+        except_conversations=sessions_of(owner=owner, session_id=query.exclude_session),
     )
-    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted)
-    turns = rank_items(owner_id=owner.pk, query=checked)
-    answered = turns.is_answered(limits.min_relevance)
-    pending = pending_of(owner.pk, turns.query.filters) if turns.is_behind else Pending()
-    found, explanation = Recall(query, notes=turns.query.notes), NOTHING_BROUGHT
+    searched = SearchQuery(text=query.text, scope=frozenset(query.scope) or DEFAULT_SCOPE, filters=filters)
+    turns = rank_items(owner_id=owner.pk, query=searched)
+    answered = turns.is_answered(query.min_relevance)
+    pending = pending_of(owner.pk, turns.query.filters) if turns.is_behind else NOTHING_PENDING
+    found, explanation = Recall(query.text, notes=turns.query.notes), NOTHING_BROUGHT
     if answered is not False:
-        ranked = rank_messages(turns, positions, alive)
-        found = choose_messages(
-            query,
-            ranked,
-            top_k=limits.top_k,
-            threshold=limits.threshold_of(turns),
-            bar=limits.min_relevance,
-            marks=marks,
-        )
+        ranked = rank_messages(turns, query.positions, query.alive)
+        found = choose_messages(query, ranked, marks)
         explanation = NOT_SIMILAR if ranked.candidates else NOTHING_BROUGHT
+    found = replace(found, answered=answered, explanation=pending.explanation, pending=pending.items)
     if found.messages:
-        return replace(found, answered=answered, explanation=pending.explanation, pending=pending.items)
-    if alive_message_ids or alive_from_position is not None:
-        again = recall(
-            owner=owner, query=query, threshold=threshold, min_relevance=min_relevance, scope=scope,
-            conversation_id=conversation_id, before_position=before_position, after_position=after_position,
-            filters=filters, exclude_session=exclude_session,
-        )  # fmt: skip
-        if again.messages:
-            return replace(found, answered=answered, explanation=Explanation(Reason.IN_CONTEXT), pending=pending.items)
-    if wrong:
-        found = replace(found, notes=(*found.notes, WRONG_LEFT_OUT))
-    # What waits may be likelier than the bar: that nothing answers is not known then.
-    explained = explain_empty(owner_id=owner.pk, filters=wanted, pending=pending)
-    if explained.reason is Reason.NO_MATCH:
-        explained = explanation
-    answered = None if answered is False and pending.items else answered
-    return replace(found, answered=answered, explanation=explained, pending=pending.items)
+        return found
+    if query.alive_message_ids or query.alive_from_position is not None:
+        with_alive = replace(query, alive_message_ids=(), alive_from_position=None)
+        if recall(owner=owner, query=with_alive).messages:
+            return replace(found, explanation=Explanation(Reason.IN_CONTEXT))
+    explained = explain_empty(owner_id=owner.pk, filters=filters, pending=pending)
+    return replace(
+        found,
+        notes=(*found.notes, WRONG_LEFT_OUT) if wrong else found.notes,
+        # What waits may be likelier than the bar: that nothing answers is not known then.
+        answered=None if answered is False and pending.items else answered,
+        explanation=explanation if explained.reason is Reason.NO_MATCH else explained,
+    )
+
+
+def _filters_of(query: RecallQuery, owner: AbstractBaseUser) -> Filters:
+    """Return the query's filters for turns, limited to its conversation and to turns at its positions, if any."""
+    if query.conversation_id is None:
+        return replace(query.filters, kinds=TURNS_ALONE)
+    conversation = get_conversation(owner=owner, conversation_id=query.conversation_id)
+    filters = replace(query.filters, archived=None, conversation_id=conversation.pk, kinds=TURNS_ALONE)
+    if query.positions == ANYWHERE:
+        return filters
+    inside = with_home_turns(conversation.messages.filter(position__range=query.positions))
+    turns_inside = inside.values_list("home_turn", flat=True)
+    first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
+    return replace(filters, turns=(first or 0, -1 if last is None else last))
+
+
+# --- messages of the turns found ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RankedMessages:
+    """Candidate messages, best first, with their scores, and the ranking of their turns.
+
+    `table` has their features, in the order of its keys.
+    """
+
+    turns: RankedItems
+    candidates: tuple[Candidate, ...] = ()
+    scores: tuple[float, ...] = ()
+    table: FeatureTable = field(default_factory=FeatureTable)
 
 
 def rank_messages(
     turns: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> RankedMessages:
     """Rank the messages of the turns that search ranks best."""
-    found = message_candidates(turns, positions, alive)
-    if not found.candidates:
+    candidates, table = message_candidates(turns, positions, alive)
+    if not candidates:
         return RankedMessages(turns)
     ranker = LinearRanker(weights_of("messages" if turns.query.space else "messages_full_text"))
-    scores = ranker.score(found.table)
-    order = best_first(scores, found.table.keys)
-    return RankedMessages(
-        turns, tuple(found.candidates[index] for index in order), tuple(scores[order].tolist()), found
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    top_k: int
-    threshold: float | None
-    min_relevance: float
-
-    def threshold_of(self, ranked: RankedItems) -> float:
-        """Return the caller's threshold; by default 0 where relevance is known, since it says more than a cosine."""
-        if self.threshold is not None:
-            return self.threshold
-        return config.recall_threshold if ranked.relevance.answerable is None else 0.0
-
-
-def _limits(top_k: int | None, threshold: float | None, min_relevance: float | None) -> _Limits:
-    """The caller's limits, by default those of the settings. Raises: InvalidInput."""
-    limits = _Limits(
-        config.recall_top_k if top_k is None else top_k,
-        threshold,
-        config.recall_min_relevance if min_relevance is None else min_relevance,
-    )
-    if not 1 <= limits.top_k <= MAX_TOP_K:
-        raise InvalidInput(f"top_k={limits.top_k} is out of range: use 1 to {MAX_TOP_K}.")
-    if limits.threshold is not None and not 0 <= limits.threshold <= 1:
-        raise InvalidInput(f"threshold={limits.threshold} is out of range: it is a cosine similarity from 0 to 1.")
-    if not 0 <= limits.min_relevance <= 1:
-        raise InvalidInput(f"min_relevance={limits.min_relevance} is out of range: it is a probability from 0 to 1.")
-    return limits
-
-
-def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:
-    """Return the first and the last position, both included. Raises: InvalidInput."""
-    if before is None and after is None:
-        return ANYWHERE
-    if conversation_id is None:
-        raise InvalidInput("Positions count within one conversation: name it, or leave the positions out.")
-    if min(value for value in (before, after) if value is not None) < 0:
-        raise InvalidInput("Positions start at 0.")
-    first = ANYWHERE[0] if after is None else min(after, ANYWHERE[1] - 1) + 1
-    last = ANYWHERE[1] if before is None else min(before, ANYWHERE[1]) - 1
-    return first, last
-
-
-def _of_conversation(
-    owner: AbstractBaseUser, filters: Filters, conversation_id: int | None, positions: Positions
-) -> Filters:
-    """Return the filters, limited to one conversation and its turns at these positions if a conversation is named."""
-    if conversation_id is None:
-        return replace(filters, kinds=TURNS_ALONE)
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    if positions == ANYWHERE:
-        return replace(filters, archived=None, conversation_id=conversation.pk, kinds=TURNS_ALONE)
-    inside = with_home_turns(conversation.messages.filter(position__range=positions))
-    turns_inside = inside.values_list("home_turn", flat=True)
-    first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
-    turns = (first or 0, -1 if last is None else last)
-    return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns, kinds=TURNS_ALONE)
+    scores = ranker.score(table)
+    order = best_first(scores, table.keys)
+    return RankedMessages(turns, tuple(candidates[index] for index in order), tuple(scores[order].tolist()), table)
 
 
 def choose_messages(
-    text: str,
-    ranked: RankedMessages,
-    *,
-    top_k: int,
-    threshold: float,
-    bar: float = 0.0,
-    marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
+    query: RecallQuery, ranked: RankedMessages, marks: Mapping[tuple[int, int], Mark] = MappingProxyType({})
 ) -> Recall:
     """Return the best of the ranked messages that are similar enough, with their texts, openings and marks.
 
-    `text` is the query; `bar` is the probability below which nothing is recalled; `marks` are those of the owner's
-    turns, by conversation and turn. Two queries.
+    `marks` are those of the owner's turns, by conversation and turn. Two queries.
     """
-    query = ranked.turns.query
-    compared = query.space is not None
-    notes = query.notes if compared else (*query.notes, "The threshold was not applied.")
+    prepared = ranked.turns.query
+    compared = prepared.space is not None
+    notes = prepared.notes if compared else (*prepared.notes, "The threshold was not applied.")
+    threshold = query.threshold
+    if threshold is None:  # the probability of an answer, where it is known, says more than a cosine
+        threshold = config.recall_threshold if ranked.turns.relevance.answerable is None else 0.0
     chosen = [
         (candidate, score)
         for candidate, score in zip(ranked.candidates, ranked.scores, strict=True)
         if not compared or candidate.places[0][4] >= threshold
     ]
-    messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen[:top_k]]
+    messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen[: query.top_k]]
     places = {key: place for place, key in enumerate(ranked.turns.table.keys.tolist())}
-    likely = set(ranked.turns.likely(bar).tolist())
+    likely = set(ranked.turns.likely(query.min_relevance).tolist())
     homes = item_keys([one.source_id for one, _ in chosen], [one.turn_number for one, _ in chosen])
     # The messages with their openings and marks; a turn before that is wrong has no openings.
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[key] for key in homes[: len(messages)].tolist()], np.int64)
-    openings = load_openings(owner_id=query.owner_id, message_ids=message_ids)
-    earlier = load_earlier_openings(owner_id=query.owner_id, message_ids=message_ids)
+    openings = load_openings(owner_id=prepared.owner_id, message_ids=message_ids)
+    earlier = load_earlier_openings(owner_id=prepared.owner_id, message_ids=message_ids)
     completed = []
     for message, relevance in zip(messages, ranked.turns.relevance.of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
@@ -281,12 +255,7 @@ def choose_messages(
                 earlier_mark=before,
             )
         )
-    return Recall(
-        text,
-        tuple(completed),
-        notes,
-        total_found=sum(key in likely for key in homes.tolist()),
-    )
+    return Recall(query.text, tuple(completed), notes, total_found=sum(key in likely for key in homes.tolist()))
 
 
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
@@ -376,31 +345,7 @@ def load_earlier_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mappi
 
 
 # --- alive ----------------------------------------------------------------------------------------
-# The messages that a model already sees. Recall neither returns them nor spends tokens on them.
-
-
-@dataclass(frozen=True, slots=True)
-class InContext:
-    """Messages named by id, and all messages of one conversation from a position on."""
-
-    message_ids: frozenset[int] = frozenset()
-    conversation_id: int | None = None
-    from_position: int | None = None
-
-    def contains(self, *, message_id: int, conversation_id: int, position: int) -> bool:
-        """Return whether the model sees this message."""
-        if message_id in self.message_ids:
-            return True
-        return (
-            self.from_position is not None
-            and conversation_id == self.conversation_id
-            and position >= self.from_position
-        )
-
-
-def alive_among(message_ids: Collection[int]) -> frozenset[int]:
-    """Those that can be message ids at all."""
-    return frozenset(number for number in message_ids if 0 < number <= MAX_BIGINT)
+# The turns and passages that a model already sees. Recall neither returns them nor spends tokens on them.
 
 
 def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:
@@ -412,7 +357,7 @@ def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[i
         return tuple((conversation, number) for conversation, number in cursor.fetchall())
 
 
-def alive_passages(messages: Sequence[RecalledMessage], alive: InContext) -> frozenset[ChunkId]:
+def alive_passages(messages: Sequence[RecalledMessage], query: RecallQuery) -> frozenset[ChunkId]:
     """Return the keys of passages and openings of recalled messages that the model already sees."""
     openings = [
         (message.conversation_id, opening.position, opening.passage)
@@ -421,8 +366,9 @@ def alive_passages(messages: Sequence[RecalledMessage], alive: InContext) -> fro
         if opening
     ]
     passages = [(m.conversation_id, m.position, passage) for m in messages for passage in m.passages]
+    alive, conversation, first = query.alive, query.conversation_id, query.alive_from_position
     return frozenset(
         passage.key
         for conversation_id, position, passage in (*openings, *passages)
-        if alive.contains(message_id=passage.message_id, conversation_id=conversation_id, position=position)
+        if passage.message_id in alive or (first is not None and conversation_id == conversation and position >= first)
     )

@@ -5,7 +5,7 @@ Both are synchronous and take two or three queries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
@@ -29,7 +29,7 @@ from convmemory.core.errors import SwitchedOff
 from convmemory.core.text import one_line
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from memory.context import build_memory_context
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.query import SEARCHED_CHARS, is_too_short
 from summaries.ordering import completed_summaries
 
@@ -78,7 +78,9 @@ def preview_context(
         recipe=replace(recipe, threshold=threshold, options=recipe.options or strategy_options()),
         count_tokens=_counter(encoding),
         summaries=summaries,
-        recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
+        recall=partial(recall_left_out, owner=owner, conversation_id=conversation_id, encoding=encoding)
+        if "resurrection" in recipe.strategies
+        else None,
     )
 
 
@@ -108,34 +110,29 @@ def _context_message(row: Message) -> ContextMessage:
 TOP_K = 20
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutRecall:
-    """`convmemory.context.values.Recall` for one conversation of `owner`."""
-
-    owner: AbstractBaseUser
-    conversation_id: int
-    encoding: str
-
-    def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
-        """Return fenced passages of the messages `sending`, in at most `max_tokens` tokens; "" if nothing is found."""
-        query = one_line(question, SEARCHED_CHARS)
-        if is_too_short(query):
-            return ""
-        gone_messages = Message.objects.filter(owner_id=self.owner.pk, pk__in=left_out)
-        newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
-        try:
-            found = recall(
-                owner=self.owner,
-                query=query,
-                top_k=TOP_K,
-                conversation_id=self.conversation_id,
-                before_position=newest + 1,
-            )
-        except SwitchedOff:
-            return ""
-        gone = frozenset(left_out)
-        messages = [message for message in found.messages if message.message_id in gone]
-        # The keys of openings that the model already sees, so that they are not inserted again.
-        openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
-        alive = {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}
-        return build_memory_context(messages, max_tokens, alive=alive, encoding=self.encoding).text
+def recall_left_out(
+    question: str,
+    left_out: Sequence[int],
+    max_tokens: int,
+    *,
+    owner: AbstractBaseUser,
+    conversation_id: int,
+    encoding: str,
+) -> str:
+    """Return fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" if nothing is found."""
+    query = one_line(question, SEARCHED_CHARS)
+    if is_too_short(query):
+        return ""
+    gone_messages = Message.objects.filter(owner_id=owner.pk, pk__in=left_out)
+    newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
+    asked = RecallQuery(query, top_k=TOP_K, conversation_id=conversation_id, before_position=newest + 1)
+    try:
+        found = recall(owner=owner, query=asked)
+    except SwitchedOff:
+        return ""
+    gone = frozenset(left_out)
+    messages = [message for message in found.messages if message.message_id in gone]
+    # The keys of openings that the model already sees, so that they are not inserted again.
+    openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
+    alive = {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}
+    return build_memory_context(messages, max_tokens, alive=alive, encoding=encoding).text

@@ -24,7 +24,7 @@ MESSAGE_TOKENS = 8
 class Surroundings:
     """The inputs of a strategy other than the messages. `target` is the maximum number of tokens of the messages.
 
-    `summaries` are the completed ones, newest first; `sending` are the ids of the messages that earlier strategies
+    `summaries` are the completed ones, newest first; `left_out` are the ids of the messages that earlier strategies
     left out.
     """
 

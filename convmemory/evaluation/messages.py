@@ -15,7 +15,7 @@ from convmemory.evaluation.haystacks import Haystack, MessageRef
 from convmemory.evaluation.running import Observation, OnProgress
 from memory.context import build_memory_context
 from memory.message_features import message_keys
-from memory.recall import MAX_TOP_K, choose_messages, rank_messages
+from memory.recall import MAX_TOP_K, RecallQuery, choose_messages, rank_messages
 from search.adapters.conversations import split_message
 from search.pipeline import rank_items
 from search.query import SEARCHED_CHARS, SearchQuery
@@ -39,7 +39,8 @@ def observe_messages(
             ranked = rank_messages(rank_items(owner_id=owner.pk, query=query))
             milliseconds = (time.perf_counter() - started) * 1000
             # For each kind of context 1 if it contains all evidence messages completely, otherwise 0.
-            results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
+            every = RecallQuery(query.text, top_k=MAX_TOP_K, threshold=0.0, min_relevance=0.0)
+            results = choose_messages(every, ranked).messages
             wanted = [_folded(text) for message in evidence for text in _passages(message)]
             shares = {}
             for name, partners in (("with_partners", True), ("without_partners", False)):
@@ -50,8 +51,8 @@ def observe_messages(
                     question=question,
                     gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
                     gold_conversations=frozenset(message.conversation_id for message in evidence),
-                    keys=ranked.found.table.keys,
-                    features=ranked.found.table.columns,
+                    keys=ranked.table.keys,
+                    features=ranked.table.columns,
                     order=message_keys(ranked.candidates),
                     milliseconds=milliseconds,
                     more=shares,

@@ -14,7 +14,7 @@ from convmemory.tools.documents import Documents, DocumentSearchInput, document_
 from convmemory.tools.searching import SearchInput, Space
 from memory.archives import recall_archives
 from memory.context import build_memory_context, enclosed
-from memory.recall import MAX_TOP_K, InContext, alive_passages
+from memory.recall import MAX_TOP_K, RecallQuery, alive_passages
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000
@@ -38,10 +38,6 @@ class ConversationRecallInput(RecallInput):
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = config.recall_top_k
     documents: Annotated[bool, Field(description="also from documents, in what room is left")] = False
     space: Space = ""
-
-    @property
-    def alive(self) -> InContext:
-        return InContext(frozenset(self.alive_message_ids), self.conversation_id, self.alive_from_position)
 
 
 class RecalledTurn(BaseModel):
@@ -70,11 +66,8 @@ def conversation_recall(
 
     It fits the budget. Raises: InvalidInput, NotFound for a conversation or a space that they do not read, SwitchedOff.
     """
-    found = recall_archives(
-        caller=archive_owner(caller),
-        spaces=spaces_of_key(caller) if arguments.space != MINE else [],
-        chosen=arguments.space,
-        query=arguments.query,
+    query = RecallQuery(
+        arguments.query,
         top_k=arguments.top_k,
         scope=arguments.kinds,
         filters=arguments.filters,
@@ -82,50 +75,56 @@ def conversation_recall(
         alive_message_ids=arguments.alive_message_ids,
         alive_from_position=arguments.alive_from_position,
     )
-    found = replace(found, messages=tuple(replace(message, site=site()) for message in found.messages))
-    alive = alive_passages(found.messages, arguments.alive)
-    context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
-    results = [
-        RecalledTurn(
-            conversation_id=message.conversation_id,
-            turn_number=message.turn_number,
-            message_id=message.message_id,
-            similarity=message.similarity,
-            url=message.url,
-            in_context=not outcome.left_out,
-            space=message.space[1] if message.space else None,
-            space_id=message.space[0] if message.space else None,
-        )
-        for message, outcome in zip(found.messages, context.resurrection.outcomes, strict=True)
-    ]
+    spaces = spaces_of_key(caller) if arguments.space != MINE else []
+    found = recall_archives(caller=archive_owner(caller), spaces=spaces, chosen=arguments.space, query=query)
+    messages = tuple(replace(message, site=site()) for message in found.messages)
+    context = build_memory_context(messages, arguments.max_tokens, alive=alive_passages(messages, query))
     notes = found.notes_for_tools
-    if found.messages and not context.text:
+    if messages and not context.text:
         notes = (*notes, "Nothing fits into max_tokens: raise it, or read a turn with read_conversation.")
     answer = ConversationRecallOutput(
         context=context.text,
         tokens=context.tokens,
-        results=results,
+        results=[
+            RecalledTurn(
+                conversation_id=message.conversation_id,
+                turn_number=message.turn_number,
+                message_id=message.message_id,
+                similarity=message.similarity,
+                url=message.url,
+                in_context=not outcome.left_out,
+                space=message.space[1] if message.space else None,
+                space_id=message.space[0] if message.space else None,
+            )
+            for message, outcome in zip(messages, context.resurrection.outcomes, strict=True)
+        ],
         total_found=found.total_found,
         note=" ".join(notes) or None,
         reason=found.reason,
         pending=found.pending or None,
     )
     if arguments.documents:
-        # Add the best passages of documents after the recalled messages, as many as fit.
-        wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
-        said: list[str] = []
-        block, tokens = "", 0
-        for section in document_search(caller, wanted, documents).results:
-            said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
-            longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
-            needed = count_tokens(longer, encoding=ESTIMATE)
-            if answer.tokens + needed > arguments.max_tokens:
-                break
-            block, tokens = longer, needed
-            answer.sections.append(section.cite)
-        answer.context = f"{answer.context}\n\n{block}".strip()
-        answer.tokens += tokens
+        _add_sections(answer, caller, arguments, documents)
     return answer
+
+
+def _add_sections(
+    answer: ConversationRecallOutput, caller: Caller, arguments: ConversationRecallInput, documents: Documents
+) -> None:
+    """Add the best passages of documents after the recalled messages, as many as fit."""
+    wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
+    said: list[str] = []
+    block, tokens = "", 0
+    for section in document_search(caller, wanted, documents).results:
+        said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
+        longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
+        needed = count_tokens(longer, encoding=ESTIMATE)
+        if answer.tokens + needed > arguments.max_tokens:
+            break
+        block, tokens = longer, needed
+        answer.sections.append(section.cite)
+    answer.context = f"{answer.context}\n\n{block}".strip()
+    answer.tokens += tokens
 
 
 def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOutput:

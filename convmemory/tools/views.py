@@ -21,7 +21,7 @@ from convmemory.tools.recall_view import view_recall
 from convmemory.tools.recalling import MAX_TOKENS
 from memory.archives import recall_archives
 from memory.context import build_memory_context
-from memory.recall import MAX_TOP_K
+from memory.recall import MAX_TOP_K, RecallQuery
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -110,15 +110,14 @@ def recall_page(request: PageRequest) -> HttpResponse:
         context["nearest"] = urlencode(given | {"threshold": 0, "min_relevance": 0})
         try:
             max_tokens = int(form.value("max_tokens"))
-            found = recall_archives(
-                caller=request.user,
-                spaces=spaces,
-                chosen=form.cleaned_data.get("space", ""),
-                query=form.cleaned_data["query"],
+            query = RecallQuery(
+                form.cleaned_data["query"],
                 top_k=int(form.value("top_k")),
                 threshold=form.cleaned_data["threshold"],
                 min_relevance=form.value("min_relevance"),
             )
+            chosen = form.cleaned_data.get("space", "")
+            found = recall_archives(caller=request.user, spaces=spaces, chosen=chosen, query=query)
             recalled = build_memory_context(found.messages, max_tokens)
             context |= {"found": found, "view": view_recall(found.messages, recalled, max_tokens)}
         except SwitchedOff as error:

@@ -25,7 +25,7 @@ from convmemory.evaluation.running import Observation, load_haystack, observe_ha
 from convmemory.evaluation.samples import read
 from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.models import ItemEmbedding, Passage, Source
 from search.searching import SearchQuery, search
 from search.vectors import item_codes
@@ -186,7 +186,8 @@ def fires(archive: Archive, prompts: list[str]) -> list[str]:
         return [
             query
             for query in map(query_of, prompts)
-            if query and recall(owner=archive.owner, query=query, min_relevance=MIN_RELEVANCE, top_k=TOP_K).answered
+            if query
+            and recall(owner=archive.owner, query=RecallQuery(query, min_relevance=MIN_RELEVANCE, top_k=TOP_K)).answered
         ]
 
 

@@ -21,7 +21,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.push.account import Account
 from convmemory.push.hook import outcomes, query_of
 from convmemory.push.sending import Server, request
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -51,7 +51,7 @@ def bread(owner: User) -> Conversation:
         owner, exchange(BREAD), title="Bread", project=FOLDER, agent="claude-code", source="claude-code", source_id="s0"
     )
     index_conversation(conversation_id=made.pk)
-    recall(owner=owner, query=BREAD[0])  # loads the model
+    recall(owner=owner, query=RecallQuery(BREAD[0]))  # loads the model
     return made
 
 

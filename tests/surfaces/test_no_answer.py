@@ -12,7 +12,7 @@ from django.test import Client
 
 from convmemory.embeddings import spaces
 from convmemory.tools.registry import run_tool
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.pages.snippets import band_of
 from search.query import SearchQuery
@@ -114,7 +114,7 @@ def test_threshold_of_zero_silences_nothing(archive: User, settings: Any) -> Non
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0
     assert 'class="item hit"' in page_of(archive, q=NONSENSE)
     assert Api(archive).get("/search", query=NONSENSE).json()["answered"] is True
-    assert recall(owner=archive, query=NONSENSE, threshold=0).messages
+    assert recall(owner=archive, query=RecallQuery(NONSENSE, threshold=0)).messages
 
 
 def test_matching_quoted_phrase_is_never_silenced(archive: User, settings: Any) -> None:
@@ -135,7 +135,7 @@ def test_model_without_calibration_silences_nothing(archive: User, monkeypatch: 
     assert {hit["relevance"] for hit in found["results"]} == {None}
     assert found["notes"] == []
     assert 'class="item hit"' in page_of(archive, q=NONSENSE)
-    assert recall(owner=archive, query=NONSENSE, threshold=0).messages
+    assert recall(owner=archive, query=RecallQuery(NONSENSE, threshold=0)).messages
 
 
 def test_search_of_documents_alone_silences_nothing(archive: User) -> None:

@@ -18,7 +18,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import export_user
 from convmemory.tools.registry import mcp_tools, run_tool
 from memory.context import build_memory_context
-from memory.recall import WRONG_LEFT_OUT, Recall, recall
+from memory.recall import WRONG_LEFT_OUT, Recall, RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
@@ -41,7 +41,7 @@ def kiln(owner: User) -> Conversation:
 
 
 def recalled(owner: User) -> Recall:
-    return recall(owner=owner, query=QUERY, min_relevance=0.0)
+    return recall(owner=owner, query=RecallQuery(QUERY, min_relevance=0.0))
 
 
 def mark(kiln: Conversation, value: Mark | None, turn: int = 0) -> Mark | None:

@@ -13,7 +13,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from memory.context import NOTICE, TAG, build_memory_context, enclosed
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.adapters import conversations as adapter
 from search.adapters.conversations import index_conversation
 from search.indexing.sweeping import sources_to_index
@@ -49,7 +49,7 @@ def searched(name: str = "mcp__convmemory__ConversationSearch", **parameters: An
 
 def found(owner: User) -> set[int]:
     query = SearchQuery(text=" ".join(PUMP), limit=10, scope=EVERYWHERE)
-    recalled = recall(owner=owner, query=" ".join(PUMP), min_relevance=0, scope=EVERYWHERE)
+    recalled = recall(owner=owner, query=RecallQuery(" ".join(PUMP), min_relevance=0, scope=EVERYWHERE))
     hits = {hit.object_id for hit in search(caller=owner, query=query).hits if "microfarad" in hit.passage}
     return hits | {message.conversation_id for message in recalled.messages if "microfarad" in str(message.passages)}
 
@@ -83,7 +83,7 @@ def test_results_of_other_tools_are_found() -> None:
 def test_recalled_text_in_prompt_is_no_part_of_question(is_escaped: bool) -> None:
     owner = make_user()
     pump = indexed(owner, exchange(PUMP))
-    context = build_memory_context(recall(owner=owner, query=PUMP[0], min_relevance=0).messages, 350).text
+    context = build_memory_context(recall(owner=owner, query=RecallQuery(PUMP[0], min_relevance=0)).messages, 350).text
     assert "microfarad" in context
     context = escape(context, quote=False) if is_escaped else context
     prompt = f"{context}\n\nWrite that down for the neighbour, please."

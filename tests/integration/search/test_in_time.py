@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.tools.registry import run_tool
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.models import Source
 from search.pipeline import LONG_CHARS, rank_items
@@ -164,7 +164,7 @@ def test_tools_and_recall_parse_time_expressions() -> None:
     talk(owner, date(2020, 1, 1), "summarise our retro", "The team talked about the old year.")
     found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "our latest retro"})
     assert found["note"] == "Read “latest” as the latest first."
-    assert recall(owner=owner, query="our latest retro").notes == ("Read “latest” as the latest first.",)
+    assert recall(owner=owner, query=RecallQuery("our latest retro")).notes == ("Read “latest” as the latest first.",)
 
 
 def test_time_expression_takes_two_more_queries_and_event_one_more_search(owner: User) -> None:

@@ -12,7 +12,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
 from memory.models import MessageEmbedding
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from memory.records import memory_stats
 from search.adapters.conversations import ConversationAdapter, index_conversation
 from search.indexing.status import index_status
@@ -95,7 +95,7 @@ def test_system_prompts_are_not_recalled_and_have_no_record(owner: User, is_inde
     conversation = make_conversation(owner, [PROMPT, GREETING, *TURN])
     if is_indexed:
         index_conversation(conversation_id=conversation.pk)
-    found = recall(owner=owner, query="Wilma, a guide to alpine huts", min_relevance=0)
+    found = recall(owner=owner, query=RecallQuery("Wilma, a guide to alpine huts", min_relevance=0))
     said = set(conversation.messages.exclude(role="system").values_list("pk", flat=True))
     assert {message.message_id for message in found.messages} == said
     assert set(MessageEmbedding.objects.values_list("message_id", flat=True)) == (said if is_indexed else set())
@@ -148,7 +148,7 @@ def test_messages_outside_of_turns_count_as_embedded(owner: User) -> None:
 @pytest.mark.parametrize("query", ["observatory of Tycho", "mount the quadrant"])
 def test_recall_finds_messages_outside_of_turns(owner: User, query: str) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
-    best = recall(owner=owner, query=query, threshold=0.2).messages[0]
+    best = recall(owner=owner, query=RecallQuery(query, threshold=0.2)).messages[0]
     assert query in best.passages[0].text
     assert best.conversation_id == conversation.pk
     assert (best.question_opening, best.answer_opening, best.earlier) == (None, None, ()), "it belongs to no turn"

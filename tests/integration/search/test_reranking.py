@@ -12,7 +12,7 @@ from pytest_django import Settings
 from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
-from memory.recall import recall
+from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.models import RerankerWeight
 from search.ranking import reranking
@@ -298,5 +298,5 @@ def test_hits_in_conversation_and_recall_are_not_reranked(client: Client, owner:
     conversation = owner.conversations.get().pk
     hits_in = client.get("/search/hits-in", {"q": "boiled egg", "conversation": str(conversation), "turn": "1"})
     assert hits_in.status_code == 200
-    recall(owner=owner, query="boiled egg")
+    recall(owner=owner, query=RecallQuery("boiled egg"))
     assert server.requests == []
