@@ -210,9 +210,7 @@ class _Purse:
 
 
 # --- recalled -------------------------------------------------------------------------------------
-# The result of a recall, as values: messages with their passages, and the openings of their turns.
-#
-# Created by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
+# The result of a recall, as values: messages with their passages, and the openings of their turns. Pure.
 
 
 Side = Literal["user", "assistant"]

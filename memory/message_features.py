@@ -23,7 +23,7 @@ from search.models import Source
 from search.pipeline import RankedItems
 from search.query import shown_kinds_in
 from search.ranking.exchanges import LEAST_SPREAD, named_share, names_in
-from search.ranking.late_interaction import PassageMatches, max_sim, weighted_query_tokens
+from search.ranking.late_interaction import PassageMatches, max_sim_features, weighted_query_tokens
 from search.ranking.rankers import scale
 from search.results.matching import stem, stems_of
 from search.results.runs import PassagePlace
@@ -192,13 +192,9 @@ def _vector_features(
         asks=[asks for _, (_, asks) in coded],
         kinds=[KIND] * len(coded),
     )
-    late = max_sim(keys, matches)
-    return columns | {
-        MessageFeature.MAX_SIM: late.item,
-        MessageFeature.NEIGHBOUR_MAX_SIM: late.neighbours,
-        MessageFeature.PASSAGE_MAX_SIM: late.passage,
-        MessageFeature.ANSWERS: _answers(candidates, late.item, matches, query.text.text),
-    }
+    late = max_sim_features(keys, matches)
+    answers = _answers(candidates, late[MessageFeature.MAX_SIM], matches, query.text.text)
+    return columns | late | {MessageFeature.ANSWERS: answers}
 
 
 def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatches, text: str) -> Scores:

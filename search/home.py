@@ -78,7 +78,7 @@ def home_of(*, owner: AbstractBaseUser) -> Home:
 
 
 # --- home page ------------------------------------------------------------------------------------
-# Provides the values of the home page: the contents from `home.py`, and the URLs that a new user needs.
+# Provides the values of the home page: its contents, and the URLs that a new user needs.
 
 
 def home_values(request: PageRequest) -> dict[str, Any]:

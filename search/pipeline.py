@@ -1,6 +1,6 @@
 """The pipeline of a search: prepare the query, let retrievers find candidates, and let rankers order them.
 
-This module lists the retrievers, `search/pipeline.py` the rankers; a new pipeline checks that they fit together.
+`Pipeline` lists the retrievers and `Rankers` the rankers; a new pipeline checks that they fit together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -263,23 +263,22 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
         said = gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic}
         order = one_of_each_source(ranked.query, ranked.table.keys, ranked.scores, ranked.order)
         return _with_notes(replace(ranked, order=order), said)
-    # The query with the rarest words of a long text, and these; None for a text that is searched as it is.
-    if len(query.parsed.text) <= SEARCHED_CHARS:
-        excerpt = None
-    else:
-        excerpt = rarest_words(owner_id, query.parsed.text, query.filters)
-        query = replace(query, reading=replace(query.parsed, text=excerpt.text), is_timeless=True)
+    # Of a long text, the rarest words are searched for.
+    whole, is_long, is_incomplete = query.parsed.text, len(query.parsed.text) > SEARCHED_CHARS, False
+    if is_long:
+        rarest, is_incomplete = rarest_words(owner_id, whole, query.filters)
+        query = replace(query, reading=replace(query.parsed, text=rarest), is_timeless=True)
     if (reading := query.time) is not None:
         query = replace(query, found_time=reading)  # read once for all later stages
     if (listed := _listed_by_time(owner_id, query) or _listed_by_sign(owner_id, query)) is not None:
         return listed
     ranked = _rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline)
-    if excerpt is None:
+    if not is_long:
         return ranked
-    if excerpt.is_incomplete:  # the words that were left out would have spoken against an answer
+    if is_incomplete:  # the words that were left out would have spoken against an answer
         ranked = replace(ranked, relevance=replace(ranked.relevance, answerable=None))
     said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
-    return _with_notes(ranked, said % {"count": len(excerpt.text.split()), "all": excerpt.word_count})
+    return _with_notes(ranked, said % {"count": len(query.parsed.text.split()), "all": len(whole.split())})
 
 
 def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
@@ -310,7 +309,7 @@ def _listed_by_sign(owner_id: int, query: SearchQuery) -> RankedItems | None:
     keys, is_all = items_with_sign(prepared, sign)
     if not len(keys):
         return None
-    seconds = read_moments(prepared, keys, item_count=len(keys)).seconds
+    seconds = read_moments(prepared, keys, item_count=len(keys))
     said = gettext("Everything with %(sign)s, the newest first.")
     if not is_all:
         said = gettext("The newest of all with %(sign)s: more was not looked through.")
@@ -349,7 +348,7 @@ def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) ->
         if prepared.space is not None:
             pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
         corpus = pending_corpus.corpus
-        read = [candidates.read(prepared, corpus) for candidates in pending]
+        read = [read_candidates(prepared, corpus) for read_candidates in pending]
         moments = pending_corpus.moments
     # Merge all found items into one table; `features` that no retriever made are unavailable.
     found_by_each = [candidates.found for candidates in read]

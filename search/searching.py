@@ -28,7 +28,7 @@ from search.models import Passage
 from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
-from search.ranking.reranking import Placing, RerankOptions, mark_reranked, place_hits
+from search.ranking.reranking import RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
 from search.reasons import NOTHING_PENDING, ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
 from search.results.hits import Hit, show_hits
@@ -105,26 +105,27 @@ def search(
     is_first = not (cursor or start)
     reranker = RerankOptions.from_settings() if may_rerank and is_first and query.mode != "full_text" else None
     with timed("search", label=query.mode) as measurement:
-        found = _find(caller.pk, query, start, Placing(tuple(placed)), reranker)
+        found = _find(caller.pk, query, start, tuple(placed), reranker)
         measurement.items = len(found.hits)
     return found
 
 
 def _find(
-    owner_id: int, query: SearchQuery, start: int, placing: Placing, reranker: RerankOptions | None
+    owner_id: int, query: SearchQuery, start: int, placed: tuple[int, ...], reranker: RerankOptions | None
 ) -> SearchResults:
-    """Return the page from `start`, in the order of earlier pages, or in the one that `reranker` gives."""
+    """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
     ranked = rank_items(owner_id=owner_id, query=query)
     keys = ranked.table.keys
-    order = put_first(ranked.order, keys, placing.keys)
+    order = put_first(ranked.order, keys, placed)
     shown = show_hits(ranked, order[start : max(end, reranker.top_k) if reranker else end])
+    notes: tuple[str, ...] = ()
     if reranker:
-        placing = place_hits(query, shown, reranker)
-        order = put_first(order, keys, placing.keys)
+        placed, notes = place_hits(query, shown, reranker)
+        order = put_first(order, keys, placed)
         by_key = {hit.key: hit for hit in shown}
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
-    rest = placing.keys if end < len(placing.keys) else ()
+    rest = placed if end < len(placed) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     bar = SearchOptions.from_settings().min_relevance
     answered = ranked.is_answered(bar)
@@ -144,9 +145,9 @@ def _find(
     else:
         explanation = explain_empty(owner_id=owner_id, filters=ranked.query.filters, pending=pending)
     return SearchResults(
-        mark_reranked(shown, placing.keys),
+        mark_reranked(shown, placed),
         next_cursor,
-        (*ranked.query.notes, *placing.notes, *([explanation.for_tools] if explanation else [])),
+        (*ranked.query.notes, *notes, *([explanation.for_tools] if explanation else [])),
         total=len(ranked.likely(bar)) if query.by_distance else len(order),
         answered=answered,
         time=ranked.query.time,
@@ -161,8 +162,8 @@ def _find(
 # --- document search ------------------------------------------------------------------------------
 # Searches the sections of documents, alone or together with turns.
 #
-# The search is the same as for turns (`searching.py`). This module adds what only a hit in a document has: the page,
-# the headings, and offsets in the document's text.
+# The search is the same as for turns. A hit in a document also has the page, the headings, and offsets in the
+# document's text.
 
 
 KINDS = {"turn": TURNS, "section": SECTIONS}

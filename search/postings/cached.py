@@ -161,16 +161,11 @@ def send_digest_query(owner_id: int, home: int) -> PendingQuery:
     return PendingQuery(load_sql("search", "posting_digest"), {"owner": owner_id, "home": home}, keeps_plan=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The occurrences of some words in items with these keys (n,), sorted; `places` are places among the keys."""
-
-    keys: ItemKeys
-    lengths: Scores
-    occurrences: Occurrences
+OccurrencesInItems = tuple[ItemKeys, Scores, Occurrences]
+"""Items (n,), keys sorted, their lengths, and the occurrences of some words; `places` are places among the keys."""
 
 
-def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[Found]:
+def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[OccurrencesInItems]:
     """Return the occurrences of the lexemes in the owner's items: in packed ones and in those without postings yet.
 
     `pending` is the query for the digest, which has been sent. Without postings to be packed no further query is sent
@@ -184,15 +179,15 @@ def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequenc
         count, digest, _ = send_digest_query(owner_id, home).rows()[0]
     postings = current_postings(owner_id, home, (count, digest)) or NOTHING
     if postings.segments:
-        found.append(Found(postings.keys, postings.lengths, postings.occurrences(lexemes)))
+        found.append((postings.keys, postings.lengths, postings.occurrences(lexemes)))
     if unpacked is not None:
-        is_packed = np.isin(unpacked.keys, postings.keys)
-        here = unpacked.occurrences.of(~is_packed[unpacked.occurrences.places])
-        found.append(replace(unpacked, occurrences=here))
+        keys, lengths, occurrences = unpacked
+        is_packed = np.isin(keys, postings.keys)
+        found.append((keys, lengths, occurrences.of(~is_packed[occurrences.places])))
     return found
 
 
-def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> Found | None:
+def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> OccurrencesInItems | None:
     """Return the occurrences in items without postings, from their lexical documents."""
     statement = load_sql("search.postings", "unpacked_occurrences").replace("{column}", dict(HOMES)[home])
     any_of_them = " | ".join(map(quoted_lexeme, lexemes))
@@ -207,7 +202,7 @@ def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> Found | None:
         np.asarray(letters, np.uint8),
         np.asarray(counts, np.uint8),  # a tsvector keeps at most 255 places of a word
     )
-    return Found(keys, np.asarray(lengths, np.float32)[first], occurrences)
+    return keys, np.asarray(lengths, np.float32)[first], occurrences
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:

@@ -3,7 +3,7 @@
 Recency counts only if the question asks for the first or the latest.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
@@ -42,20 +42,8 @@ Columns = tuple[Any, ...]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """The time of each candidate in the order of their keys: `seconds` (n,) from 1970, `MISSING` if unknown."""
-
-    seconds: Ints
-
-    def days(self) -> Ints:
-        """Return the days in the current time zone, (n,), counted from 1970-01-01; 0 if unknown."""
-        known = np.where(self.seconds == MISSING, 0, self.seconds)
-        return days_in(timezone.get_current_timezone(), known)
-
-
-def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Moments:
-    """Return the times of these items (keys sorted) of the owner's `item_count` items.
+def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Ints:
+    """Return the seconds from 1970 of these items (keys sorted) of the owner's `item_count` items, or `MISSING`.
 
     One query; none if the times `of_all` items have been read ahead.
     """
@@ -64,9 +52,9 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
         pending = send_moments_query(query.owner_id) if of_many else _send_query_of_items(query.owner_id, keys)
         (of_all,) = pending.rows()
     found, seconds = _unpacked(of_all)
-    moments = Moments(np.full(len(keys), MISSING))
+    moments: Ints = np.full(len(keys), MISSING)
     wanted = are_among(found, keys)
-    moments.seconds[np.searchsorted(keys, found[wanted])] = seconds[wanted]
+    moments[np.searchsorted(keys, found[wanted])] = seconds[wanted]
     return moments
 
 
@@ -83,6 +71,11 @@ def _unpacked(columns: Columns) -> tuple[ItemKeys, Ints]:
         np.frombuffer(data or b"", kind).astype(np.int64) for data, kind in zip(columns, kinds, strict=True)
     )
     return item_keys(sources, numbers), moments // _MICROSECONDS + _POSTGRES_EPOCH_S
+
+
+def local_days(seconds: Ints) -> Ints:
+    """Return the days of some moments in the current time zone, counted from 1970-01-01; 0 for `MISSING`."""
+    return days_in(timezone.get_current_timezone(), np.where(seconds == MISSING, 0, seconds))
 
 
 def days_in(zone: tzinfo, seconds: Ints) -> Ints:
@@ -126,11 +119,11 @@ NEAR_EVENT_WEIGHT = 2.0
 NEAR_EVENT_DAYS = 365
 
 
-def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None) -> dict[str, Scores]:
+def date_features(query: PreparedQuery, keys: ItemKeys, moments: Ints | None) -> dict[str, Scores]:
     """Return the closeness of each item to the days named in the query, if it names any."""
     if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
         return {}
-    return {Feature.DATE: closeness(query.time.meaning, moments.days())}
+    return {Feature.DATE: closeness(query.time.meaning, local_days(moments))}
 
 
 def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
@@ -149,7 +142,7 @@ def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
     return near
 
 
-def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
+def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Ints | None) -> Scores:
     """Adjust the scores for a query that asks for the first or the latest answer, or for one before or after an
     event.
     """
@@ -157,9 +150,9 @@ def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, momen
         return scores
     meaning = query.time.meaning
     if isinstance(meaning, Order):
-        return scores + ORDER_WEIGHT * earliness(scores, moments.seconds, order=meaning)
+        return scores + ORDER_WEIGHT * earliness(scores, moments, order=meaning)
     if isinstance(meaning, NearEvent):
-        return scores + NEAR_EVENT_WEIGHT * near_event(meaning, keys, moments.seconds)
+        return scores + NEAR_EVENT_WEIGHT * near_event(meaning, keys, moments)
     return scores
 
 
@@ -195,9 +188,9 @@ def near_event(event: NearEvent, keys: ItemKeys, seconds: NDArray[np.int64]) -> 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> DatedItem | None:
     """Return the place and the time of the first of these items; None if there is none. One query."""
     moments = read_moments(query, keys[:1], item_count=len(keys))
-    if not len(keys) or moments.seconds[0] == MISSING:
+    if not len(keys) or moments[0] == MISSING:
         return None
-    return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(moments.days()[0])), int(moments.seconds[0]))
+    return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(local_days(moments)[0])), int(moments[0]))
 
 
 def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:
@@ -207,7 +200,7 @@ def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:
     """
     (columns,) = send_moments_query(query.owner_id).rows()
     keys, seconds = _unpacked(columns)
-    distinct, places = np.unique(Moments(seconds).days(), return_inverse=True)
+    distinct, places = np.unique(local_days(seconds), return_inverse=True)
     inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)
     wanted = inside[places] & query.eligibility.admitted(keys)
     order = np.argsort(keys[wanted])

@@ -108,15 +108,6 @@ class PassageMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxSim:
-    """MaxSim (n,) over each item, over the item and its neighbours, and of its best single passage."""
-
-    item: Scores
-    neighbours: Scores
-    passage: Scores
-
-
-@dataclass(frozen=True, slots=True)
 class NearPassages:
     """The query's tokens with their weights, and passages near it (p,) as the statement `late_passages` gives them.
 
@@ -241,22 +232,16 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
 
 
 def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Scores]:
-    """Return features of the items `keys` (sorted), 0 to 1, by the passages that belong to them."""
-    found = max_sim(keys, matches)
-    return {
-        Feature.MAX_SIM: found.item,
-        Feature.NEIGHBOUR_MAX_SIM: found.neighbours,
-        Feature.PASSAGE_MAX_SIM: found.passage,
-    }
-
-
-def max_sim(keys: ItemKeys, matches: PassageMatches) -> MaxSim:
-    """Return MaxSim of the items, or messages, `keys` (sorted), which the `items` of the passages refer to.
+    """Return features, 0 to 1, of the items, or messages, `keys` (sorted), to which the `items` of the passages refer.
 
     Neighbours have consecutive keys.
     """
     best = matches.best_of(matches.items, len(keys))
-    return MaxSim(matches.weights @ best, matches.weights @ _with_neighbours(keys, best), matches.single(len(keys)))
+    return {
+        Feature.MAX_SIM: matches.weights @ best,
+        Feature.NEIGHBOUR_MAX_SIM: matches.weights @ _with_neighbours(keys, best),
+        Feature.PASSAGE_MAX_SIM: matches.single(len(keys)),
+    }
 
 
 def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -30,7 +30,7 @@ from search.retrieval.candidates import (
 )
 
 # --- weights --------------------------------------------------------------------------------------
-# Reads and checks the weights of the linear rankers, `json`: a table names exactly its stage's features.
+# Reads and checks the weights of the linear rankers, `weights.json`: a table names exactly its stage's features.
 #
 # A weight of 0 is written into the file, so that a forgotten feature cannot be mistaken for one that does not count.
 

@@ -24,7 +24,7 @@ from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
 # --- calibration ----------------------------------------------------------------------------------
-# The calibration of relevance: turns evidence into a probability; read from `json` and checked.
+# The calibration of relevance: turns evidence into a probability; read from `relevance.json` and checked.
 #
 # Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
 # without a calibration have no relevance and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.

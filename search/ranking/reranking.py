@@ -99,7 +99,7 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
     body = json.dumps(_request(options, storable(query), [storable(text) for text in documents])).encode()
     asker = _open_asker()
     try:
-        answer = asker.ask(options, body)
+        status, content = asker.ask(options, body)
     except TimeoutError:
         raise RerankerUnavailable(
             f"{options.where} gave no answer in {options.timeout_s:g} s: raise RERANK_TIMEOUT_S, or lower RERANK_TOP_K."
@@ -110,10 +110,10 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
         raise RerankerUnavailable(
             f"{options.where} cannot be reached or breaks off: check RERANK_URL and the network."
         ) from None
-    if answer.status != HTTPStatus.OK:
-        remedy = _REMEDIES.get(answer.status, "try later")
-        raise RerankerUnavailable(f"{options.where} answered {answer.status}: {remedy}.")
-    scores = _scores(answer.content, len(documents))
+    if status != HTTPStatus.OK:
+        remedy = _REMEDIES.get(status, "try later")
+        raise RerankerUnavailable(f"{options.where} answered {status}: {remedy}.")
+    scores = _scores(content, len(documents))
     if scores is None:
         raise RerankerUnavailable(
             f"{options.where} does not answer with a score for each text: check RERANK_SHAPE and RERANK_URL, "
@@ -163,14 +163,6 @@ def _scored(row: object) -> tuple[int, float]:
 # --- one request, bounded in time -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """`content` is read only if the status is 200."""
-
-    status: int
-    content: bytes = b""
-
-
 class _Asker:
     """One HTTP client in the event loop of its own thread.
 
@@ -198,28 +190,29 @@ class _Asker:
         self._thread.join()
         self._loop.close()
 
-    def ask(self, options: RerankOptions, body: bytes) -> _Answer:
-        """Send the request and wait for the answer. Raises: TimeoutError, and whatever the client raises."""
+    def ask(self, options: RerankOptions, body: bytes) -> tuple[int, bytes]:
+        """Send the request; return the status of the answer, and its content if that is 200.
+
+        Raises: TimeoutError, and whatever the client raises.
+        """
         asking = asyncio.run_coroutine_threadsafe(self._ask(options, body), self._loop)
         try:
             return asking.result(options.timeout_s)
         finally:
             asking.cancel()  # closes the connection if the time is up
 
-    async def _ask(self, options: RerankOptions, body: bytes) -> _Answer:
+    async def _ask(self, options: RerankOptions, body: bytes) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
         async with self._client.stream("POST", options.url, content=body, headers=headers) as response:
             if response.status_code != HTTPStatus.OK:
-                return _Answer(response.status_code)
+                return response.status_code, b""
             received = bytearray()
             async for piece in response.aiter_raw():
                 received += piece
                 if len(received) > MAX_ANSWER_BYTES:
-                    break
-            return _Answer(
-                response.status_code, bytes(received)
-            )  # an answer that is too long is cut here, and is invalid JSON
+                    break  # an answer that is cut here is invalid JSON
+            return response.status_code, bytes(received)
 
 
 _opening = threading.Lock()
@@ -252,28 +245,25 @@ PASSAGE_CHARS = 400
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
-    """Keys of the items that the reranker placed, best first; if none, notes that say why."""
+def place_hits(
+    query: SearchQuery, hits: Sequence[Hit], options: RerankOptions
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Ask the reranker about the best hits, in the fused order; never raises. One query and one HTTP request.
 
-    keys: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) -> Placing:
-    """Ask the reranker about the best hits, in the fused order; never raises. One query and one HTTP request."""
+    Returns the keys of the items that it placed, best first; if none, notes that say why.
+    """
     best = hits[: options.top_k]
     if len(best) < 2 or not (weight := weight_of(options)):
-        return Placing()
+        return (), ()
     try:
         with timed("rerank", items=len(best)):
             scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in best])
     except RerankerUnavailable as error:
         logger.warning("Not reranked: %s", error)
-        return Placing(notes=(f"Not reranked: {error}",))
+        return (), (f"Not reranked: {error}",)
     fused = np.array([hit.score for hit in best], np.float32)
     order = blended_order(fused, as_scores(scores), weight)
-    return Placing(tuple(best[index].key for index in order))
+    return tuple(best[index].key for index in order), ()
 
 
 def document_of(hit: Hit) -> str:

@@ -22,7 +22,7 @@ from search.retrieval.candidates import NO_ITEMS, Feature, ItemKeys, Scores, bes
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.filters import Mask, filter_sql
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates
+from search.retrieval.retriever import Candidates, ReadCandidates
 from search.vectors.blocks import (
     Blocks,
     Words,
@@ -201,50 +201,35 @@ class PassageRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return True
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages | FoundPassages":
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
-            return FoundPassages(ComparedPassages(owner, owner.vectors @ query.half_vector))
+            compared = ComparedPassages(owner, owner.vectors @ query.half_vector)
+            return lambda query, corpus: _passages_of_small_owner(compared, query)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
         if name != "passages_named":
-            return PendingPassages(PendingCosines(PendingQuery(*passages_statement(name, query))))
+            pending = PendingQuery(*passages_statement(name, query))
+            return lambda query, corpus: _of_passages(*best_by_item(*_rows(pending)))
         blocks = blocks_of(query)
         near, rest = scan_passages(blocks, query, SCANNED).parted(LIMITS[name])
-        return PendingPassages(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest), blocks)
+        pending = PendingQuery(*named_statement(name, query, near))
+        return lambda query, corpus: _of_passages(*best_by_item(*_rows(pending, near, rest)), scanned=blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPassages:
-    """The query for passages and their cosines, which has been sent, and the blocks that were scanned before, if
-    any.
-    """
-
-    pending: "PendingCosines"
-    blocks: Blocks | None = None
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = self.pending.best_by_item()
-        return Candidates(keys, keys, _of_passages(keys, cosines), scanned=self.blocks)
+def _passages_of_small_owner(compared: ComparedPassages, query: PreparedQuery) -> Candidates:
+    owner = compared.owner
+    wanted = np.isin(owner.kinds, query.passage_kinds)
+    if not query.eligibility.admits_all:
+        wanted &= query.eligibility.admitted(owner.items)
+    return _of_passages(*best_by_item(owner.items[wanted], compared.cosines[wanted]), compared=compared)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPassages:
-    """The passages of a small owner, which were compared here."""
-
-    compared: ComparedPassages
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        owner = self.compared.owner
-        wanted = np.isin(owner.kinds, query.passage_kinds)
-        if not query.eligibility.admits_all:
-            wanted &= query.eligibility.admitted(owner.items)
-        keys, cosines = best_by_item(owner.items[wanted], self.compared.cosines[wanted])
-        return Candidates(keys, keys, _of_passages(keys, cosines), compared=self.compared)
-
-
-def _of_passages(keys: ItemKeys, cosines: Scores) -> dict[str, Scores]:
-    """Return the features that the best passage of each item gives."""
-    return {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines)}
+def _of_passages(
+    keys: ItemKeys, cosines: Scores, *, scanned: Blocks | None = None, compared: ComparedPassages | None = None
+) -> Candidates:
+    """Return the items `keys` as candidates, with the features that the cosine of the best passage of each gives."""
+    features = {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines)}
+    return Candidates(keys, keys, features, scanned=scanned, compared=compared)
 
 
 class ItemRetriever:
@@ -256,70 +241,48 @@ class ItemRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return query.scope >= SPOKEN
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems | FoundItems":
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
-            return FoundItems(owner)
+            return lambda query, corpus: _items_of_small_owner(owner, query)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.item_statement(passages)
         if name != "items_named":
-            return PendingItems(PendingCosines(PendingQuery(*dense_statement(name, query))))
+            pending = PendingQuery(*dense_statement(name, query))
+            return lambda query, corpus: _of_items(*best_by_item(*_rows(pending)))
         near, rest = scan_items(query, corpus.corpus, SCANNED).parted(LIMITS[name])
-        return PendingItems(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest))
+        pending = PendingQuery(*named_statement(name, query, near))
+        return lambda query, corpus: _of_items(*best_by_item(*_rows(pending, near, rest)))
 
 
-@dataclass(frozen=True, slots=True)
-class PendingItems:
-    """The query for items by their own vectors, which has been sent."""
-
-    pending: "PendingCosines"
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = self.pending.best_by_item()
-        return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
-
-
-@dataclass(frozen=True, slots=True)
-class FoundItems:
-    """The item vectors of a small owner, which are compared here."""
-
-    owner: SmallOwner
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        found, cosines = self.owner.items_of_vectors, self.owner.item_vectors @ query.half_vector
-        if not query.eligibility.admits_all:
-            wanted = query.eligibility.admitted(found)
-            found, cosines = found[wanted], cosines[wanted]
-        limit = LIMITS["items_exact"]
-        if len(found) > limit:
-            nearest = np.argpartition(-cosines, limit)[:limit]
-            found, cosines = found[nearest], cosines[nearest]
-        keys, best = best_by_item(found, cosines)
-        return Candidates(keys, keys, {Feature.ITEM_COSINE: best})
+def _items_of_small_owner(owner: SmallOwner, query: PreparedQuery) -> Candidates:
+    found, cosines = owner.items_of_vectors, owner.item_vectors @ query.half_vector
+    if not query.eligibility.admits_all:
+        wanted = query.eligibility.admitted(found)
+        found, cosines = found[wanted], cosines[wanted]
+    limit = LIMITS["items_exact"]
+    if len(found) > limit:
+        nearest = np.argpartition(-cosines, limit)[:limit]
+        found, cosines = found[nearest], cosines[nearest]
+    return _of_items(*best_by_item(found, cosines))
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCosines:
-    """A query for vectors and their cosines that has been sent.
+def _of_items(keys: ItemKeys, cosines: Scores) -> Candidates:
+    return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
+
+
+def _rows(
+    pending: PendingQuery, near: ScannedVectors = NO_VECTORS, rest: ScannedVectors = NO_VECTORS
+) -> tuple[ItemKeys, Scores]:
+    """Return the items of the vectors found, in any order, and the vectors' cosines. Waits for the row.
 
     After a scan, the query names the vectors that are `near`; the cosines of the `rest` are estimated.
     """
-
-    pending: PendingQuery
-    near: ScannedVectors = NO_VECTORS
-    rest: ScannedVectors = NO_VECTORS
-
-    def best_by_item(self) -> tuple[ItemKeys, Scores]:
-        """Return the distinct items (keys sorted), and the cosine of the best vector of each. Waits for the row."""
-        return best_by_item(*self._all())
-
-    def _all(self) -> tuple[ItemKeys, Scores]:
-        """Return the items of all these vectors, in any order, and the vectors' cosines."""
-        sources, items, found, *ids = self.pending.rows()[0]
-        keys, cosines = item_keys(sources or [], items or []), np.asarray(found or [], np.float32)
-        if not len(keys) or not len(self.rest.ids):
-            return keys, cosines
-        estimated = estimated_cosines(self.near.of_ids(ids[0]), cosines, self.rest)
-        return np.concatenate([keys, self.rest.items]), np.concatenate([cosines, estimated])
+    sources, items, found, *ids = pending.rows()[0]
+    keys, cosines = item_keys(sources or [], items or []), np.asarray(found or [], np.float32)
+    if not len(keys) or not len(rest.ids):
+        return keys, cosines
+    estimated = estimated_cosines(near.of_ids(ids[0]), cosines, rest)
+    return np.concatenate([keys, rest.items]), np.concatenate([cosines, estimated])
 
 
 def best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:

@@ -6,7 +6,6 @@ BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-bm
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -17,7 +16,7 @@ from search.postings.cached import Occurrences, find_words, send_digest_query
 from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates
+from search.retrieval.retriever import Candidates, ReadCandidates
 from search.retrieval.word_scores import Ints, MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
@@ -36,6 +35,8 @@ Forms = Mapping[str, frozenset[str]]
 """The lexemes under which a term is looked up, each with the languages of the sources in which it counts."""
 EVERYWHERE: frozenset[str] = frozenset()
 """No language: a lexeme that counts in all sources."""
+Aside = tuple[ItemKeys, Ints]
+"""Terms of the query outside of turns, in text that has no vector: (a,) the items' keys and the terms' numbers."""
 
 
 class LexicalRetriever:
@@ -47,57 +48,59 @@ class LexicalRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return True  # a search by meaning alone needs the weights of the words too
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPostings":
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
         digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
-        return PendingPostings(digests)
+        return lambda query, corpus: _candidates(digests, query, corpus)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPostings:
-    """The queries for the digests of the owner's postings by column, which have been sent."""
+def _candidates(digests: Mapping[str, PendingQuery], query: PreparedQuery, corpus: Corpus) -> Candidates:
+    """Return the items found and their features; for a search by meaning, only the weights of the words.
 
-    digests: Mapping[str, PendingQuery]
+    `digests` are the queries for the digests of the owner's postings by column, which have been sent.
+    """
+    terms = _terms(query.words)
+    found, aside = _counts(digests, query, terms, corpus.spoken_in) if terms else (WordCounts.nothing(), None)
+    weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
+    idf = dict(zip(terms, weights.tolist(), strict=True))
+    word_weights = _word_weights(query.words, idf, corpus.items)
+    if query.mode == "semantic" and query.space is not None:
+        return Candidates(word_weights=word_weights)
+    if not len(found.keys):
+        nothing = np.empty(0, np.float32)
+        return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
+    wide_keys, features = word_features(found, weights, corpus)
+    if aside is not None:
+        features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
+    held = MatchedTerms.of_terms(found, list(terms), query.words)
+    return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
 
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """Return the items found and their features; for a search by meaning, only the weights of the words."""
-        terms = _terms(query.words)
-        found, aside = self._counts(query, terms, corpus.spoken_in) if terms else (WordCounts.nothing(), None)
-        weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
-        idf = dict(zip(terms, weights.tolist(), strict=True))
-        word_weights = _word_weights(query.words, idf, corpus.items)
-        if query.mode == "semantic" and query.space is not None:
-            return Candidates(word_weights=word_weights)
-        if not len(found.keys):
-            nothing = np.empty(0, np.float32)
-            return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
-        wide_keys, features = word_features(found, weights, corpus)
-        if aside is not None:
-            features[Feature.ASIDE_COVERAGE] = aside.coverage(wide_keys, weights)
-        held = MatchedTerms.of_terms(found, list(terms), query.words)
-        return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
 
-    def _counts(
-        self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
-    ) -> "tuple[WordCounts, Aside | None]":
-        """Count the terms in each eligible item.
+def _counts(
+    digests: Mapping[str, PendingQuery],
+    query: PreparedQuery,
+    terms: Mapping[str, Forms],
+    spoken_in: Mapping[str, Sequence[int]],
+) -> tuple[WordCounts, Aside | None]:
+    """Count the terms in each eligible item; return the terms outside of turns, too, if there are any.
 
-        Also returns the terms outside of turns, if there are any. `spoken_in` are the sources with texts in languages
-        other than English.
-        """
-        lexemes = [lexeme for forms in terms.values() for lexeme in forms]
-        counted, aside = [], []
-        for column, pending in self.digests.items():
-            letters = _letters(column, query.scope)
-            for found in find_words(query.owner_id, HOMES[column], pending, lexemes):
-                stands = _in_their_languages(found.occurrences, terms.values(), found.keys, spoken_in)
-                counts, said_aside = _counted(stands, terms.values(), found.keys, letters)
-                if not query.eligibility.admits_all:
-                    counts[:, ~query.eligibility.admitted(found.keys)] = 0
-                counted.append(WordCounts.of_matrix(found.keys, found.lengths, counts))
-                aside += said_aside
-        joined = Aside(*map(np.concatenate, zip(*aside, strict=True))) if aside else None
-        return joined_counts(counted, len(terms)), joined
+    `spoken_in` are the sources with texts in languages other than English.
+    """
+    lexemes = [lexeme for forms in terms.values() for lexeme in forms]
+    counted, aside = [], []
+    for column, pending in digests.items():
+        letters = _letters(column, query.scope)
+        for keys, lengths, found in find_words(query.owner_id, HOMES[column], pending, lexemes):
+            stands = _in_their_languages(found, terms.values(), keys, spoken_in)
+            counts, said_aside = _counted(stands, terms.values(), keys, letters)
+            if not query.eligibility.admits_all:
+                counts[:, ~query.eligibility.admitted(keys)] = 0
+            counted.append(WordCounts.of_matrix(keys, lengths, counts))
+            aside += said_aside
+    if not aside:
+        return joined_counts(counted, len(terms)), None
+    items, numbers = zip(*aside, strict=True)
+    return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers))
 
 
 def _letters(column: str, scope: frozenset[str]) -> str:
@@ -128,9 +131,7 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
 # --- counting -------------------------------------------------------------------------------------
 
 
-def _counted(
-    stands: Occurrences, terms: Collection[Forms], keys: ItemKeys, letters: str
-) -> tuple[Scores, list[tuple[ItemKeys, Ints]]]:
+def _counted(stands: Occurrences, terms: Collection[Forms], keys: ItemKeys, letters: str) -> tuple[Scores, list[Aside]]:
     """Return the terms' counts (terms, n) in the items, each the sum of its forms, and the terms aside."""
     term_of = np.repeat(np.arange(len(terms)), [len(forms) for forms in terms])
     cells = term_of[stands.words] * len(keys) + stands.places  # indices into the flattened `counts`
@@ -145,19 +146,13 @@ def _counted(
     return counts, [(keys[beside % len(keys)], beside // len(keys))] if len(beside) else []
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """Terms of the query outside of turns, in text that has no vector: (a,) the item's key and the term's number."""
-
-    keys: ItemKeys
-    terms: Ints
-
-    def coverage(self, keys: ItemKeys, weights: Scores) -> Scores:
-        """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
-        places = np.searchsorted(keys, self.keys).clip(max=len(keys) - 1)
-        inside = keys[places] == self.keys
-        sums = np.bincount(places[inside], weights[self.terms[inside]], len(keys)).astype(np.float32)
-        return sums / max(float(weights.sum()), 1e-6)
+def _coverage_aside(aside: Aside, keys: ItemKeys, weights: Scores) -> Scores:
+    """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
+    items, terms = aside
+    places = np.searchsorted(keys, items).clip(max=len(keys) - 1)
+    inside = keys[places] == items
+    sums = np.bincount(places[inside], weights[terms[inside]], len(keys)).astype(np.float32)
+    return sums / max(float(weights.sum()), 1e-6)
 
 
 def _in_their_languages(

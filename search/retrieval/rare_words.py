@@ -7,7 +7,6 @@ there are no postings, are ordered by how much they look like identifiers.
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from django.db.models import Sum
@@ -26,20 +25,11 @@ _INSIDE = re.compile(r"[^\W_]+")  # without underscores, at which the index spli
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[_.:/\\-]\w|[A-Za-z]\d|\d[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The rarest of `word_count` words of a text; `is_incomplete` if words that no item contains were left out."""
-
-    text: str
-    word_count: int
-    is_incomplete: bool
-
-
-def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> Excerpt:
+def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> tuple[str, bool]:
     """Return the words of `text` that fewest of the owner's items contain, in their order, at most `chars` characters.
 
     Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
-    such parts of identifiers and paths. Five queries.
+    such parts of identifiers and paths; the second value is whether they were. Five queries.
     """
     words = PendingQueryWords(owner_id, text, filters.kinds).words
     counts, items = _item_counts(owner_id, words)
@@ -55,7 +45,7 @@ def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEA
             chosen.add(first_place[word])
             left -= len(word) + 1
     kept = " ".join(word for word in written if first_place[word] in chosen) or text[:chars]
-    return Excerpt(kept, len(text.split()), is_incomplete=has_rare)
+    return kept, has_rare
 
 
 def _without_unknown(word: str, counts: Counter[str]) -> str:
@@ -70,8 +60,7 @@ def _item_counts(owner_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str
     lexemes = {word.written: word.lexeme for word in words if not word.is_stop_word}
     counts: Counter[str] = Counter(dict.fromkeys(lexemes, 0))
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
-        for found in find_words(owner_id, home, send_digest_query(owner_id, home), list(lexemes.values())):
-            stands = found.occurrences
+        for _, _, stands in find_words(owner_id, home, send_digest_query(owner_id, home), list(lexemes.values())):
             items = np.unique(np.stack([stands.words, stands.places.astype(np.int64)]), axis=1)[0]
             per_word = np.bincount(items, minlength=len(lexemes)).tolist()
             counts.update(dict(zip(lexemes, per_word, strict=True)))

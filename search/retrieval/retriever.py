@@ -1,10 +1,10 @@
 """Defines a retriever, which finds candidates for a query and describes them by features.
 
 A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
-one, write a class with `candidates`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+one, write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -36,11 +36,8 @@ class Candidates:
     compared: ComparedPassages | None = None
 
 
-class PendingCandidates(Protocol):
-    """A retriever's queries, which have been sent."""
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """Return the result; waits for the rows. `query` has been embedded by now, if possible."""
+ReadCandidates = Callable[[PreparedQuery, Corpus], Candidates]
+"""Reads the rows of a retriever's queries, which have been sent; the query has been embedded by now, if possible."""
 
 
 class Retriever(Protocol):
@@ -59,8 +56,8 @@ class Retriever(Protocol):
     def applies(self, query: PreparedQuery) -> bool:
         """Return whether it can find items in the query's scope and mode."""
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> PendingCandidates:
-        """Send its queries.
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
+        """Send its queries; return the function that reads them.
 
         Only a retriever that needs the vector may read `corpus` or the query's words here: others would delay the
         model.

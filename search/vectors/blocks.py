@@ -219,7 +219,7 @@ def _read(
 #
 # A block (`BinaryCodeBlock`) contains the passages of consecutive items. It is created in the transaction that stores
 # or deletes the passages, and never changed: a new block with another id replaces it, so that a process that cached
-# the old one notices (`search/vectors/blocks.py`).
+# the old one notices.
 
 
 # With each item the last block of a source is written again: some 16 KB if an item has eight passages (ADR 10).

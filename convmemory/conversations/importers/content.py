@@ -298,7 +298,7 @@ def _thinking(text: str) -> list[Part]:
 
 
 # --- blocks ---------------------------------------------------------------------------------------
-# Turns the records of coding agents into messages: their own formats become the blocks that `content.py` reads.
+# Turns the records of coding agents into messages: their own formats become the blocks that `block_parts` reads.
 #
 # Many agents keep a tool call and its result in one record; here these become two messages, as in every other format.
 

@@ -174,7 +174,7 @@ def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LIMITS, "passages_named", exactly_up_to)
         corpus = PendingCorpus(owner.pk, active_space())
-        read = PassageRetriever().send(embed_query(query), corpus).read(query, corpus.corpus)
+        read = PassageRetriever().send(embed_query(query), corpus)(query, corpus.corpus)
     return dict(zip(read.keys.tolist(), read.features[Feature.PASSAGE_COSINE].tolist(), strict=True))
 
 

@@ -21,7 +21,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Source
 from search.pipeline import LONG_CHARS, rank_items
 from search.query_text import QueryText
-from search.ranking.in_time import MISSING, read_moments
+from search.ranking.in_time import MISSING, local_days, read_moments
 from search.retrieval.candidates import Feature, item_keys
 from search.retrieval.prepared import PreparedQuery
 from search.searching import SearchQuery, SearchResults, search
@@ -188,10 +188,10 @@ def test_moments_are_same_whether_all_or_some_items_are_read(owner: User, zone: 
     with timezone.override(zone):
         whole, some = (read_moments(query, keys, item_count=count) for count in (len(keys), 1000))
         part = read_moments(query, keys[2:4], item_count=3)
-    np.testing.assert_array_equal(whole.days(), some.days())
-    np.testing.assert_array_equal(whole.seconds, some.seconds)
-    assert whole.seconds[-1] == MISSING
-    np.testing.assert_array_equal(part.seconds, whole.seconds[2:4])
+        np.testing.assert_array_equal(local_days(whole), local_days(some))
+    np.testing.assert_array_equal(whole, some)
+    assert whole[-1] == MISSING
+    np.testing.assert_array_equal(part, whole[2:4])
 
 
 def test_moments_of_another_owner_are_not_read(archives: tuple[Archive, Archive]) -> None:
@@ -199,7 +199,7 @@ def test_moments_of_another_owner_are_not_read(archives: tuple[Archive, Archive]
     stranger = PreparedQuery(make_user().pk, QueryText("retro"))
     for count in (len(sources), 1000):
         read = read_moments(stranger, item_keys(sources, [0] * len(sources)), item_count=count)
-        assert set(read.seconds.tolist()) == {MISSING}
+        assert set(read.tolist()) == {MISSING}
 
 
 def test_moments_read_ahead_for_long_query_rank_same(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:

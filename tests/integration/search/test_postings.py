@@ -52,7 +52,7 @@ def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Fil
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
     prepared = prepare_query(owner_id=owner.pk, query=query).looked_up()
     corpus = PendingCorpus(owner.pk, None)
-    return LexicalRetriever().send(prepared, corpus).read(prepared, corpus.corpus)
+    return LexicalRetriever().send(prepared, corpus)(prepared, corpus.corpus)
 
 
 def items(candidates: Candidates) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ def found(query: PreparedQuery) -> tuple[Candidates, Candidates]:
     """Return what the retrievers find by passages and by item vectors."""
     corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds)
     retrievers = (PassageRetriever(), ItemRetriever())
-    passages, items = (retriever.send(query, corpus).read(query, corpus.corpus) for retriever in retrievers)
+    passages, items = (retriever.send(query, corpus)(query, corpus.corpus) for retriever in retrievers)
     return passages, items
 
 

@@ -1,14 +1,12 @@
 """A retriever of one file, as `search/retrieval/retriever.py` describes it: it finds the newest items."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from search.models import Item
 from search.retrieval.candidates import item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates
+from search.retrieval.retriever import Candidates, ReadCandidates
 
 RECENCY = "recency"
 
@@ -22,20 +20,14 @@ class NewestRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return "newest" in query.text.text
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingNewest":
-        return PendingNewest(limit=50)
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
+        return newest_items  # which asks only when it is read
 
 
-@dataclass(frozen=True, slots=True)
-class PendingNewest:
-    """Asks only when it is read."""
-
-    limit: int
-
-    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        rows = Item.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[: self.limit]
-        found = list(rows.values_list("source_id", "number"))
-        keys = item_keys([source for source, _ in found], [item for _, item in found])
-        recency = np.linspace(1, 0, len(keys), dtype=np.float32)
-        order = np.argsort(keys)
-        return Candidates(keys[order], keys[order], {RECENCY: recency[order]}, unseen=0.0)
+def newest_items(query: PreparedQuery, corpus: Corpus) -> Candidates:
+    rows = Item.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[:50]
+    found = list(rows.values_list("source_id", "number"))
+    keys = item_keys([source for source, _ in found], [item for _, item in found])
+    recency = np.linspace(1, 0, len(keys), dtype=np.float32)
+    order = np.argsort(keys)
+    return Candidates(keys[order], keys[order], {RECENCY: recency[order]}, unseen=0.0)

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from convmemory.embeddings.token_codes import encode_vectors
-from search.ranking.late_interaction import PassageMatches, max_sim, token_weights
+from search.ranking.late_interaction import PassageMatches, max_sim_features, token_weights
+from search.retrieval.candidates import Feature
 
 
 def test_pieces_of_word_share_its_weight_and_punctuation_weighs_nothing() -> None:
@@ -35,8 +36,8 @@ def test_scores_take_best_token_of_turn_of_its_neighbours_and_of_one_passage() -
         kinds=["conversation"] * 4,
     )
     assert matches.elements.tolist() == [1, 1, 2]
-    late = max_sim(keys, matches)
+    late = max_sim_features(keys, matches)
     full, none = 1 / 4, -1 / 4  # one of sixteen bits, over the square root of 16
-    assert_allclose(late.item, [full, 0.0, 0.0])
-    assert_allclose(late.neighbours[:2], [full, full])
-    assert_allclose(late.passage[0], 0.75 * full + 0.25 * none, rtol=1e-6)  # single precision
+    assert_allclose(late[Feature.MAX_SIM], [full, 0.0, 0.0])
+    assert_allclose(late[Feature.NEIGHBOUR_MAX_SIM][:2], [full, full])
+    assert_allclose(late[Feature.PASSAGE_MAX_SIM][0], 0.75 * full + 0.25 * none, rtol=1e-6)  # single precision
