@@ -17,6 +17,7 @@ from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import (
     TURNS_ALONE,
+    Hit,
     MixedResults,
     SearchQuery,
     SearchResults,
@@ -45,7 +46,7 @@ def search_conversations(
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
-) -> SearchResults:
+) -> SearchResults[Hit]:
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
         # The caller's conversation with this source id.

@@ -20,26 +20,27 @@ from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from search.query import SearchQuery
 from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason
-from search.searching import MixedResults, SearchResults
+from search.results.hits import Hit
+from search.searching import SearchResults, SectionHit
 from search.titles import MAX_TITLES
 
 OWN = 0  # in cursors: the number of the caller's own archive
 EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
 """Several archives show nothing for the first of these reasons that one of them has: it says most of what is stored."""
 
-Found = TypeVar("Found", SearchResults, MixedResults)
+AnyHit = TypeVar("AnyHit", bound=Hit | SectionHit)
 Ranked = TypeVar("Ranked")
 
 
 def search_archives(
-    find: Callable[..., Found],
+    find: Callable[..., SearchResults[AnyHit]],
     *,
     caller: AbstractBaseUser | AnonymousUser | None,
     spaces: Sequence[SpaceMember],
     query: SearchQuery,
     chosen: str = "",
     cursor: str = "",
-) -> Found:
+) -> SearchResults[AnyHit]:
     """Return what `find`, which is `search` or `search_items`, finds in the caller's archive and in their `spaces`.
 
     `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number. Without spaces it is the
@@ -60,7 +61,7 @@ def search_archives(
         numbers = decode_numbers(identity, cursor, count=2, at_most=2 * (MAX_SPACES + 1))
         places = dict(zip(numbers[::2], numbers[1::2], strict=False))
         starts = {number: places[number] for number in archives if number in places}
-    found: dict[int, Found] = {}
+    found: dict[int, SearchResults[AnyHit]] = {}
     for number, start in starts.items():
         member = archives[number]
         if member is None:
@@ -85,8 +86,7 @@ def search_archives(
         for place in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
     ]
     next_cursor = encode_cursor(identity, following) if following else None
-    combined: Found = _combine(list(found.values()), [hit for _, hit in ranked], next_cursor)
-    return combined
+    return _combine(list(found.values()), [hit for _, hit in ranked], next_cursor)
 
 
 def merge_ranked(archives: Mapping[int, Sequence[tuple[float, Ranked]]], *, limit: int) -> list[tuple[int, Ranked]]:
@@ -102,7 +102,7 @@ def merge_ranked(archives: Mapping[int, Sequence[tuple[float, Ranked]]], *, limi
     return [(number, hit) for _, number, hit in islice(merge(*rows, key=lambda row: -row[0]), limit)]
 
 
-def _find_in(find: Callable[..., Found], member: SpaceMember, **options: Any) -> Found:
+def _find_in(find: Callable[..., SearchResults[AnyHit]], member: SpaceMember, **options: Any) -> SearchResults[AnyHit]:
     """Return what a search finds in one space; each hit names the space."""
     space = name_of(member)
     with reading(member):
@@ -111,7 +111,9 @@ def _find_in(find: Callable[..., Found], member: SpaceMember, **options: Any) ->
     return replace(found, hits=hits, titles=tuple(replace(title, space=space) for title in found.titles))
 
 
-def _combine(pages: Sequence[SearchResults | MixedResults], hits: list[Any], next_cursor: str | None) -> Any:
+def _combine(
+    pages: Sequence[SearchResults[AnyHit]], hits: Sequence[AnyHit], next_cursor: str | None
+) -> SearchResults[AnyHit]:
     """Return one page of results with these hits, and with what is true of all the archives together."""
     # Something answers if it does in one archive; nothing does only if that is known of each.
     answers = {page.answered for page in pages}
@@ -133,12 +135,11 @@ def _combine(pages: Sequence[SearchResults | MixedResults], hits: list[Any], nex
     explanation = ONLY_NEAREST if hits and answered is False else waiting.explanation
     if explanation is None and not (hits or titles):
         explanation = min(explanations, key=lambda each: EMPTY.get(each.reason, len(EMPTY)), default=None)
-    first: Any = pages[0]
-    merged = replace(
-        first,
+    return SearchResults(
         hits=hits,
         next_cursor=next_cursor,
         notes=(*notes, *([explanation.for_tools] if explanation else [])),
+        total=sum(page.total for page in pages),
         answered=answered,
         time=next((page.time for page in pages if page.time), None),
         explanation=explanation,
@@ -147,6 +148,3 @@ def _combine(pages: Sequence[SearchResults | MixedResults], hits: list[Any], nex
         titles=tuple(titles[:MAX_TITLES]),
         is_calibrated=all(page.is_calibrated for page in pages),
     )
-    if isinstance(merged, SearchResults):
-        return replace(merged, total=sum(page.total for page in pages if isinstance(page, SearchResults)))
-    return merged

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
@@ -50,11 +51,51 @@ __all__ = [
 ]
 
 
+Marks = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
-class SearchResults:
+class SectionHit:
+    """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
+
+    `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
+    start, its end, its marks and its headings. `space` is None in the archive of the caller.
+    """
+
+    document_id: int
+    title: str
+    section: int
+    heading_path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    passage: str
+    passage_start: int
+    passage_end: int
+    marks: Marks
+    similarity: float
+    score: float
+    relevance: float | None
+    matched: tuple[str, ...]
+    url: str
+    created_at: datetime
+    further: tuple[tuple[str, int, int, Marks, tuple[str, ...]], ...] = ()
+    space: SpaceName | None = None
+
+    @property
+    def marked_url(self) -> str:
+        """Return the URL at which the owner sees the passage marked."""
+        return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
+
+
+AnyHit_co = TypeVar("AnyHit_co", bound=Hit | SectionHit, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults(Generic[AnyHit_co]):
     """A page of hits, the cursor of the next one, and notes for the caller.
 
-    `total` counts the turns found on all pages; in a search by distance only those that may answer. `answered` is false
+    `total` counts the items found on all pages; in a search by distance only those that may answer. `answered` is false
     if no result is likely to answer, so that the hits are only the nearest; None if that is unknown, also while items
     wait that could answer. `pending` counts these, `waiting` by their kinds. `explanation` says why there are no hits,
     or not all; the last note is its sentence. `titles` are conversations and documents whose title contains the query,
@@ -62,7 +103,7 @@ class SearchResults:
     similarities is unknown.
     """
 
-    hits: list[Hit]
+    hits: Sequence[AnyHit_co]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     total: int = 0
@@ -78,6 +119,14 @@ class SearchResults:
     def reason(self) -> Reason | None:
         return self.explanation.reason if self.explanation else None
 
+    @property
+    def sections(self) -> list[SectionHit]:
+        return [hit for hit in self.hits if isinstance(hit, SectionHit)]
+
+
+MixedResults = SearchResults[Hit | SectionHit]
+"""A page of turns and sections, best first."""
+
 
 @may_use_replica
 def search(
@@ -87,7 +136,7 @@ def search(
     cursor: str = "",
     start: int = 0,
     may_rerank: bool = True,
-) -> SearchResults:
+) -> SearchResults[Hit]:
     """Return the caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
 
     The page begins where `cursor` says, or after the first `start` hits. `may_rerank` is false if the order does not
@@ -112,7 +161,7 @@ def search(
 
 def _find(
     owner_id: int, query: SearchQuery, start: int, placed: tuple[int, ...], reranker: RerankOptions | None
-) -> SearchResults:
+) -> SearchResults[Hit]:
     """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
     ranked = rank_items(owner_id=owner_id, query=query)
@@ -174,66 +223,7 @@ TURNS_ALONE = frozenset({TURNS})
 SECTIONS_FIRST = 10
 """A page of sections begins with this many different sections, however long it is (ADR 49)."""
 
-Marks = tuple[tuple[int, int], ...]
 Caller = AbstractBaseUser | AnonymousUser | None
-
-
-@dataclass(frozen=True, slots=True)
-class SectionHit:
-    """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
-
-    `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
-    start, its end, its marks and its headings. `space` is None in the archive of the caller.
-    """
-
-    document_id: int
-    title: str
-    section: int
-    heading_path: tuple[str, ...]
-    page: int | None
-    start: int
-    end: int
-    passage: str
-    passage_start: int
-    passage_end: int
-    marks: Marks
-    similarity: float
-    score: float
-    relevance: float | None
-    matched: tuple[str, ...]
-    url: str
-    created_at: datetime
-    further: tuple[tuple[str, int, int, Marks, tuple[str, ...]], ...] = ()
-    space: SpaceName | None = None
-
-    @property
-    def marked_url(self) -> str:
-        """Return the URL at which the owner sees the passage marked."""
-        return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
-
-
-@dataclass(frozen=True, slots=True)
-class MixedResults:
-    """A page of turns and sections, best first; the other values as in `SearchResults`."""
-
-    hits: list[Hit | SectionHit]
-    next_cursor: str | None = None
-    notes: tuple[str, ...] = ()
-    answered: bool | None = None
-    time: TimeReading | None = None
-    explanation: Explanation | None = None
-    pending: int = 0
-    waiting: Pending = NOTHING_PENDING
-    titles: tuple[TitleHit, ...] = ()
-    is_calibrated: bool = True
-
-    @property
-    def reason(self) -> Reason | None:
-        return self.explanation.reason if self.explanation else None
-
-    @property
-    def sections(self) -> list[SectionHit]:
-        return [hit for hit in self.hits if isinstance(hit, SectionHit)]
 
 
 @may_use_replica
@@ -315,18 +305,8 @@ def search_items(
             hits.append(hit)
         elif section := sections.get((hit.object_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
-    return MixedResults(
-        hits,
-        found.next_cursor,
-        (*notes, *found.notes),
-        found.answered,
-        found.time,
-        explanation=found.explanation,
-        pending=found.pending,
-        waiting=found.waiting,
-        titles=found.titles,
-        is_calibrated=found.is_calibrated,
-    )
+    mixed: MixedResults = found
+    return replace(mixed, hits=hits, notes=(*notes, *found.notes))
 
 
 def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:

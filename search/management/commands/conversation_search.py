@@ -88,7 +88,7 @@ def _from(space: SpaceName | None) -> str:
     return f"  in the space {space.name} ({space.id})" if space else ""
 
 
-def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
+def as_document(results: SearchResults[Hit], status: IndexStatus) -> dict[str, Any]:
     """Return the results in the format of the API's answer, with the numbers of pending and failed items."""
     return {
         "titles": [

@@ -17,7 +17,7 @@ from search.adapters.conversations import index_conversation
 from search.models import RerankerWeight
 from search.ranking import reranking
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
-from search.searching import SearchQuery, SearchResults, search
+from search.searching import Hit, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker
 
@@ -54,11 +54,11 @@ def owner() -> User:
     return user
 
 
-def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults:
+def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults[Hit]:
     return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
 
 
-def turns(results: SearchResults) -> list[int]:
+def turns(results: SearchResults[Hit]) -> list[int]:
     return [hit.turn_number for hit in results.hits]
 
 

@@ -22,7 +22,7 @@ from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.reasons import TOOLS, Reason
-from search.searching import MODES, SearchQuery, SearchResults, search
+from search.searching import MODES, Hit, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -40,11 +40,11 @@ def indexed(owner: User, messages: list[MessageDraft], **values: Any) -> Convers
     return conversation
 
 
-def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults:
+def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults[Hit]:
     return search(caller=owner, query=SearchQuery(text=text, **{"has_operators": True, **values}), cursor=cursor)
 
 
-def turns(results: SearchResults) -> list[int]:
+def turns(results: SearchResults[Hit]) -> list[int]:
     return [hit.turn_number for hit in results.hits]
 
 

@@ -15,7 +15,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.pages.snippets import band_of
 from search.query import SearchQuery
-from search.searching import SearchResults, search, search_documents
+from search.searching import Hit, SearchResults, search, search_documents
 from search.vectors.blocks import pack_codes
 from tests.factories import assistant_says, exchange, make_conversation, user_says
 from tests.support.documents import indexed, upload
@@ -64,7 +64,7 @@ def sentences() -> Iterator[tuple[int, int, str]]:
             yield from ((number, turn, f"{said.rstrip('.')}.") for said in answer.split(". "))
 
 
-def found(owner: User, text: str) -> SearchResults:
+def found(owner: User, text: str) -> SearchResults[Hit]:
     return search(caller=owner, query=SearchQuery(text=text))
 
 
