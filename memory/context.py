@@ -51,7 +51,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HitChunks:
     """One hit: its best passage, its partners, its further passages, and the openings of the turn before.
 
     A partner may be one of the other chunks; it is counted once.
@@ -96,7 +96,7 @@ class Missing:
 class Outcome:
     """The outcome for one group: chunks brought back, chunks already alive, chunks that did not fit."""
 
-    group: Group
+    group: HitChunks
     brought: tuple[Chunk, ...] = ()
     alive: tuple[Chunk, ...] = ()
     missing: tuple[Missing, ...] = ()
@@ -138,7 +138,7 @@ Shorten = Callable[[Chunk, int], Chunk | None]
 
 
 def resurrect(
-    groups: Iterable[Group],
+    groups: Iterable[HitChunks],
     *,
     budget: int,
     alive: Collection[Hashable] = frozenset(),
@@ -302,7 +302,7 @@ TAG = RECALL_TAG
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlacedPassage:
     """A passage with its place in the context and its heading."""
 
     conversation_id: int
@@ -313,7 +313,7 @@ class Line:
     passage: RecalledPassage
 
 
-Lines = dict[Hashable, Line]
+Lines = dict[Hashable, PlacedPassage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ def build_memory_context(
         budget -= tokens - max_tokens
 
 
-def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
+def _lines(results: Sequence[RecalledMessage]) -> Iterator[PlacedPassage]:
     """Yield a line for each passage that can come back; a passage that is also an opening is rendered as the passage.
 
     Lines of passages come last, so that they replace those of openings with the same key.
@@ -381,10 +381,12 @@ def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
             yield _line(message, _heading(message), message.position, message.speaker, passage)
 
 
-def _line(message: RecalledMessage, heading: str, position: int, speaker: str, passage: RecalledPassage) -> Line:
+def _line(
+    message: RecalledMessage, heading: str, position: int, speaker: str, passage: RecalledPassage
+) -> PlacedPassage:
     # A colon in a name would end the label early.
     label = one_line(visible(speaker).replace(":", " "), 40)
-    return Line(message.conversation_id, message.turn_number, position, label, heading, passage)
+    return PlacedPassage(message.conversation_id, message.turn_number, position, label, heading, passage)
 
 
 def _heading(message: RecalledMessage) -> str:
@@ -395,7 +397,7 @@ def _heading(message: RecalledMessage) -> str:
     return f'"{title}"{date} {message.url}{space}{marked}'
 
 
-def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[Group]:
+def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[HitChunks]:
     """Return the chunks of each message with their costs.
 
     The first message of a turn pays for its heading, the first chunk of a message for the speaker's name.
@@ -411,7 +413,7 @@ def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, en
         if message.role != "user":
             own, other = other, own
         groups.append(
-            Group(
+            HitChunks(
                 target=_chunk(best, f"{heading}\n{best.speaker}: ", encoding),
                 other_opening=_partner(other, message, lines, encoding) if partners else None,
                 own_opening=_partner(own, message, lines, encoding) if partners else None,
@@ -437,7 +439,7 @@ def _earlier(message: RecalledMessage, lines: Lines, encoding: str) -> Iterator[
         yield _chunk(line, f"\n\n{line.heading}\n{line.speaker}: ", encoding)
 
 
-def _chunk(line: Line, before: str, encoding: str) -> Chunk:
+def _chunk(line: PlacedPassage, before: str, encoding: str) -> Chunk:
     said = quoted(line.passage.text, TAG)
     tokens = count_tokens(f"{before}{said}{GAP}", encoding=encoding)
     around = tokens - count_tokens(said, encoding=encoding)
@@ -456,14 +458,14 @@ def _shortened(chunk: Chunk, tokens: int, encoding: str) -> Chunk | None:
     return fitting
 
 
-def _cut(line: Line, chars: int | None) -> Line:
+def _cut(line: PlacedPassage, chars: int | None) -> PlacedPassage:
     if chars is None:
         return line
     passage = replace(line.passage, text=line.passage.text[:chars] + CUT, end=line.passage.start + chars)
     return replace(line, passage=passage)
 
 
-def _render(lines: Sequence[Line]) -> str:
+def _render(lines: Sequence[PlacedPassage]) -> str:
     if not lines:
         return ""
     ordered = sorted(lines, key=lambda line: (line.conversation_id, line.turn_number, line.position, line.passage.key))
@@ -475,7 +477,7 @@ def _render(lines: Sequence[Line]) -> str:
     return enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
 
 
-def _joined_passages(lines: Sequence[Line]) -> str:
+def _joined_passages(lines: Sequence[PlacedPassage]) -> str:
     """Join the passages of one message, with the line breaks between them and marks for omissions."""
     text = quoted(lines[0].passage.text, TAG)
     for before, after in pairwise(lines):

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
-from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
 from convmemory.core.text import cut
 from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing import sweeping
@@ -72,7 +72,7 @@ class PassageAdmin(ContentAdmin):
     def short_space(self, obj: Passage) -> str:
         return f"{obj.space.model}, {obj.space.dimensions}"
 
-    def sections(self, request: HttpRequest, obj: Passage) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
         norm, neighbours = passage_neighbours(obj.pk)
         is_own = request.user.pk == obj.owner_id
         texts = texts_of_passages([found.pk for found in neighbours]) if is_own else None
@@ -98,7 +98,7 @@ def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
     return texts
 
 
-def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> Section:
+def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> AdminTable:
     """Return a table of the neighbours of a passage; with their texts if `texts` are given."""
     rows = [
         (
@@ -114,17 +114,17 @@ def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | 
     return neighbour_section(columns, rows, has_texts=texts is not None)
 
 
-def vector_section(norm: float, space: EmbeddingSpace) -> Section:
+def vector_section(norm: float, space: EmbeddingSpace) -> AdminTable:
     """Return a table of a vector's properties: a norm other than 1 shows a vector of another program."""
-    return Section("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
+    return AdminTable("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
 
 
-def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, has_texts: bool) -> Section:
+def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, has_texts: bool) -> AdminTable:
     """Return the table of nearest neighbours, with a note on the method."""
     note = f"Cosine similarity within the owner's vectors of this space, {SCANNED:,} of them at most."
     if not has_texts:
         note += " What they say stands on the page “Read the content”."
-    return Section("Nearest neighbours", columns, rows, note)
+    return AdminTable("Nearest neighbours", columns, rows, note)
 
 
 def object_link(page: str, pk: int) -> str:
@@ -289,7 +289,7 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
     def delete_rows(self, rows: Sequence[Any]) -> None:
         enqueue_sources(sweeping.delete_item_embeddings([row.pk for row in rows]))
 
-    def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[AdminTable]:
         norm, neighbours = item_neighbours(obj.pk)
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
         is_own = request.user.pk == obj.owner_id

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import pyphen
 
+from convmemory.core.text import Span
 from search.vectors.splitting import FENCE
 
 SAMPLE_CHARS = 4_000
@@ -281,8 +282,6 @@ def _patterns_of(language: str) -> pyphen.HyphDict:
 #
 # They are searched by pairs of consecutive characters, as is usual without a dictionary.
 
-
-Span = tuple[int, int]
 
 CHARACTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"

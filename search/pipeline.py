@@ -40,7 +40,7 @@ from search.ranking.rankers import (
 )
 from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.times.reading import Anchor
-from search.ranking.times.relative import Span
+from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
 from search.retrieval.candidates import (
     EXCHANGES,
@@ -389,7 +389,7 @@ def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQue
     if reading is None:
         return replace(query, is_timeless=True)
     query = replace(query, found_time=reading)
-    if not reading.rest or not isinstance(reading.meaning, Span) or not has_begun(owner_id, reading.meaning):
+    if not reading.rest or not isinstance(reading.meaning, DayRange) or not has_begun(owner_id, reading.meaning):
         return query
     return replace(query, reading=replace(query.parsed, text=reading.rest))
 

@@ -20,6 +20,7 @@ from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.core.postgres.replicas import may_use_replica
+from convmemory.core.text import Span
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 
-Marks = tuple[tuple[int, int], ...]
+Marks = tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)

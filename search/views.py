@@ -44,7 +44,7 @@ from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
 from search.query import MIN_QUERY_CHARS, is_too_short
-from search.ranking.times.reading import Order
+from search.ranking.times.reading import TimeOrder
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -203,7 +203,7 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "why": explanation.for_pages if explanation and not is_silent else "",
         "time": results.time,
         "is_only_favoured": results.time is not None
-        and not isinstance(results.time.meaning, Order)
+        and not isinstance(results.time.meaning, TimeOrder)
         and not results.time.days_alone(box.q),
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }

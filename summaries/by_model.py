@@ -26,7 +26,7 @@ Request = list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSummary:
     """A finished summary."""
 
     text: str
@@ -59,7 +59,7 @@ class SummaryProgress:
 
 def write_summary(
     endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: SummaryProgress
-) -> Written | None:
+) -> WrittenSummary | None:
     """Return a summary of the texts in about `max_tokens` tokens at most; None if time ran out before the end.
 
     Raises: EndpointBusy, EndpointRefused, EndpointMisconfigured, EndpointUnavailable; and whatever `metered` raises.
@@ -82,7 +82,7 @@ class _Writer:
             )
         self._model = endpoint.model
 
-    def write(self, texts: Sequence[str]) -> Written | None:
+    def write(self, texts: Sequence[str]) -> WrittenSummary | None:
         parts = list(pieces(texts, max_tokens=self._piece_tokens, count_tokens=self._count))
         requests = [
             part_messages(text, number=number, count=len(parts), max_tokens=self._max_tokens)
@@ -93,7 +93,7 @@ class _Writer:
             if summaries is None:
                 return None
             if len(summaries) == 1:
-                return Written(summaries[0], self._model, self._count(summaries[0]))
+                return WrittenSummary(summaries[0], self._model, self._count(summaries[0]))
             groups = pieces(summaries, max_tokens=self._piece_tokens, count_tokens=self._count)
             requests = [merge_messages(text, max_tokens=self._max_tokens) for text in groups]
         raise EndpointRefused(f"{self._endpoint.where} writes summaries as long as what they summarise.")

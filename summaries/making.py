@@ -29,7 +29,7 @@ from convmemory.core.queue.fair_queue import slice_end
 from convmemory.core.queue.queueing import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.core.trash import outside_trash
-from summaries.by_model import PROMPT_VERSION, SummaryProgress, Written, write_summary
+from summaries.by_model import PROMPT_VERSION, SummaryProgress, WrittenSummary, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
 from summaries.sentences import sentence_vectors, spoken_sentences
@@ -62,7 +62,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
         return None
     try:
         messages = load_range(summary.conversation, summary.from_position, summary.to_position)
-        written: Written | None
+        written: WrittenSummary | None
         if summary.method == ConversationSummary.Method.EXTRACTIVE:
             written = extract(messages, owner_id=summary.owner_id, max_tokens=config.summary_max_tokens)
         else:
@@ -150,7 +150,9 @@ def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequence[RangeMessage]) -> Written | None:
+def _by_model(
+    summary: ConversationSummary, endpoint: Endpoint, messages: Sequence[RangeMessage]
+) -> WrittenSummary | None:
     texts = [text for message in messages if (text := message_text(message))]
     if not texts:
         raise ConvMemoryError("The messages of this range say nothing that could be summarised.")
@@ -172,7 +174,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
     return write_summary(endpoint, texts, max_tokens=config.summary_max_tokens, progress=progress)
 
 
-def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:
+def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> WrittenSummary:
     """Return the sentences that represent the messages, in order, in at most `max_tokens` tokens.
 
     Raises: EmbedderUnavailable; ConvMemoryError if the messages contain no sentence.
@@ -184,4 +186,4 @@ def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int)
     counts = [count_tokens(line, encoding=ESTIMATE) + 1 for line in lines]
     chosen = choose_sentences(vectors, counts, max_tokens=max_tokens)
     text = "\n".join(lines[index] for index in chosen or [0])
-    return Written(text, model="", token_count=count_tokens(text, encoding=ESTIMATE))
+    return WrittenSummary(text, model="", token_count=count_tokens(text, encoding=ESTIMATE))

@@ -28,7 +28,7 @@ from summaries.tasks import enqueue_summary
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class SummaryCard:
     """A summary as the page shows it."""
 
     summary: ConversationSummary
@@ -36,9 +36,9 @@ class Card:
     turns: TurnRange
 
 
-def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> list[Card]:
+def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> list[SummaryCard]:
     turns = turn_ranges(conversation, rows)
-    return [Card(row, render_markdown(row.content), turns[row.pk]) for row in rows]
+    return [SummaryCard(row, render_markdown(row.content), turns[row.pk]) for row in rows]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

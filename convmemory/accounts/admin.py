@@ -36,7 +36,7 @@ from convmemory.accounts.models import (
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.tasks import enqueue_mail
 from convmemory.core.administration.lists import ConversationFilter, InputFilter, OwnerFilter, UptoFilter, user_id_of
-from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed_action
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed_action
 from convmemory.core.config import config
 from convmemory.sign_in.forms import with_passwords
 from convmemory.sign_in.second_factor import remove_everything
@@ -96,7 +96,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         users = [user for user in queryset[:MOST_LINKS] if user.is_active]
         for user in users:
             LogEntry.objects.log_actions(request.user.pk or 0, [user], CHANGE, "Made a link to choose a new password.")
-        section = Section(
+        section = AdminTable(
             title="Links to choose a new password",
             columns=("User", "Link"),
             rows=[(user.username, absolute_address(request, reset_path(user))) for user in users],
@@ -141,14 +141,14 @@ class InvitationAdmin(DeletableAdmin):
             return f"sent {timezone.localtime(mail.sent_at):%Y-%m-%d %H:%M}"
         return f"not sent in {mail.attempts} attempts: {mail.error}" if mail.error else "waits for a worker"
 
-    def sections(self, request: HttpRequest, obj: Invitation) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: Invitation) -> list[AdminTable]:
         if obj.is_expired or config.sso_only:
             return []
         link = absolute_address(request, invitations.path_of(obj))
         note = (
             "With this link a person chooses a name and a password. It works once. Delete the invitation to revoke it."
         )
-        return [Section(title="Link", columns=("Address",), rows=[(link,)], note=note)]
+        return [AdminTable(title="Link", columns=("Address",), rows=[(link,)], note=note)]
 
     def save_model(self, request: HttpRequest, obj: Invitation, form: Any, change: bool) -> None:
         obj.expires_at = obj.created_at + invitations.VALID
@@ -212,10 +212,10 @@ class SharedSpaceAdmin(MetadataAdmin):
     search_by = ("pk",)
     search_help_text = "A number."
 
-    def sections(self, request: HttpRequest, obj: SharedSpace) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: SharedSpace) -> list[AdminTable]:
         members = SpaceMember.objects.filter(space_id=obj.pk).select_related("person").order_by("person__username")
         rows = [(member.person.username, member.role, member.added_at) for member in members]
-        return [Section(title="Members", columns=("User", "Role", "Since"), rows=rows)]
+        return [AdminTable(title="Members", columns=("User", "Role", "Since"), rows=rows)]
 
 
 class PersonFilter(InputFilter):

@@ -22,7 +22,7 @@ from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.chat.progress import read_partial
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
-from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section, confirmed
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import cut
 
@@ -159,7 +159,7 @@ class ReplyAdmin(ContentAdmin):
         return {
             "facts": [("Error", obj.error)],
             "said": received_messages(obj),
-            "sections": [Section("What the context pipeline did", columns, rows)] if rows else [],
+            "sections": [AdminTable("What the context pipeline did", columns, rows)] if rows else [],
         }
 
 

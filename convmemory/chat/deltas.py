@@ -32,7 +32,7 @@ KEEP_ALIVE = b": still here\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReplyEvent:
     """One event of a reply; `data` are JSON values."""
 
     name: EventName
@@ -43,7 +43,7 @@ class Event:
         return self.name in ("error", "title") or (self.name == "done" and not self.data.get("title_follows"))
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: ReplyEvent) -> bytes:
     """Return the event in its wire format. JSON has no line breaks of its own, so one `data` line is enough."""
     data = json.dumps(json_storable(event.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {event.name}\ndata: {data}\n\n".encode()
@@ -120,7 +120,7 @@ class CompletionDraft:
         """End the completion here, for the reason in `note`."""
         self.cut_note = self.cut_note or note
 
-    def add(self, chunk: object) -> list[Event]:
+    def add(self, chunk: object) -> list[ReplyEvent]:
         """Add one chunk; return the events for listeners. Raises: MalformedChunk."""
         chunk_values = _mapping(chunk)
         self.model = self.model or _text(chunk_values.get("model"))[:NAME_CHARS]
@@ -137,7 +137,7 @@ class CompletionDraft:
         delta = choice.get("delta") or whole or {}
         return list(self._events_of_delta(_mapping(delta)))
 
-    def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+    def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[ReplyEvent]:
         reasoning = next((text for name in REASONING_FIELDS if (text := _text(delta.get(name)))), "")
         pieces = [*self._splitter.finish(), (True, reasoning)] if reasoning else []
         for is_thinking, text in _content_pieces(delta.get("content") or delta.get("refusal")):
@@ -146,7 +146,7 @@ class CompletionDraft:
             pieces += self._splitter.finish()
         for is_thinking, text in pieces:
             if taken := self._speak(ThinkingPart if is_thinking else TextPart, text):
-                yield Event("thinking" if is_thinking else "text", {"text": taken})
+                yield ReplyEvent("thinking" if is_thinking else "text", {"text": taken})
         calls = delta.get("tool_calls") or []
         if not isinstance(calls, list):
             raise MalformedChunk("`tool_calls` is not a list")

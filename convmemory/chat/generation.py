@@ -20,7 +20,7 @@ from convmemory.accounts.quota import Reservation, estimated_tokens, reserve, se
 from convmemory.chat.agents import AgentOptions, documents_seen
 from convmemory.chat.citations import with_citations
 from convmemory.chat.clients import client_for
-from convmemory.chat.deltas import CompletionDraft, Event, FinishedCall, MalformedChunk
+from convmemory.chat.deltas import CompletionDraft, FinishedCall, MalformedChunk, ReplyEvent
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import ReplyJob, store_context
 from convmemory.context.sending import prepare_context
@@ -120,7 +120,7 @@ MAX_ROUNDS = 8
 CUT_AT_LIMIT = "The reply was cut at its limit of {limit:,} tokens."
 BROKE_OFF = "{where} ended the reply before it was complete."
 
-Publish = Callable[[Event], None]
+Publish = Callable[[ReplyEvent], None]
 
 
 class ContextTooLarge(InvalidInput):
@@ -137,7 +137,7 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
         part.text for message in context.messages for part in message.parts if isinstance(part, ToolResultPart)
     )
     if summary := summary_of(context):
-        publish(Event("context", summary))
+        publish(ReplyEvent("context", summary))
     budget = ResultBudget(context.window - context.tokens_after, job.agent.endpoint.encoding)
     for number in range(MAX_ROUNDS + 1):
         may_call = number < MAX_ROUNDS and not budget.is_used_up
@@ -211,7 +211,7 @@ async def _complete(
     _require_complete(job, draft, calls)
     _keep(draft, calls, progress, job)
     for call in calls:
-        publish(Event("tool_call", {"id": call.part.id, "name": call.part.name, "input": dict(call.part.input)}))
+        publish(ReplyEvent("tool_call", {"id": call.part.id, "name": call.part.name, "input": dict(call.part.input)}))
     remark = UNREADABLE.format(count=skipped) if skipped else ""
     if draft.finish_reason == "length":
         remark = CUT_AT_LIMIT.format(limit=job.agent.reply_tokens)
@@ -257,7 +257,7 @@ async def _answer(
     progress.add_sources([result.text])
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
-    publish(Event("tool_result", payload))
+    publish(ReplyEvent("tool_result", payload))
 
 
 # --- completions ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from convmemory.chat.clients import close_clients
-from convmemory.chat.deltas import CompletionDraft, Event, EventName
+from convmemory.chat.deltas import CompletionDraft, EventName, ReplyEvent
 from convmemory.chat.generation import metered, open_stream, request_body, write_reply
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import ReplyProgress
@@ -152,10 +152,10 @@ class _Inbox:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Event | tuple[EventName, StringIO]] = deque()
+        self._waiting: deque[ReplyEvent | tuple[EventName, StringIO]] = deque()
         self._arrived = asyncio.Event()
 
-    def put(self, event: Event) -> None:
+    def put(self, event: ReplyEvent) -> None:
         self._arrived.set()
         if event.name not in DELTAS:
             self._waiting.append(event)
@@ -166,12 +166,12 @@ class _Inbox:
             self._waiting.append(last)
         last[1].write(event.data["text"])
 
-    async def get(self) -> Event:
+    async def get(self) -> ReplyEvent:
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
         first = self._waiting.popleft()
-        return first if isinstance(first, Event) else Event(first[0], {"text": first[1].getvalue()})
+        return first if isinstance(first, ReplyEvent) else ReplyEvent(first[0], {"text": first[1].getvalue()})
 
 
 class LiveReply:
@@ -187,14 +187,14 @@ class LiveReply:
         self._kept = 0
         self.task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
-    def listen(self) -> AsyncIterator[Event | None]:
+    def listen(self) -> AsyncIterator[ReplyEvent | None]:
         """Yield the events from this call on, including the last one; None if there was none for `QUIET_S`."""
         inbox = _Inbox()
         self._listeners.append(inbox)
         return self._events(inbox)
 
-    async def _events(self, inbox: _Inbox) -> AsyncIterator[Event | None]:
-        event: Event | None = None
+    async def _events(self, inbox: _Inbox) -> AsyncIterator[ReplyEvent | None]:
+        event: ReplyEvent | None = None
         try:
             while event is None or not event.is_last:
                 try:
@@ -215,7 +215,7 @@ class LiveReply:
         with suppress(asyncio.CancelledError):
             await self.task
 
-    def _publish(self, event: Event) -> None:
+    def _publish(self, event: ReplyEvent) -> None:
         self._events_of_delta += 1
         for inbox in self._listeners:
             inbox.put(event)
@@ -228,7 +228,7 @@ class LiveReply:
             await self._end(ending)
         except Exception:  # the task's boundary: without an event, listeners would wait for ever
             logger.exception("Reply %s could not be stored", self.job.reply_id)
-            self._publish(Event("error", {"status": "failed", "detail": BUG}))
+            self._publish(ReplyEvent("error", {"status": "failed", "detail": BUG}))
         finally:
             _replies.pop(self.job.reply_id, None)
 
@@ -280,14 +280,14 @@ class LiveReply:
 
     async def _end(self, ending: Ending | None) -> None:
         if ending is None:
-            self._publish(Event("error", {"status": "lost", "detail": GONE}))
+            self._publish(ReplyEvent("error", {"status": "lost", "detail": GONE}))
             return
         received = self._received()
         try:
             async with asyncio.timeout(FINISH_TIMEOUT_S):
                 stored = await in_thread(finish_reply, self.job, received, ending)
         except ReplyLost:
-            self._publish(Event("error", {"status": "lost", "detail": GONE}))
+            self._publish(ReplyEvent("error", {"status": "lost", "detail": GONE}))
             return
         begins = ending.status is Reply.Status.DONE and stored.turn_number == 0
         turn = await in_thread(first_turn_of, self.job) if begins else None
@@ -300,19 +300,19 @@ class LiveReply:
         try:
             title = await give_title(self.job, turn)
         finally:
-            self._publish(Event("title", {"title": title}))
+            self._publish(ReplyEvent("title", {"title": title}))
 
     def _send_end(self, ending: Ending, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
-            self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))
+            self._publish(ReplyEvent("turn", {"turn_number": stored.turn_number, "url": url}))
         payload = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
         if ending.status in (Reply.Status.DONE, Reply.Status.STOPPED):
             later = {"title_follows": True} if title_follows else {}
-            self._publish(Event("done", {**payload, "remark": ending.error, **later}))
+            self._publish(ReplyEvent("done", {**payload, "remark": ending.error, **later}))
         else:
             retry = {} if ending.retry_after_s is None else {"retry_after_s": ending.retry_after_s}
-            self._publish(Event("error", {**payload, "detail": ending.error, **retry}))
+            self._publish(ReplyEvent("error", {**payload, "detail": ending.error, **retry}))
 
 
 def _ending_of(writing: "asyncio.Task[str]") -> Ending:

@@ -35,14 +35,14 @@ class AgentChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ComposerContent:
     """The initial content of the composer; `replaces` is the id of the question that it replaces."""
 
     text: str = ""
     replaces: int | None = None
 
 
-NOTHING_WRITTEN = Written()
+NOTHING_WRITTEN = ComposerContent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,13 @@ class Composer:
     choices: tuple[AgentChoice, ...]
     can_send: bool
     is_busy: bool
-    written: Written = NOTHING_WRITTEN
+    written: ComposerContent = NOTHING_WRITTEN
     last_question: int | None = None
 
 
-def composer_for(*, owner: User, conversation: Conversation | None, written: Written = NOTHING_WRITTEN) -> Composer:
+def composer_for(
+    *, owner: User, conversation: Conversation | None, written: ComposerContent = NOTHING_WRITTEN
+) -> Composer:
     """Return the form for the caller's conversation, or for a new one. Three queries."""
     usable = [agent for agent in [None, *agents_of(owner)] if has_endpoint(agent, owner=owner)]
     chosen = usual_agent_id(owner=owner, conversation_id=conversation.pk if conversation else None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.http import StreamingHttpResponse
 
-from convmemory.chat.deltas import KEEP_ALIVE, Event, encode_event
+from convmemory.chat.deltas import KEEP_ALIVE, ReplyEvent, encode_event
 from convmemory.chat.live import start_reply
 from convmemory.chat.replies import ReplyJob, begin_reply, question_asked_here, start_conversation
 from convmemory.core.threads import first_in_thread
@@ -68,13 +68,13 @@ def _begin(asked: Request) -> ReplyJob:
     )
 
 
-async def _lines(job: ReplyJob, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
+async def _lines(job: ReplyJob, events: AsyncIterator[ReplyEvent | None]) -> AsyncIterator[bytes]:
     yield encode_event(started_event(job))
     async for event in events:
         yield KEEP_ALIVE if event is None else encode_event(event)
 
 
-def started_event(job: ReplyJob) -> Event:
+def started_event(job: ReplyJob) -> ReplyEvent:
     data = {
         "conversation_id": job.conversation_id,
         "reply_id": job.reply_id,
@@ -83,4 +83,4 @@ def started_event(job: ReplyJob) -> Event:
         "model": job.agent.endpoint.model,
         "url": f"/conversations/{job.conversation_id}",
     }
-    return Event("message_started", data)
+    return ReplyEvent("message_started", data)

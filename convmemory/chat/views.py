@@ -23,7 +23,7 @@ from convmemory.chat.agents import HOW_TO_SET_UP, agents_of, dry_run_of_agent
 from convmemory.chat.clients import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
-from convmemory.chat.pages import Written, composer_for, received_parts
+from convmemory.chat.pages import ComposerContent, composer_for, received_parts
 from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
 from convmemory.conversations.models import Message
@@ -95,7 +95,7 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
     if asked.conversation_id is not None and not isinstance(error, NotFound):
         conversation = reading.get_conversation(owner=asked.owner, conversation_id=asked.conversation_id)
     status = problems.status_of(error)
-    draft = Written(asked.text, asked.replaces)
+    draft = ComposerContent(asked.text, asked.replaces)
     context = {
         "composer": composer_for(owner=asked.owner, conversation=conversation, written=draft),
         "how_to_set_up": HOW_TO_SET_UP,
@@ -143,7 +143,7 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
     """Show a page to rewrite a question; with scripts, the conversation's page does that."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     text = replies.question_asked_here(owner=request.user, conversation_id=conversation_id, message_id=message_id)
-    composer = composer_for(owner=request.user, conversation=conversation, written=Written(text, message_id))
+    composer = composer_for(owner=request.user, conversation=conversation, written=ComposerContent(text, message_id))
     context = {
         "composer": composer,
         "conversation": conversation,

@@ -23,7 +23,7 @@ RowKind = Literal["sent", "shortened", "inserted", "left out"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DryRunRow:
     """A message that is sent, or a run of messages left out by the same strategy."""
 
     kind: RowKind
@@ -45,7 +45,7 @@ class DryRun:
     """The result of a dry run and its rows, in the order of the conversation; insertions by strategies come first."""
 
     result: FilterResult
-    rows: tuple[Row, ...]
+    rows: tuple[DryRunRow, ...]
 
     @property
     def tokens_left(self) -> int:
@@ -97,9 +97,9 @@ def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRec
     return DryRun(result, tuple(_rows(result, places)))
 
 
-def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
+def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[DryRunRow]:
     shortened = set(result.shortened_ids)
-    kept: list[Row] = []
+    kept: list[DryRunRow] = []
     for message in result.messages:
         kind: RowKind = "sent"
         if message.message_id is None:
@@ -108,7 +108,7 @@ def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) ->
             kind = "shortened"
         text = " ".join(part_text(part)[: GIST_CHARS * 4] for part in message.parts)
         kept.append(
-            Row(
+            DryRunRow(
                 kind=kind,
                 position=message.position,
                 last_position=message.position,
@@ -126,5 +126,5 @@ def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) ->
     for _, run in groupby(enumerate(gone), key=lambda item: (item[1][0] - item[0], item[1][2])):
         members = [member for _, member in run]
         (first, turn, strategy), (last, _, _) = members[0], members[-1]
-        own.append(Row("left out", first, last, turn, strategy=strategy))
+        own.append(DryRunRow("left out", first, last, turn, strategy=strategy))
     yield from sorted(own, key=lambda row: row.position)

@@ -30,7 +30,7 @@ from convmemory.core.administration.lists import (
     UptoFilter,
     whole_number,
 )
-from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, Section
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin
 from convmemory.core.numbers import MAX_INTEGER, parse_number
 from convmemory.core.text import cut
 
@@ -61,7 +61,7 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
         for row in rows:
             delete_for_good(owner=row.owner, conversation_id=row.pk)
 
-    def sections(self, request: HttpRequest, obj: Conversation) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: Conversation) -> list[AdminTable]:
         first = whole_number(request.GET.get("turn", ""))
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
         return [turns_section(obj, first=first, is_own=obj.owner_id == request.user.pk, is_readable=is_readable)]
@@ -249,7 +249,7 @@ class EventAdmin(ContentAdmin):
         return {"messages_shown": [said]}
 
 
-def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> Section:
+def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> AdminTable:
     """Return a page of turns from number `first` on, without their texts."""
     rows = (
         conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
@@ -263,7 +263,7 @@ def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_re
         links.append((f"{page}?turn={max(0, first - TURNS_PER_PAGE)}", "Earlier turns"))
     if first + TURNS_PER_PAGE < conversation.turn_count:
         links.append((f"{page}?turn={first + TURNS_PER_PAGE}", "Later turns"))
-    return Section(
+    return AdminTable(
         title="Turns",
         columns=("Turn", "Messages", "From the assistant", "Begun", "Read"),
         rows=[
@@ -340,7 +340,7 @@ class StoredUseAdmin(MetadataAdmin):
     search_by = ("pk", "owner")
     search_help_text = "A number, or an owner's name."
 
-    def sections(self, request: HttpRequest, obj: StoredUse) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: StoredUse) -> list[AdminTable]:
         model, limits = model_use(owner_id=obj.owner_id), limits_of(owner_id=obj.owner_id)
         rows = [
             ("Bytes", f"{obj.stored_bytes:,}", limits.stored_bytes),
@@ -351,4 +351,4 @@ class StoredUseAdmin(MetadataAdmin):
         ]
         shown = [(name, used, f"{limit:,}" if limit else "none") for name, used, limit in rows]
         note = "Quotas of people, spaces and groups set limits; other ones are settings."
-        return [Section(title="Limits in force", columns=("Of", "Used", "Limit"), rows=shown, note=note)]
+        return [AdminTable(title="Limits in force", columns=("Of", "Used", "Limit"), rows=shown, note=note)]

@@ -15,7 +15,7 @@ from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations import projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
-from convmemory.conversations.exports.selection import MAX_NAMED, Selection
+from convmemory.conversations.exports.selection import MAX_NAMED, ExportSelection
 from convmemory.conversations.filters import FilterSchema
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.marking import marks_of, set_mark
@@ -127,7 +127,7 @@ def export_conversations(
     format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
-    selection = Selection(ids=tuple(id), filters=chosen.filters())
+    selection = ExportSelection(ids=tuple(id), filters=chosen.filters())
     return export_response(request, owner=caller_of(request), selection=selection, format=format)
 
 
@@ -140,7 +140,7 @@ def export_conversation(
     format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
-    selection = Selection(ids=(conversation_id,))
+    selection = ExportSelection(ids=(conversation_id,))
     return export_response(request, owner=caller_of(request), selection=selection, format=format)
 
 

@@ -37,7 +37,7 @@ PINNED = gettext_lazy("Pinned")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LibraryChoice:
     """Filters of the list, and its order; "" and False mean any. `project` includes the folders below it."""
 
     agent: str = ""
@@ -52,16 +52,16 @@ class Choice:
 
     @property
     def is_everything(self) -> bool:
-        return self == Choice()
+        return self == LibraryChoice()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LibraryRow:
     """A conversation in the list, with the conversations that it started."""
 
     conversation: Conversation
     tags: tuple[str, ...] = ()
-    children: tuple["Row", ...] = ()
+    children: tuple["LibraryRow", ...] = ()
 
     @property
     def project_name(self) -> str:
@@ -73,11 +73,16 @@ class Shelf:
     """Rows under one heading: "Pinned", "Today", "Yesterday" or a month; none in an order other than by time."""
 
     label: str
-    rows: tuple[Row, ...]
+    rows: tuple[LibraryRow, ...]
 
 
 def page_of_shelves(
-    *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", count: int = PAGE_ROWS, today: date | None = None
+    *,
+    owner: AbstractBaseUser,
+    choice: LibraryChoice,
+    cursor: str = "",
+    count: int = PAGE_ROWS,
+    today: date | None = None,
 ) -> tuple[list[Shelf], str | None]:
     """Return `count` conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
     query = {"list": "library", "choice": repr(choice)}
@@ -108,7 +113,7 @@ def page_of_shelves(
     return shelves, encode_cursor(query, [start + count] if choice.sort else [last.updated_at.isoformat(), last.pk])
 
 
-def matching(*, owner: AbstractBaseUser, choice: Choice, limit: int) -> tuple[list[int], int]:
+def matching(*, owner: AbstractBaseUser, choice: LibraryChoice, limit: int) -> tuple[list[int], int]:
     """Return the ids of the first `limit` conversations that the list shows for this choice, and how many there are.
 
     Two queries.
@@ -117,7 +122,7 @@ def matching(*, owner: AbstractBaseUser, choice: Choice, limit: int) -> tuple[li
     return list(rows.order_by(*ORDERS[choice.sort]).values_list("pk", flat=True)[:limit]), rows.count()
 
 
-def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
+def _chosen(owner: AbstractBaseUser, choice: LibraryChoice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
     """Return the chosen conversations.
 
     Without a filter, a conversation that was started by another appears only in the row of that one.
@@ -141,7 +146,7 @@ def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False)
     return rows.filter(starred_at__isnull=False) if choice.starred else rows
 
 
-def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[Row]:
+def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[LibraryRow]:
     """Return the conversations with their tags and with the conversations that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
@@ -152,8 +157,8 @@ def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bo
     everyone = [row.pk for row in page] + [child.pk for group in children.values() for child in group]
     tags = curating.tags_of(owner=owner, conversation_ids=everyone) if everyone else {}
 
-    def row_of(conversation: Conversation) -> Row:
-        return Row(conversation, tuple(tags.get(conversation.pk, ())))
+    def row_of(conversation: Conversation) -> LibraryRow:
+        return LibraryRow(conversation, tuple(tags.get(conversation.pk, ())))
 
     return [replace(row_of(row), children=tuple(map(row_of, children.get(row.pk, ())))) for row in page]
 

@@ -277,7 +277,7 @@ def messages_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TurnQuestion:
     """The question of a turn, in one line."""
 
     turn_number: int
@@ -286,7 +286,7 @@ class Question:
 
 def questions_of(
     *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
-) -> tuple[list[Question], int | None]:
+) -> tuple[list[TurnQuestion], int | None]:
     """Return the questions of a conversation from a turn on, and the number of the turn after them.
 
     Raises: NotFound.
@@ -297,7 +297,7 @@ def questions_of(
         cursor.execute(statement, [owner.pk, found.pk, from_turn, limit + 1])
         rows = cursor.fetchall()
     following = rows[limit][0] if len(rows) > limit else None
-    return [Question(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
+    return [TurnQuestion(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
 
 
 @dataclass(frozen=True, slots=True)

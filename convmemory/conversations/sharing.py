@@ -20,7 +20,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.exports.formats import FORMATS, exported
 from convmemory.conversations.exports.html_page import HtmlWriter
-from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, opening_of_turn
 from convmemory.core.acting import acting_for
@@ -187,7 +187,7 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
         writer = partial(HtmlWriter, title="Shared conversation", note=note)
         pieces = exported(
             owner=link.owner,
-            selection=Selection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
+            selection=ExportSelection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
             format=replace(FORMATS["html"], writer=writer),
         )
     return _read_for(owner_id, pieces)

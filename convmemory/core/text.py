@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+Span = tuple[int, int]
+"""The index of the first character of a piece of a text, and the index after its last."""
+
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -125,11 +128,11 @@ RECALL_TAG, DOCUMENTS_TAG = "recalled-memory", "recalled-documents"
 _RECALL_MARK = re.compile(f'(?:<|&lt;)(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?(?:>|&gt;)')
 
 
-def recalled_spans(text: str) -> list[tuple[int, int]]:
+def recalled_spans(text: str) -> list[Span]:
     """Return the places of recalled text with its fences, in order. A fence counts if its closing mark follows."""
     if "recalled-" not in text:
         return []
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     opened: dict[tuple[str, str | None], int] = {}
     for mark in _RECALL_MARK.finditer(text):
         name = (mark[2], mark[3])

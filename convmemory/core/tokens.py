@@ -11,6 +11,8 @@ import threading
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from convmemory.core.text import Span
+
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
@@ -22,7 +24,6 @@ ESTIMATE = "estimate"
 DEFAULT_ENCODING = "o200k_base"
 DOWNLOAD_TIME_LIMIT_S = 5.0
 
-Span = tuple[int, int]
 
 _PIECE = re.compile(r" ?(?:([A-Za-z]+)|([0-9]+)|([^\s\x00-\x7f])|[^\sA-Za-z0-9])|(\s+)")
 _LETTERS_A_TOKEN = 3

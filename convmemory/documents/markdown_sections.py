@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString, mark_safe
 
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, without_markers
-from convmemory.conversations.pages.markdown_html import TooMuchWork, Work, sanitised_html
+from convmemory.conversations.pages.markdown_html import PageWork, TooMuchWork, sanitised_html
 from convmemory.documents.converters.plain import end_of_fields
 from convmemory.documents.models import Section
 
@@ -38,7 +38,7 @@ def lay_out(
 
     `opening` is the opening of the block in which the first section begins. Links lead to the mark in section `target`.
     """
-    work = Work()
+    work = PageWork()
     path: object = None
     for section in sections:
         if path is not None and section.path != path:
@@ -81,7 +81,9 @@ def opening_after(text: str, opening: str = "") -> str:
     return held if held.endswith("\n") and len(held) <= MAX_OPENING_CHARS else ""
 
 
-def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, work: Work, *, is_target: bool) -> LaidOut:
+def _lay_out_one(
+    section: Section, opening: str, passage: MarkedSpan | None, work: PageWork, *, is_target: bool
+) -> LaidOut:
     """Render one section. Raises: TooMuchWork."""
     text = _with_fenced_fields(section.text) if section.number == 0 else section.text
     if not _goes_on(opening, text):

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.text import Span
 
 Vector = NDArray[np.float32]
 TokenIds = NDArray[np.int32]
-Span = tuple[int, int]
 
 MAX_DIMENSIONS = 4_000
 """The most dimensions of pgvector's HNSW index over halfvec."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.text import Span
 from convmemory.embeddings import model_folder
-from convmemory.embeddings.embedder import ModelCard, Span, TokenEmbedding, TokenIds, Tokens, Vector, unit_rows
+from convmemory.embeddings.embedder import ModelCard, TokenEmbedding, TokenIds, Tokens, Vector, unit_rows
 from convmemory.embeddings.model_folder import ModelFiles, find_model, fresh_digest, model_file, weights_digest
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_model import ModelOptions, SentenceModel

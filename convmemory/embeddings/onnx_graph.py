@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
-from convmemory.core.files.private_files import Draft, written_whole
+from convmemory.core.files.private_files import UnfinishedFile, written_whole
 from convmemory.embeddings.model_folder import (
     BERT_WEIGHTS,
     BertConfig,
@@ -188,7 +188,7 @@ def _build_into(target: Path, folder: Path) -> None:
         for name in sizes:
             (build / name).chmod(0o644)
             with (build / name).open("rb") as file:
-                Draft(build / name, file).move_to(target / name)
+                UnfinishedFile(build / name, file).move_to(target / name)
         with written_whole(target / SIZES_FILE, mode=0o644) as file:
             file.write(json.dumps(sizes).encode())
     finally:

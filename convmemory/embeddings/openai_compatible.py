@@ -18,9 +18,9 @@ from convmemory.core import tokens
 from convmemory.core.endpoints.completions import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
 from convmemory.core.logs import quoted
-from convmemory.core.text import masked, one_line, storable
+from convmemory.core.text import Span, masked, one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
-from convmemory.embeddings.embedder import Span, TextsRefused, Vector, unit_rows
+from convmemory.embeddings.embedder import TextsRefused, Vector, unit_rows
 from convmemory.embeddings.openai_models import KNOWN_MODELS, read_card
 from convmemory.embeddings.options import EmbeddingOptions
 

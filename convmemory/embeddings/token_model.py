@@ -11,9 +11,9 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.core.text import Span
 from convmemory.embeddings.embedder import (
     Embedder,
-    Span,
     TokenEmbedder,
     TokenEmbedding,
     TokenIds,

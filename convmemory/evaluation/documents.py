@@ -21,6 +21,7 @@ from django.contrib.auth.models import User
 
 from convmemory.core.acting import in_group_of
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import Span
 from convmemory.documents import library
 from convmemory.documents.models import Document
 from convmemory.documents.processing import process_document
@@ -41,7 +42,6 @@ CHUNK_TOKENS, STEP_TOKENS = 400, 200
 # The usual parameters of BM25.
 K1, B = 1.5, 0.75
 
-Span = tuple[int, int]
 Found = tuple[str, int, int]
 """The corpus, and the first and last character in its text."""
 

@@ -141,7 +141,7 @@ DEFECTS: tuple[Defect, ...] = get_args(Defect)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SourceSelection:
     """A selection of sources by owner, id and time; None means any."""
 
     owner_id: int | None = None
@@ -150,7 +150,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        return self == Selection()
+        return self == SourceSelection()
 
     @property
     def condition(self) -> Q:
@@ -169,13 +169,17 @@ class Damage:
 
 
 def find_damage(
-    space: EmbeddingSpace, defects: tuple[Defect, ...], selection: Selection | None = None, *, limit: int | None = None
+    space: EmbeddingSpace,
+    defects: tuple[Defect, ...],
+    selection: SourceSelection | None = None,
+    *,
+    limit: int | None = None,
 ) -> list[Damage]:
     """Return the sources that count as indexed in the active space but have items with these defects.
 
     Reads all items.
     """
-    selection = selection or Selection()
+    selection = selection or SourceSelection()
     parameters: dict[str, Any] = {
         "space": space.pk,
         "defects": list(defects),
@@ -208,7 +212,7 @@ def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
 
 
 def select_active(
-    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, mark: bool = True
+    space: EmbeddingSpace, selection: SourceSelection, defects: tuple[Defect, ...], *, mark: bool = True
 ) -> dict[int, int]:
     """Return the sources to index again in the active space, with their numbers of items; with `mark`, record
     damage.
@@ -220,7 +224,7 @@ def select_active(
     return _with_items(space, selection.condition & (_behind(defects) | damaged))
 
 
-def select_building(space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...]) -> dict[int, int]:
+def select_building(space: EmbeddingSpace, selection: SourceSelection, defects: tuple[Defect, ...]) -> dict[int, int]:
     """Return the sources that are not up to date in a space that is being built, with their numbers of items."""
     if defects == DEFECTS:
         return dict(sources_to_build(space, selection.condition).values_list("pk", "item_count"))

@@ -40,7 +40,7 @@ COMMANDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PaletteEntry:
     """One line of the palette."""
 
     label: str
@@ -50,63 +50,65 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PaletteSection:
     """Lines of one kind."""
 
     label: str
-    entries: tuple[Entry, ...]
+    entries: tuple[PaletteEntry, ...]
 
 
-def palette_sections(*, owner: User, text: str) -> list[Section]:
+def palette_sections(*, owner: User, text: str) -> list[PaletteSection]:
     """Return the sections that have entries, those of the archive first. At most four queries."""
     words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
-    search = Entry(
+    search = PaletteEntry(
         gettext("Search for “%(text)s”") % {"text": typed},
         "",
         "search",
         f"{reverse('search')}?{urlencode({'q': typed})}",
     )
     found = (
-        Section(gettext("Search"), (search,) if words else ()),
-        Section(gettext("Conversations"), tuple(_conversations(owner, words))),
-        Section(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
-        Section(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
-        Section(gettext("Searches"), tuple(_searches(owner, words))),
-        Section(gettext("Go to"), tuple(_commands(owner, words))),
+        PaletteSection(gettext("Search"), (search,) if words else ()),
+        PaletteSection(gettext("Conversations"), tuple(_conversations(owner, words))),
+        PaletteSection(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
+        PaletteSection(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
+        PaletteSection(gettext("Searches"), tuple(_searches(owner, words))),
+        PaletteSection(gettext("Go to"), tuple(_commands(owner, words))),
     )
     return [section for section in found if section.entries]
 
 
-def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+def _conversations(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
     """Yield conversations whose titles contain the words; the newest if the text is empty."""
     rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
     for word in words:
         rows = rows.filter(title__icontains=word)
     for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
-        yield Entry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
+        yield PaletteEntry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
 
 
-def _documents(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+def _documents(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
     rows = Document.objects.filter(owner_id=owner.pk)
     for word in words:
         rows = rows.filter(title__icontains=word)
     for row in rows.only("title", "name").order_by("-pk")[:DOCUMENTS_LIMIT]:
-        yield Entry(row.title or row.name, row.name, "note", row.get_absolute_url())
+        yield PaletteEntry(row.title or row.name, row.name, "note", row.get_absolute_url())
 
 
-def _projects(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+def _projects(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
     rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None).exclude(project="").order_by()
     for word in words:
         rows = rows.filter(project__icontains=word)
     for project in rows.values_list("project", flat=True).distinct()[:PROJECTS_LIMIT]:
-        yield Entry(project_name(project), project, "library", f"{reverse('search')}?{urlencode({'project': project})}")
+        yield PaletteEntry(
+            project_name(project), project, "library", f"{reverse('search')}?{urlencode({'project': project})}"
+        )
 
 
-def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
+def _searches(owner: User, words: Iterable[str]) -> list[PaletteEntry]:
     saved, recent = past_searches(owner)
     matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
     return [
-        Entry(
+        PaletteEntry(
             row.text or gettext("Filters alone"),
             filters_in(row.address),
             "star" if row.saved_at else "clock",
@@ -116,12 +118,12 @@ def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
     ]
 
 
-def _commands(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+def _commands(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
     for label, icon, name in COMMANDS:
         if name == "password" and not owner.has_usable_password():
             continue  # such as who signs in with the company's account
         if all(word.lower() in str(label).lower() for word in words):
             try:
-                yield Entry(str(label), "", icon, reverse(name))
+                yield PaletteEntry(str(label), "", icon, reverse(name))
             except NoReverseMatch:  # a page that this installation does not have
                 continue

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+from convmemory.core.text import Span
 from search.languages import CHARACTERS
 from search.query_text import parse_query
 
@@ -46,7 +47,7 @@ class Piece:
     is_match: bool
 
 
-def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
+def show_marks(text: str, marks: Sequence[Span]) -> tuple[Piece, ...]:
     """Return a passage in pieces for display, with those at `marks` (start, end; in order) marked."""
     cuts, pieces, end = _cuts(text), [], 0
     for start, stop in marks:

@@ -17,7 +17,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
 from search.fields import quoted_lexeme
 from search.models import PostingBlock, Source
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
+from search.retrieval.candidates import NO_ITEMS, Ints, ItemKeys, Scores, item_keys
 
 # A segment is merged with the one before it from this share of its size on, so that segments stay few and each posting
 # is rarely copied.
@@ -25,7 +25,6 @@ MERGED_SHARE = 0.5
 
 T = TypeVar("T", bound=np.generic)
 
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 

@@ -21,6 +21,7 @@ from search.retrieval.candidates import (
     LATE_INTERACTION,
     Feature,
     FeatureTable,
+    Ints,
     ItemKeys,
     Scores,
     are_among,
@@ -45,8 +46,6 @@ _OPEN_QUESTIONS = frozenset(
 )
 
 NO_UTTERANCE = Utterance(place=-1)
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

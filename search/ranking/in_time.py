@@ -12,9 +12,9 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.times.reading import EPOCH, NEARBY_DAYS, DatedItem, Days, NearEvent, Order, Period
-from search.ranking.times.relative import Span, shifted
-from search.retrieval.candidates import Feature, ItemKeys, Scores, are_among, item_keys, split_keys
+from search.ranking.times.reading import EPOCH, NEARBY_DAYS, DatedItem, Days, NearEvent, Period, TimeOrder
+from search.ranking.times.relative import DayRange, shifted
+from search.retrieval.candidates import Feature, Ints, ItemKeys, Scores, are_among, item_keys, split_keys
 from search.retrieval.corpus import send_moments_query
 from search.retrieval.prepared import PreparedQuery
 
@@ -38,8 +38,6 @@ _EARLIEST_S, _LATEST_S = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for 
 
 Columns = tuple[Any, ...]
 """Sources, numbers and moments of items, each as the bytes that PostgreSQL sends."""
-
-Ints = NDArray[np.int64]
 
 
 def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Ints:
@@ -121,7 +119,7 @@ NEAR_EVENT_DAYS = 365
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Ints | None) -> dict[str, Scores]:
     """Return the closeness of each item to the days named in the query, if it names any."""
-    if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
+    if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, DayRange)):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, local_days(moments))}
 
@@ -149,14 +147,14 @@ def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, momen
     if query.time is None or moments is None:
         return scores
     meaning = query.time.meaning
-    if isinstance(meaning, Order):
+    if isinstance(meaning, TimeOrder):
         return scores + ORDER_WEIGHT * earliness(scores, moments, order=meaning)
     if isinstance(meaning, NearEvent):
         return scores + NEAR_EVENT_WEIGHT * near_event(meaning, keys, moments)
     return scores
 
 
-def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Scores:
+def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: TimeOrder) -> Scores:
     """Return from 0 to 1 how early (late) an item is among the items that answer about as well as the best.
 
     The value is multiplied by how well the item answers.
@@ -167,7 +165,7 @@ def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Sc
     if len(moments) < 2:
         return np.zeros(len(scores), np.float32)
     ranks = np.searchsorted(moments, seconds).clip(max=len(moments) - 1) / (len(moments) - 1)
-    places = 1 - ranks if order is Order.FIRST else ranks
+    places = 1 - ranks if order is TimeOrder.FIRST else ranks
     result: Scores = np.where(among, shares * places, 0).astype(np.float32)
     return result
 
@@ -211,7 +209,7 @@ def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:
 # Checks whether an owner has content from the days that a query names.
 
 
-def has_begun(owner_id: int, span: Span) -> bool:
+def has_begun(owner_id: int, span: DayRange) -> bool:
     """Return whether a conversation or document of the owner began within or near these days. One query."""
     parameters: dict[str, Any] = {
         "owner": owner_id,

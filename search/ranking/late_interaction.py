@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
+from convmemory.core.text import Span
+from convmemory.embeddings.embedder import TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
 from search.retrieval.candidates import Feature, ItemKeys, Scores, group_starts

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convmemory.accounts.spaces import SpaceName
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.core.text import Span
 from search.models import Item
 from search.pipeline import RankedItems
 from search.results.passages import (
@@ -58,7 +59,7 @@ class Hit:
     relevance: float | None
     user_question: str
     passage: str
-    marks: tuple[tuple[int, int], ...]
+    marks: tuple[Span, ...]
     passage_message_id: int | None
     passage_part: int
     passage_start: int

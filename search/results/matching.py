@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from convmemory.core.text import Span
 from search.languages import is_sign, pairs_of, places_of_pairs
 
 # A word that weighs less than this share of the rarest word is not marked.
@@ -19,8 +20,6 @@ STOP_SHARE = 0.15
 MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
 _RUN = re.compile(r"[^\W_]+")  # without underscores, at which the index splits words
-
-Span = tuple[int, int]
 
 
 class QueryStems:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
@@ -44,7 +45,7 @@ class ShownPassage:
     start: int
     end: int
     text: str
-    marks: tuple[tuple[int, int], ...] = ()
+    marks: tuple[Span, ...] = ()
     similarity: float = 0.0
 
 

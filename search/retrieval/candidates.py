@@ -12,6 +12,7 @@ from convmemory.core.numbers import MAX_BIGINT
 ITEM_BITS = 24
 ITEM_MASK = (1 << ITEM_BITS) - 1
 
+Ints = NDArray[np.int64]
 ItemKeys = NDArray[np.int64]
 Scores = NDArray[np.float32]
 NO_ITEMS: ItemKeys = np.empty(0, np.int64)

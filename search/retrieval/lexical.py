@@ -13,11 +13,11 @@ import numpy as np
 from convmemory.core.sql import PendingQuery
 from search.models import PostingBlock
 from search.postings.cached import Occurrences, find_words, send_digest_query
-from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, ItemKeys, Scores
+from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, Ints, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates, ReadCandidates
-from search.retrieval.word_scores import Ints, MatchedTerms, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
 MAX_TERMS = 40

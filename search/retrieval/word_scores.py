@@ -16,6 +16,7 @@ from search.retrieval.candidates import (
     ITEM_MASK,
     NO_ITEMS,
     Feature,
+    Ints,
     ItemKeys,
     Scores,
     best_of_source,
@@ -31,7 +32,6 @@ NEIGHBOUR_SHARE = 0.5
 # ts_rank of a word that occurs n times is this sum over 1/i**2, scaled: each further occurrence adds less.
 RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
 
-Ints = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
 

@@ -38,7 +38,7 @@ from search.vectors.texts import is_asking, passage_text
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PassageDraft:
     """A passage before it has a vector. `text` is embedded: the speaker, then the span."""
 
     element: Element
@@ -60,12 +60,12 @@ def passage_hash(text: str) -> UUID:
     return UUID(bytes=content_hash(text)[:16])
 
 
-def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
+def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
     """Yield the passages of some elements, in order."""
     for element in elements:
         parts = {part.index: part for part in element.parts}
         for span in split_parts(element.parts):
-            yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
+            yield PassageDraft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
 
 
 def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
@@ -246,7 +246,7 @@ def _announce_outcomes(
 
 
 def _embedded(
-    owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
+    owner_id: int, space: EmbeddingSpace, drafts: Sequence[PassageDraft]
 ) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
     """Return the embeddings of the drafts' texts, the errors of refused ones, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
@@ -272,7 +272,7 @@ def _compute(
     return errors
 
 
-def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], known: dict[UUID, Embedded]) -> None:
+def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft], known: dict[UUID, Embedded]) -> None:
     if not drafts:
         return
     embedded = [known[draft.digest] for draft in drafts]

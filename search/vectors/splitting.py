@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sentencex import get_sentence_boundaries
 
+from convmemory.core.text import Span
 from search.sources import ElementPart, Kind
 
 TINY_CHARS = 25  # shorter fragments are merged with a neighbour
@@ -56,7 +57,7 @@ def split_parts(parts: Iterable[ElementPart]) -> list[PassageSpan]:
     return [PassageSpan(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
 
 
-def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
+def _split_part(part: ElementPart) -> Iterator[Span]:
     text = part.text
     if part.kind == "call":
         yield from _trimmed(text, [(0, min(len(text), SENTENCE_CHARS))])
@@ -65,7 +66,7 @@ def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
     else:
         # Merge neighbours while one of them is tiny and both together stay sentence-sized.
         spans = _markdown(text)
-        merged: list[tuple[int, int]] = []
+        merged: list[Span] = []
         for start, end in spans:
             if merged:
                 last_start, last_end = merged[-1]
@@ -77,7 +78,7 @@ def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
         yield from _trimmed(text, merged)
 
 
-def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
     """Yield spans without surrounding white space, except those without a letter or digit."""
     for start, end in spans:
         piece = text[start:end]
@@ -85,7 +86,7 @@ def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int,
             yield start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
 
 
-def _markdown(text: str) -> Iterator[tuple[int, int]]:
+def _markdown(text: str) -> Iterator[Span]:
     """Yield the sentences of the prose, and fenced code cut at lines."""
     language = guess_language(text)
     position = 0
@@ -96,13 +97,13 @@ def _markdown(text: str) -> Iterator[tuple[int, int]]:
     yield from _prose(text, position, len(text), language)
 
 
-def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
+def _prose(text: str, start: int, end: int, language: str) -> Iterator[Span]:
     for block_start, block_end in _blocks(text, start, end):
         for sentence_start, sentence_end in _sentences(text, block_start, block_end, language):
             yield from _cut_long(text, sentence_start, sentence_end)
 
 
-def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
+def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
     """Yield the sentences of a block.
 
     The library takes quadratic time, so it gets one bounded window at a time. A window's last sentence may continue
@@ -121,7 +122,7 @@ def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple
         start = window_end
 
 
-def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _blocks(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield paragraphs, list items, headings and table rows."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
@@ -135,7 +136,7 @@ def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield block_start, position
 
 
-def _cut_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _cut_long(text: str, start: int, end: int) -> Iterator[Span]:
     while end - start > SENTENCE_CHARS:
         space = text.rfind(" ", start + SENTENCE_CHARS // 2, start + SENTENCE_CHARS)
         cut_at = space + 1 if space > 0 else start + SENTENCE_CHARS
@@ -144,7 +145,7 @@ def _cut_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _lines(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield runs of whole lines of at most `BLOCK_CHARS`; a longer line is cut."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
@@ -156,7 +157,7 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield from _cut_long(text, block_start, position)
 
 
-def _tool_output(text: str) -> Iterator[tuple[int, int]]:
+def _tool_output(text: str) -> Iterator[Span]:
     if len(text) <= TOOL_CHARS:
         yield from _lines(text, 0, len(text))
         return
@@ -188,7 +189,7 @@ def guess_language(text: str) -> str:
 WINDOW_SHARE = 6_000 / 8_191
 OVERLAP_SHARE = 500 / 8_191
 
-Offsets = Sequence[tuple[int, int]]
+Offsets = Sequence[Span]
 
 
 def chunk_text(text: str, *, max_tokens: int, token_offsets: Callable[[str], Offsets]) -> list[str]:

@@ -13,7 +13,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.conversations.exports.html_page import HtmlWriter
 from convmemory.conversations.exports.json_file import JsonWriter
 from convmemory.conversations.exports.markdown_text import MarkdownWriter
-from convmemory.conversations.exports.selection import ExportedMessage, Selection, chosen, messages_of
+from convmemory.conversations.exports.selection import ExportedMessage, ExportSelection, chosen, messages_of
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput
 from convmemory.core.threads import in_thread
@@ -58,7 +58,7 @@ def require_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -> Iterator[str]:
+def exported(*, owner: AbstractBaseUser, selection: ExportSelection, format: Format) -> Iterator[str]:
     """Yield the caller's conversations as text, in pieces of about 64 KB.
 
     Raises: NotFound, before the first piece is read.
@@ -67,7 +67,7 @@ def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -
     return _in_pieces(_texts(conversations, selection, format.writer()))
 
 
-def _texts(conversations: Iterator[Conversation], selection: Selection, writer: Writer) -> Iterator[str]:
+def _texts(conversations: Iterator[Conversation], selection: ExportSelection, writer: Writer) -> Iterator[str]:
     yield writer.begin()
     for conversation in conversations:
         yield writer.conversation(conversation)
@@ -99,7 +99,7 @@ _UNSAFE = re.compile(r"[^\w-]+")
 
 
 def export_response(
-    request: HttpRequest, *, owner: AbstractBaseUser, selection: Selection, format: str
+    request: HttpRequest, *, owner: AbstractBaseUser, selection: ExportSelection, format: str
 ) -> StreamingHttpResponse:
     """Return the selection as a download. Raises: InvalidInput on an unknown format, NotFound."""
     chosen = require_format(format)

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from convmemory.conversations.exports.selection import ExportedMessage
 from convmemory.conversations.messages.parts import ToolCallPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.pages.markdown_html import STEPS, Work
+from convmemory.conversations.pages.markdown_html import STEPS, PageWork
 from convmemory.conversations.pages.part_views import PartView, view_part
 from convmemory.conversations.pages.rendering import message_kind, speaker_name
 
@@ -41,7 +41,7 @@ class HtmlWriter:
 
     def __init__(self, *, title: str = "Conversations", note: str = "") -> None:
         self._title, self._note = title, note
-        self._work = Work(left=PAGES * STEPS)
+        self._work = PageWork(left=PAGES * STEPS)
         self._tools: dict[str, str] = {}
 
     def begin(self) -> str:

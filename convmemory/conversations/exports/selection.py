@@ -21,7 +21,7 @@ ALL_MESSAGES = Q()
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ExportSelection:
     """The conversations to export: those with these ids, or all that pass the filters if none is given.
 
     Of their messages those that meet the condition `messages`. What is for others has no keys even with HIDE_KEYS=0.
@@ -42,7 +42,7 @@ class ExportedMessage:
     mark: Mark | None = None
 
 
-def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Conversation]:
+def chosen(*, owner: AbstractBaseUser, selection: ExportSelection) -> Iterator[Conversation]:
     """Yield the caller's conversations of the selection, oldest first. Raises: NotFound, before the first one."""
     if selection.ids:
         for number in selection.ids:
@@ -53,7 +53,7 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
     return _in_batches(rows.order_by("pk"), selection)
 
 
-def messages_of(conversation: Conversation, selection: Selection) -> Iterator[ExportedMessage]:
+def messages_of(conversation: Conversation, selection: ExportSelection) -> Iterator[ExportedMessage]:
     """Yield the conversation's messages of the selection in order, with keys masked."""
     position = -1
     chosen = conversation.messages.filter(selection.messages)
@@ -71,7 +71,7 @@ def messages_of(conversation: Conversation, selection: Selection) -> Iterator[Ex
             return
 
 
-def _in_batches(rows: QuerySet[Conversation], selection: Selection) -> Iterator[Conversation]:
+def _in_batches(rows: QuerySet[Conversation], selection: ExportSelection) -> Iterator[Conversation]:
     last = 0
     while batch := list(rows.filter(pk__gt=last)[:CONVERSATIONS_AT_ONCE]):
         for row in batch:

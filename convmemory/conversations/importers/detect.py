@@ -99,7 +99,7 @@ ZIP_START = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedSource:
     """A source with the importers that claim it, the likeliest first, or without one and with the reason.
 
     An archive must be unpacked first; `is_archive` is also true of a compressed file and of one in UTF-16 or UTF-32.
@@ -141,7 +141,7 @@ class Walk:
         readable = frozenset({*suffixes, *REFUSED_SUFFIXES})
         self._suffixes = tuple({*readable, *(f"{suffix}.gz" for suffix in readable), ".zip"})
 
-    def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
+    def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[DetectedSource]:
         """Yield the sources under `paths`. Labels are relative to `root`, or begin with the given path.
 
         A database that was opened to recognise it stays open until the next source is requested.
@@ -151,41 +151,41 @@ class Walk:
             try:
                 mode = path.stat().st_mode
             except FileNotFoundError:
-                yield Found(Source(path, label), reason="is missing: there is no such file or folder")
+                yield DetectedSource(Source(path, label), reason="is missing: there is no such file or folder")
                 continue
             except OSError as error:
-                yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
+                yield DetectedSource(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
                 continue
             if stat.S_ISDIR(mode):
                 yield from self._folder(path, label)
             elif stat.S_ISREG(mode):
                 yield from self._named_file(path, label)
             else:
-                yield Found(Source(path, label), reason="neither a file nor a folder")
+                yield DetectedSource(Source(path, label), reason="neither a file nor a folder")
 
-    def _named_file(self, path: Path, label: str) -> Iterator[Found]:
+    def _named_file(self, path: Path, label: str) -> Iterator[DetectedSource]:
         """Yield a file that is named itself: its `format` is trusted, and a session's file is mapped to its folder."""
         for importer in self._tried:
             entries = importer.reads.folder_entries
             if entries and path.name in entries and _score(importer, folder := Source(path.parent, label)):
-                yield Found(folder, (importer,))
+                yield DetectedSource(folder, (importer,))
                 return
         source = Source(path, label)
         # The user names the format, so that a file which no importer recognises can still be read.
         is_trusted = self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries)
         if is_trusted and not _must_be_decoded(source):
-            yield Found(source, (self._tried[0],))
+            yield DetectedSource(source, (self._tried[0],))
             return
         with source.database.kept_open():
             yield self._found(source)
 
-    def _folder(self, path: Path, label: str) -> Iterator[Found]:
+    def _folder(self, path: Path, label: str) -> Iterator[DetectedSource]:
         try:
             if not self._first_visit(path):
                 return
             entries = sorted(os.scandir(path), key=_order)
         except OSError as error:
-            yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
+            yield DetectedSource(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
             return
         passed_over: frozenset[str] = frozenset()
         whole = Source(path, label)
@@ -197,7 +197,7 @@ class Walk:
         ]
         importer = max(scored, key=lambda found: found[0])[1] if scored else None
         if importer is not None:
-            yield Found(whole, (importer,))
+            yield DetectedSource(whole, (importer,))
             if importer.reads.folder_entries is None:
                 return
             passed_over = importer.reads.folder_entries
@@ -215,7 +215,7 @@ class Walk:
         for entry in folders:
             yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
 
-    def _listed_file(self, path: Path, label: str) -> Iterator[Found]:
+    def _listed_file(self, path: Path, label: str) -> Iterator[DetectedSource]:
         try:
             if not stat.S_ISREG(path.stat().st_mode) or not self._may_be_transcript(path):
                 self._ignore(path)
@@ -230,7 +230,7 @@ class Walk:
                 else:
                     yield found
         except OSError as error:
-            yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
+            yield DetectedSource(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 
     def _may_be_transcript(self, path: Path) -> bool:
         """Return whether the file has the name of a transcript, or none in particular and begins like JSON."""
@@ -246,7 +246,7 @@ class Walk:
         ending = path.suffix.lower()[:20]
         self.ignored[ending if ending in self.ignored or len(self.ignored) < MAX_ENDINGS else "(others)"] += 1
 
-    def _is_passed_over(self, found: Found) -> bool:
+    def _is_passed_over(self, found: DetectedSource) -> bool:
         """Return whether this file of a folder is counted, but not reported.
 
         Many other pages and databases are in such folders, and the companions of conversations.
@@ -270,20 +270,20 @@ class Walk:
         self._seen.add(key)
         return True
 
-    def _found(self, source: Source) -> Found:
+    def _found(self, source: Source) -> DetectedSource:
         try:
             if _must_be_decoded(source):
-                return Found(source, is_archive=True)
+                return DetectedSource(source, is_archive=True)
             shown = [importer for importer in self._tried if _reads_kind(importer, source)]
             scores = [(score, importer) for importer in shown if (score := importer.sniff(source))]
             if scores:
                 scores.sort(key=lambda scored: -scored[0])
-                return Found(source, tuple(importer for _, importer in scores), score=scores[0][0])
+                return DetectedSource(source, tuple(importer for _, importer in scores), score=scores[0][0])
             if source.head.startswith(ZIP_START):
-                return Found(source, is_archive=True)
-            return Found(source, reason=why_refused(source, self.format))
+                return DetectedSource(source, is_archive=True)
+            return DetectedSource(source, reason=why_refused(source, self.format))
         except (InvalidInput, TooLarge) as error:
-            return Found(source, reason=str(error))
+            return DetectedSource(source, reason=str(error))
 
 
 def _must_be_decoded(source: Source) -> bool:

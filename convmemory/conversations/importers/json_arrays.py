@@ -40,7 +40,7 @@ _CUT_OFF = "the file is cut off here: export it again to get the rest"
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ArrayElement:
     """One element: its number from 1, its value, and its source text; `name` if it is a member of an object."""
 
     number: int
@@ -53,7 +53,9 @@ class Element:
         return self.text.encode("utf-8", "replace")
 
 
-def read_elements(path: Path, *, report: FileReport, names: Collection[str] = (), after: str = "") -> Iterator[Element]:
+def read_elements(
+    path: Path, *, report: FileReport, names: Collection[str] = (), after: str = ""
+) -> Iterator[ArrayElement]:
     """Yield the elements of the document's array, or the one object that the document is.
 
     If an object has an array under one of `names`, its elements are read. The document begins after the text `after`,
@@ -69,7 +71,7 @@ def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()
         raise unreadable(path, error) from error
 
 
-def read_elements_at(path: Path, steps: Sequence[str], *, report: FileReport) -> Iterator[Element]:
+def read_elements_at(path: Path, steps: Sequence[str], *, report: FileReport) -> Iterator[ArrayElement]:
     """Yield the elements of the array at the end of nested member names, or the one object there.
 
     A name that ends in `*` matches all members with that beginning, each of which is an element. Members before the
@@ -174,7 +176,7 @@ class _Document:
         self._report = report
         self._broken = 0
 
-    def elements(self, names: frozenset[str]) -> Iterator[Element]:
+    def elements(self, names: frozenset[str]) -> Iterator[ArrayElement]:
         first = self._text.skip(_SPACE)
         if first == "[" or (first == "{" and names and self._enter_member(names)):
             yield from self._array()
@@ -185,7 +187,7 @@ class _Document:
         elif first:
             raise InvalidInput("The file is no JSON document: it begins with neither [ nor {.")
 
-    def elements_at(self, steps: Sequence[str]) -> Iterator[Element]:
+    def elements_at(self, steps: Sequence[str]) -> Iterator[ArrayElement]:
         first = self._text.skip(_SPACE)
         if not steps:
             if first == "[":
@@ -235,7 +237,7 @@ class _Document:
                 return False
         return False
 
-    def _array(self) -> Iterator[Element]:
+    def _array(self) -> Iterator[ArrayElement]:
         self._text.at += 1
         number = 0
         while (char := self._text.skip(_BETWEEN)) not in ("", "]"):
@@ -252,7 +254,7 @@ class _Document:
         if not char:
             self._report.skip(f"after element {number}", _CUT_OFF)
 
-    def _value(self, number: int, place: str) -> Element | None:
+    def _value(self, number: int, place: str) -> ArrayElement | None:
         """Return the value that begins here, or report its error."""
         text = self._text
         while not text.has_too_many_values:
@@ -268,7 +270,7 @@ class _Document:
                 if end == len(text.text) and text.text[-1] not in '"]}' and text.more():
                     continue  # a number may continue in the next chunk
                 source, text.at = text.text[text.at : end], end
-                return Element(number, value, source)
+                return ArrayElement(number, value, source)
         else:
             problem = ""
         return self._by_its_brackets(number, place, problem)
@@ -280,7 +282,7 @@ class _Document:
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 
-    def _by_its_brackets(self, number: int, place: str, problem: str) -> Element | None:
+    def _by_its_brackets(self, number: int, place: str, problem: str) -> ArrayElement | None:
         """Find the value's end without parsing it, and parse it alone if only the text around it was too large."""
         text = self._text
         end = text.end_of_value()
@@ -297,7 +299,7 @@ class _Document:
                 problem = _TOO_MANY
             else:
                 try:
-                    return Element(number, json.loads(source, strict=False), source)
+                    return ArrayElement(number, json.loads(source, strict=False), source)
                 except (ValueError, RecursionError) as error:
                     problem = f"not readable JSON: {error}"
         self._report.skip(place, problem)

@@ -15,7 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, connection, transaction
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source, project_of
-from convmemory.conversations.importers.detect import AUTO, ZIP_START, Found, Walk
+from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
 from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
@@ -171,7 +171,7 @@ def import_paths(
         for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
             file = FileReport(path=clean(found.source.label or str(found.source.path)))
             report.files.append(file)
-            _import_file(run, found if importer is None else Found(found.source, (importer,)), file)
+            _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
             run.progress(report)
             if report.is_cut_short:
                 break
@@ -221,7 +221,7 @@ def import_upload(
 
 def _sources(
     walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, owner_id: int
-) -> Iterator[Found]:
+) -> Iterator[DetectedSource]:
     """Yield the sources of the walk, with the content of archives.
 
     The folder of an archive's content exists only until the next source is requested.
@@ -238,7 +238,7 @@ def _sources(
             except (ConvMemoryError, OSError) as error:
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
                     raise
-                yield Found(source, reason=str(error))
+                yield DetectedSource(source, reason=str(error))
                 continue
             if unpacked.notes:
                 report.files.append(FileReport(path=source.label, notes=unpacked.notes))
@@ -255,7 +255,7 @@ def _sources(
                 yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
 
 
-def _import_file(run: _Run, found: Found, file: FileReport) -> None:
+def _import_file(run: _Run, found: DetectedSource, file: FileReport) -> None:
     """Import the source with the first of its importers that can read it; `file` is the last report of the run."""
     if run.is_preview and found.importers:
         file.note("its format is known")

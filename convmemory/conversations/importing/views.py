@@ -51,7 +51,7 @@ SHOWN_FILES = 10  # of a report; the others are folded
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ImportCard:
     """An import as the page shows it."""
 
     row: Import
@@ -113,7 +113,7 @@ class MappingField:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedUpload:
     """An upload that was refused."""
 
     name: str
@@ -126,11 +126,11 @@ def import_files(request: PageRequest) -> HttpResponse:
     """Render the upload form and the latest imports; a POST queues the uploaded files."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
-    refusals = [answer for answer in asked if isinstance(answer, Refusal)]
+    refusals = [answer for answer in asked if isinstance(answer, RefusedUpload)]
     if request.htmx and asked:
         # The outcome for the one file or folder that uploading.js sends at a time.
         [answer] = asked[:1]
-        if isinstance(answer, Refusal):
+        if isinstance(answer, RefusedUpload):
             return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
         return render(request, "conversations/import_cards.html", {"cards": _cards([answer])})
     if asked and not refusals:
@@ -221,17 +221,17 @@ def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     return redirect("one-import", import_id)
 
 
-def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
+def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | RefusedUpload:
     """Queue one uploaded file, or return its refusal, so that the other files are still queued."""
     try:
         row = imports.queue_import(owner=request.user, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
-        return Refusal(file.name or "upload", str(error))
+        return RefusedUpload(file.name or "upload", str(error))
     enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=request.user, import_id=row.pk)
 
 
-def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Import | Refusal:
+def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Import | RefusedUpload:
     """Queue the files of a folder as one import."""
     try:
         # Each file's path in the folder, as sent by the browser's script; without them, the bare names.
@@ -244,12 +244,12 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
         paths = paths if fits else [file.name or "file" for file in files]
         row = imports.queue_folder(owner=request.user, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
-        return Refusal("The folder", str(error))
+        return RefusedUpload("The folder", str(error))
     enqueue_import(owner_id=row.owner_id, import_id=row.pk)
     return imports.get_import(owner=request.user, import_id=row.pk)
 
 
-def _cards(rows: list[Import]) -> list[Card]:
+def _cards(rows: list[Import]) -> list[ImportCard]:
     """Return the imports as cards; the latest report is open, unless the import failed: its error is shown instead."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
@@ -257,7 +257,7 @@ def _cards(rows: list[Import]) -> list[Card]:
     for row in rows:
         files = (row.report or {}).get("files", [])
         cards.append(
-            Card(
+            ImportCard(
                 row,
                 reasons.get(row.pk, ""),
                 row.pk == latest,

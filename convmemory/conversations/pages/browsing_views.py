@@ -24,9 +24,9 @@ from django_htmx.http import replace_url
 
 from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations import browsing, curating, projects, reading
-from convmemory.conversations.browsing import Choice
+from convmemory.conversations.browsing import LibraryChoice
 from convmemory.conversations.exports.formats import export_response
-from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.statistics import MONTHS_SHOWN, RANGES, statistics_of
@@ -109,10 +109,10 @@ def library(request: PageRequest) -> HttpResponse:
     return render(request, "conversations/library.html", context)
 
 
-def _choice(given: QueryDict) -> Choice:
+def _choice(given: QueryDict) -> LibraryChoice:
     plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool", "title")}
     sort = given.get("sort", "") if given.get("sort", "") in browsing.ORDERS else ""
-    return Choice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", sort=sort, **plain)
+    return LibraryChoice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", sort=sort, **plain)
 
 
 @require_POST
@@ -144,7 +144,7 @@ def change(request: PageRequest) -> HttpResponseBase:
         return redirect(back)
     if action == "export":
         own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
-        selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
+        selection = ExportSelection(ids=tuple(own) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
         return export_response(request, owner=request.user, selection=selection, format=format)
     if action == "move":

@@ -12,6 +12,8 @@ from html import escape
 
 from django.utils.safestring import SafeString, mark_safe
 
+from convmemory.core.text import Span
+
 _START, _END = "\ufdd0", "\ufdd1"
 _MARKER = re.compile(f"([{_START}{_END}])")
 _TAG = re.compile(r'(<(?:[^"<>]++|"[^"]*+")*+>)')
@@ -41,7 +43,7 @@ class MarkedSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class MarkedPassage:
     """A span of one part of one message."""
 
     message_id: int
@@ -101,7 +103,7 @@ def _ends(text: str, span: MarkedSpan) -> Iterator[int]:
     yield from sorted(places - {span.end}, reverse=True)[:_TRIES]
 
 
-def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
+def _pieces(text: str, span: MarkedSpan) -> Iterator[Span]:
     """Yield the start and end of the span's words and lines, without surrounding white space."""
     yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
     at = span.start

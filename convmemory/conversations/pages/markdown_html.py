@@ -56,7 +56,7 @@ class TooMuchWork(Exception):
 
 
 @dataclass(slots=True)
-class Work:
+class PageWork:
     """The remaining steps of one page."""
 
     left: int = STEPS
@@ -69,7 +69,7 @@ class Work:
 
 
 def count_work(markdown: MarkdownIt) -> None:
-    """Let the parser take its steps from the `Work` in `env["work"]`."""
+    """Let the parser take its steps from the `PageWork` in `env["work"]`."""
     markdown.block.ruler.before("table", "work", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     markdown.inline.ruler.before("text", "work", _inline)
     markdown.inline.ruler2.before("balance_pairs", "work", _marks)
@@ -94,7 +94,7 @@ def _tokens(state: StateCore) -> None:
     state.env["work"].take(len(state.tokens))
 
 
-def highlight_code(code: str, language: str, work: Work | None = None) -> str:
+def highlight_code(code: str, language: str, work: PageWork | None = None) -> str:
     """Return `code` as HTML with Pygments' classes.
 
     It is only escaped if the language is unknown or the code is long or unusual.
@@ -103,7 +103,7 @@ def highlight_code(code: str, language: str, work: Work | None = None) -> str:
         return escape(code)
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-        (work or Work()).take(len(code) // CHARS_A_STEP)
+        (work or PageWork()).take(len(code) // CHARS_A_STEP)
     except (ClassNotFound, TooMuchWork):
         return escape(code)
     size = _SLOW_PIECE_CHARS.get(language, PIECE_CHARS)
@@ -156,13 +156,13 @@ def render_markdown(text: str) -> SafeString:
     """
     text = without_markers(text)
     try:
-        return mark_safe(sanitised_html(text, Work()))  # noqa: S308 - the sanitiser's output
+        return mark_safe(sanitised_html(text, PageWork()))  # noqa: S308 - the sanitiser's output
     except TooMuchWork:
         plain = f'<pre class="output">{escape(text)}</pre><p class="muted">{SHOWN_AS_IT_IS}</p>'
         return mark_safe(plain)  # noqa: S308 - escaped
 
 
-def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
+def sanitised_html(text: str, work: PageWork, *, has_breaks: bool = True) -> str:
     """Return HTML of Markdown, in which the markers of a passage stay in place. Raises: TooMuchWork.
 
     With `has_breaks`, a line break stays one, as people write in a chat; in files it is a space.

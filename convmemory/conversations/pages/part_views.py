@@ -21,7 +21,7 @@ from convmemory.conversations.messages.parts import (
 from convmemory.conversations.pages.ansi import ansi_html, has_sequences, without_sequences
 from convmemory.conversations.pages.diffs import Diff, diff_of
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text, without_markers
-from convmemory.conversations.pages.markdown_html import SHOWN_AS_IT_IS, TooMuchWork, Work, sanitised_html
+from convmemory.conversations.pages.markdown_html import SHOWN_AS_IT_IS, PageWork, TooMuchWork, sanitised_html
 from convmemory.core.text import one_line, recalled_spans, without_recalled
 
 TEXT_CHARS = 12_000
@@ -84,7 +84,7 @@ def view_part(
     tools: Mapping[str, str],
     whole: bool = False,
     passage: MarkedSpan | None = None,
-    work: Work | None = None,
+    work: PageWork | None = None,
 ) -> PartView:
     """Return the part for the page, cut to what a page can show unless `whole`. `tools` names tools by call id.
 
@@ -93,10 +93,10 @@ def view_part(
     if isinstance(part, TextPart) and (spans := recalled_spans(part.text)):
         recalled = "\n\n".join(part.text[start:end] for start, end in spans)
         said = replace(part, text=without_recalled(part.text))
-        view = _view_text(said, index, whole=whole, passage=passage, work=work or Work())
+        view = _view_text(said, index, whole=whole, passage=passage, work=work or PageWork())
         return replace(view, recalled=_cut(recalled, TOOL_CHARS, whole=whole)[0])
     if isinstance(part, (TextPart, ThinkingPart)):
-        return _view_text(part, index, whole=whole, passage=passage, work=work or Work())
+        return _view_text(part, index, whole=whole, passage=passage, work=work or PageWork())
     if isinstance(part, ToolCallPart):
         return _view_call(part, index, whole=whole, passage=passage)
     if isinstance(part, ToolResultPart):
@@ -134,7 +134,7 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan 
 
 
 def _view_text(
-    part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: MarkedSpan | None, work: Work
+    part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: MarkedSpan | None, work: PageWork
 ) -> PartView:
     view = PartView(index, part.type, gist=_first_line(part.text), passage=passage)
     shown = passage and passage.shifted(len(part.text.lstrip("\n")) - len(part.text))

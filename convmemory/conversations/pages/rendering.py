@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Message
-from convmemory.conversations.pages.highlighting import Passage
-from convmemory.conversations.pages.markdown_html import Work
+from convmemory.conversations.pages.highlighting import MarkedPassage
+from convmemory.conversations.pages.markdown_html import PageWork
 from convmemory.conversations.pages.part_views import PartView, view_part
 from convmemory.core.marks import Mark
 
@@ -84,7 +84,7 @@ def view_messages(
     *,
     turn_before: int | None = None,
     target: int | None = None,
-    passage: Passage | None = None,
+    passage: MarkedPassage | None = None,
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
     versions: Mapping[int, Versions] = MappingProxyType({}),
     marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
@@ -95,7 +95,7 @@ def view_messages(
     """
     views: list[MessageView] = []
     tools: dict[str, str] = {}
-    work = Work()
+    work = PageWork()
     for message in messages:
         parts = message.typed_parts
         tools |= {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
@@ -227,7 +227,7 @@ class StepRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MessageBlock:
     """A message, or a stretch of one, and the run of steps that follows it; `last_position` is the last message's."""
 
     view: MessageView
@@ -235,7 +235,7 @@ class Block:
     last_position: int
 
 
-def fold_steps(views: Iterable[MessageView]) -> list[Block]:
+def fold_steps(views: Iterable[MessageView]) -> list[MessageBlock]:
     """Return the messages of a page with their tool calls in runs."""
     folding = _Folding()
     for view in views:
@@ -250,9 +250,9 @@ class _Draft:
     steps: list[Step] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
-    def block(self) -> Block:
+    def block(self) -> MessageBlock:
         run = StepRun(tuple(self.steps)) if self.steps else None
-        return Block(replace(self.view, notes=tuple(self.notes)), run, self.last_position)
+        return MessageBlock(replace(self.view, notes=tuple(self.notes)), run, self.last_position)
 
 
 class _Folding:

@@ -29,7 +29,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.pages.highlighting import MarkedSpan, Passage
+from convmemory.conversations.pages.highlighting import MarkedPassage, MarkedSpan
 from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import picture_of
 from convmemory.conversations.pages.rendering import Note, Versions, fold_steps, view_messages
@@ -132,10 +132,10 @@ def _additions(request: PageRequest, found: Conversation, window: Window, *, is_
     return PageAddition(values, notes, versions, left_out)
 
 
-def passage_of(request: PageRequest) -> Passage | None:
+def passage_of(request: PageRequest) -> MarkedPassage | None:
     """The passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
     message_id, index, span = whole_number(request, "m", MAX_BIGINT), whole_number(request, "part") or 0, _span(request)
-    return Passage(message_id, index, span) if message_id is not None and span else None
+    return MarkedPassage(message_id, index, span) if message_id is not None and span else None
 
 
 def _span(request: PageRequest) -> MarkedSpan | None:

@@ -35,7 +35,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class AdminTable:
     """A table below the fields of an object's page; cells are text, numbers, or HTML made by `format_html`."""
 
     title: str
@@ -112,7 +112,7 @@ class MetadataAdmin(AnyModelAdmin):
     def hash_condition(self, digest: bytes) -> Q:
         return Q(content_hash=digest)
 
-    def sections(self, request: HttpRequest, obj: Any) -> list[Section]:
+    def sections(self, request: HttpRequest, obj: Any) -> list[AdminTable]:
         """Return the tables below the fields of the object's page."""
         return []
 

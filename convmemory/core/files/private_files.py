@@ -55,7 +55,7 @@ def sync_folder(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class UnfinishedFile:
     """A file being written; it is deleted unless it is moved to its place."""
 
     path: Path
@@ -77,13 +77,13 @@ class Draft:
 
 
 @contextmanager
-def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> Iterator[Draft]:
+def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> Iterator[UnfinishedFile]:
     """Create a file in `folder` that the block writes. Raises: OSError."""
     private_folder(folder)
     path = folder / f"{name[:NAME_CHARS]}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:
         with new_private_file(path, mode=mode) as file:
-            yield Draft(path, file)
+            yield UnfinishedFile(path, file)
     finally:
         path.unlink(missing_ok=True)
 

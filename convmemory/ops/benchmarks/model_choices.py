@@ -28,7 +28,7 @@ from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops.benchmarks import capacity
 from convmemory.ops.benchmarks.synthetic import TextMaker
 from convmemory.ops.reembed.targets import estimate, target_options
-from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, SourceSelection, select_active, select_building
 
 PASSAGES = 96
 WORDS = 15
@@ -137,7 +137,7 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
     space.
     """
     target = EmbeddingSpace.objects.filter(**key).first()
-    everything = Selection()
+    everything = SourceSelection()
     if target == active:
         sources = select_active(active, everything, DEFECTS, mark=False)
     else:

@@ -14,7 +14,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, start_building
 from convmemory.ops.reembed.progress import ReembedProgress
 from convmemory.ops.reembed.running import Totals, embed_all
-from search.indexing.sweeping import DEFECTS, Defect, Selection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, Defect, SourceSelection, select_active, select_building
 from search.indexing.switching import NotBuilt, build_vector_index, switch_to
 from search.vector_index import drop_passage_index
 
@@ -31,7 +31,7 @@ class ReembedFailed(ConvMemoryError):
 
 
 def refresh(
-    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
+    space: EmbeddingSpace, selection: SourceSelection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
     """Embed missing, stale or failed items in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
     totals = Totals()
@@ -40,7 +40,7 @@ def refresh(
 
 
 def build(
-    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
+    space: EmbeddingSpace, selection: SourceSelection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
     """Embed a part of the archive in a space that is not active, without a switch. Raises: like `change_over`."""
     start_building(space)
@@ -60,7 +60,7 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
     start_building(space)
     totals = Totals()
     for _ in range(SWITCH_ATTEMPTS):
-        _embed(select_building(space, Selection(), DEFECTS), space, totals, workers, show)
+        _embed(select_building(space, SourceSelection(), DEFECTS), space, totals, workers, show)
         if build_vector_index(space, like=active_space()):
             tell("The vector index of the new space is built.")
         try:

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from search.ranking.times.relative import NUMBER, UNIT, Found, Span, moved_by, quarter_span, relative_span
+from search.ranking.times.relative import NUMBER, UNIT, DayRange, MatchedGroups, moved_by, quarter_days, relative_days
 
 # --- dates ----------------------------------------------------------------------------------------
 # Finds dates that a query names. Pure.
@@ -170,7 +170,7 @@ SHORT_WORDS = 20
 WORDS_SHOWN = 60
 
 
-class Order(StrEnum):
+class TimeOrder(StrEnum):
     """The one of several answers that the question asks for."""
 
     FIRST = "first"
@@ -187,9 +187,9 @@ class Anchor:
     is_before: bool
     distance: tuple[tuple[str, str | None], ...] = ()
 
-    def span_at(self, day: date) -> Span | None:
+    def days_at(self, day: date) -> DayRange | None:
         """Return the days meant if the event was on that day; None if any time before or after is meant."""
-        found: Found = dict(self.distance)
+        found: MatchedGroups = dict(self.distance)
         return moved_by(day, found, -1 if self.is_before else 1) if found else None
 
 
@@ -210,7 +210,7 @@ class NearEvent:
     is_before: bool
 
 
-Meaning = Span | Period | Anchor | NearEvent | Order
+Meaning = DayRange | Period | Anchor | NearEvent | TimeOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class TimeReading:
     def days_alone(self, text: str) -> Days | None:
         """Return the days that `text` names if it asks for nothing else: "what did we discuss last week"."""
         days = self.meaning
-        if not isinstance(days, (Span, Period)) or _OPEN_ENDED.search(text):
+        if not isinstance(days, (DayRange, Period)) or _OPEN_ENDED.search(text):
             return None
         before, _, after = " ".join(text.split()).partition(self.words)
         if set(_WORDS.findall(f"{before} {after}".lower().replace("\u2019", "'"))) - ASKING_WORDS:
@@ -238,10 +238,10 @@ class TimeReading:
     def label(self) -> str:
         """Return the meaning for display: "October 2026", "the latest first"; "" for an event that was not found."""
         match self.meaning:
-            case Order():
-                return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
+            case TimeOrder():
+                return f"the {'oldest' if self.meaning is TimeOrder.FIRST else 'latest'} first"
             case NearEvent(place, is_before):
-                return f"{'before' if is_before else 'after'} {Span(place.day, place.day).label}"
+                return f"{'before' if is_before else 'after'} {DayRange(place.day, place.day).label}"
             case Anchor():
                 return ""
             case days:
@@ -263,19 +263,19 @@ class TimeReading:
         anchor = self.meaning
         if not isinstance(anchor, Anchor):
             return self
-        return replace(self, meaning=anchor.span_at(place.day) or NearEvent(place, anchor.is_before))
+        return replace(self, meaning=anchor.days_at(place.day) or NearEvent(place, anchor.is_before))
 
 
 def read_time(text: str, today: date) -> TimeReading | None:
     """Return the time that `text` names, relative to `today`; a written date takes precedence."""
     plain = " ".join(text[:MAX_CHARS].split())
-    if quarter := quarter_span(plain, today):
+    if quarter := quarter_days(plain, today):
         return TimeReading(*quarter, _without(plain, quarter[0]))
     if named := named_date(plain, today):
         return TimeReading(*named)
     if anchor := _distant_anchor(plain):
         return anchor
-    if relative := relative_span(plain, today):
+    if relative := relative_days(plain, today):
         return TimeReading(*relative, _without(plain, relative[0]))
     # A longer text is a story, in which "after the edit" asks for no time.
     is_short = plain.count(" ") < SHORT_WORDS
@@ -347,12 +347,12 @@ _HOLDS_ALWAYS = re.compile(r"\b(?:do|does|is|are|how (?:long|many|much|often))\b
 _TOLD = "told|said|mentioned|asked|tried|had|saw|used|did|made|got|heard|wrote|logged|noted|reported"
 _THINGS = "time|talk|chat|call|meeting|conversation|discussion|session|review|run|visit|report|attempt|try|entry"
 _ORDERS = {
-    Order.LATEST: re.compile(
+    TimeOrder.LATEST: re.compile(
         rf"(?<!-)\b(?P<words>most recent(?:ly)?|latest|newest|last time|(?:my|our|the) last (?:{_THINGS})"
         r"|(?:did|have|had) (?:we|i|you) last)\b",
         re.IGNORECASE,
     ),
-    Order.FIRST: re.compile(
+    TimeOrder.FIRST: re.compile(
         r"\b(?P<words>(?:the |our |my )first time|earliest|originally|initially|at first"
         r"|(?:did|have|had) (?:we|i|you) first"
         rf"|(?:the|my|our) first(?: [\w-]{{1,20}}){{1,4}} (?:i|we|you) (?:{_TOLD}))\b",

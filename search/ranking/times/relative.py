@@ -15,7 +15,7 @@ SOFT_DAYS = (2.0, 7.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DayRange:
     """The days from `first` to `last`, both within."""
 
     first: date
@@ -46,21 +46,21 @@ class Span:
         """Return the number of days from `moment` to the range, 0 inside."""
         return max((self.first - moment).days, (moment - self.last).days, 0)
 
-    def part(self, name: str) -> "Span":
+    def part(self, name: str) -> "DayRange":
         """Return the `start`, `middle` or `end` of the range: a third of it."""
         days = (self.last - self.first).days + 1
         third = max(days // 3, 1)
         skipped = {"start": 0, "middle": (days - third) // 2, "end": days - third}[name]
-        return Span(self.first + timedelta(days=skipped), self.first + timedelta(days=skipped + third - 1))
+        return DayRange(self.first + timedelta(days=skipped), self.first + timedelta(days=skipped + third - 1))
 
 
 def _day(moment: date) -> str:
     return f"{moment.day} {moment:%B %Y}"
 
 
-def around(day: date, days: int) -> Span:
+def around(day: date, days: int) -> DayRange:
     """Return the day, extended by this many days before and after."""
-    return Span(shifted(day, days=-days), shifted(day, days=days))
+    return DayRange(shifted(day, days=-days), shifted(day, days=days))
 
 
 def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
@@ -76,17 +76,17 @@ def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
         return date.min if days < 0 else date.max
 
 
-def month_of(day: date, months: int = 1) -> Span:
+def month_of(day: date, months: int = 1) -> DayRange:
     """Return the month of the day; with 3 months the quarter, with 12 the year."""
     first = date(day.year, (day.month - 1) // months * months + 1, 1)
     last_month = first.month + months - 1
-    return Span(first, date(day.year, last_month, calendar.monthrange(day.year, last_month)[1]))
+    return DayRange(first, date(day.year, last_month, calendar.monthrange(day.year, last_month)[1]))
 
 
-def week_of(day: date) -> Span:
+def week_of(day: date) -> DayRange:
     """Return the week of the day, Monday to Sunday."""
     monday = shifted(day, days=-day.weekday())
-    return Span(monday, shifted(monday, days=6))
+    return DayRange(monday, shifted(monday, days=6))
 
 
 # --- relative -------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # th
 PARTS = {"start": "start", "beginning": "start", "early": "start", "middle": "middle", "mid": "middle", "end": "end",
          "late": "end"}  # fmt: skip
 
-Found = dict[str, str | None]
+MatchedGroups = dict[str, str | None]
 
 _ORDINALS = ("first", "second", "third", "fourth")
 _QUARTER = re.compile(
@@ -115,7 +115,7 @@ _QUARTER = re.compile(
 )
 
 
-def relative_span(text: str, today: date) -> tuple[str, Span] | None:
+def relative_days(text: str, today: date) -> tuple[str, DayRange] | None:
     """Return the first such words in `text`, the most specific kind first, and their meaning; future periods do not
     count.
     """
@@ -127,7 +127,7 @@ def relative_span(text: str, today: date) -> tuple[str, Span] | None:
     return None
 
 
-def quarter_span(text: str, today: date) -> tuple[str, Span] | None:
+def quarter_days(text: str, today: date) -> tuple[str, DayRange] | None:
     """Read "Q3" or "the first quarter of 2026"; without a year the latest quarter that has begun."""
     match = _QUARTER.search(text)
     if match is None:
@@ -140,13 +140,13 @@ def quarter_span(text: str, today: date) -> tuple[str, Span] | None:
     return match[0], month_of(first, 3)
 
 
-def number_of(found: Found) -> int:
+def number_of(found: MatchedGroups) -> int:
     """Return the number that `NUMBER` matched."""
     said = (found["number"] or "one").removeprefix("a ")
     return int(said) if said.isdigit() else NUMBERS[said]
 
 
-def moved_by(day: date, found: Found, sign: int) -> Span:
+def moved_by(day: date, found: MatchedGroups, sign: int) -> DayRange:
     """Return the days this many units before or after the day: the longer ago, the less precise."""
     count, unit = number_of(found), found["unit"] or "day"
     if unit in DAYS_IN:
@@ -159,22 +159,22 @@ def moved_by(day: date, found: Found, sign: int) -> Span:
 # --- meanings --------------------------------------------------------------------------
 
 
-def _yesterday(found: Found, today: date) -> Span:
+def _yesterday(found: MatchedGroups, today: date) -> DayRange:
     return around(shifted(today, days=-2 if found["before"] else -1), 0)
 
 
-def _today(_: Found, today: date) -> Span:
+def _today(_: MatchedGroups, today: date) -> DayRange:
     return around(today, 0)
 
 
-def _calendar(found: Found, today: date) -> Span:
+def _calendar(found: MatchedGroups, today: date) -> DayRange:
     """Return the days of "last month", "this week", "the end of last year"."""
     unit, is_this = found["unit"] or "", found["which"] == "this"
     if found["which"] == "past" and unit in DAYS_IN | MONTHS_IN:
         span = _rolling({"number": "one", "unit": unit}, today)
     elif unit in ("week", "weekend"):
         week = week_of(today if is_this else shifted(today, days=-7))
-        span = week if unit == "week" else Span(shifted(week.last, days=-1), week.last)
+        span = week if unit == "week" else DayRange(shifted(week.last, days=-1), week.last)
     elif unit in SEASONS:
         span = _season(SEASONS[unit], today, is_this=is_this)
     else:
@@ -184,33 +184,33 @@ def _calendar(found: Found, today: date) -> Span:
     return span.part(PARTS[part]) if part else span
 
 
-def _season(month: int, today: date, *, is_this: bool) -> Span:
+def _season(month: int, today: date, *, is_this: bool) -> DayRange:
     """Return the three months of the latest season that began; "last summer" is the latest that is over."""
     first = date(today.year, month, 1)
     if first > today:
         first = shifted(first, months=-12)
     if not is_this and shifted(first, months=3) > today:
         first = shifted(first, months=-12)
-    return Span(first, shifted(shifted(first, months=3), days=-1))
+    return DayRange(first, shifted(shifted(first, months=3), days=-1))
 
 
-def _rolling(found: Found, today: date) -> Span:
+def _rolling(found: MatchedGroups, today: date) -> DayRange:
     """Return the days of "the past three weeks"."""
     count, unit = number_of(found), found["unit"] or "day"
     if unit in DAYS_IN:
-        return Span(shifted(today, days=-count * DAYS_IN[unit]), today)
-    return Span(shifted(today, months=-count * MONTHS_IN[unit]), today)
+        return DayRange(shifted(today, days=-count * DAYS_IN[unit]), today)
+    return DayRange(shifted(today, months=-count * MONTHS_IN[unit]), today)
 
 
-def _ago(found: Found, today: date) -> Span:
+def _ago(found: MatchedGroups, today: date) -> DayRange:
     span = moved_by(today, found, -1)
     if found["unit"] == "year":  # "a year ago" means the year as often as the day
         year = month_of(shifted(today, months=-12 * number_of(found)), 12)
-        span = Span(min(span.first, year.first), max(span.last, year.last))
-    return Span(span.first, min(span.last, today))
+        span = DayRange(min(span.first, year.first), max(span.last, year.last))
+    return DayRange(span.first, min(span.last, today))
 
 
-def _weekday(found: Found, today: date) -> Span:
+def _weekday(found: MatchedGroups, today: date) -> DayRange:
     """Return the latest such day before today; "this Monday" may be today."""
     back = (today.weekday() - WEEKDAYS.index(found["day"] or "")) % 7
     return around(shifted(today, days=-(back or (0 if found["which"] == "this" else 7))), 0)
@@ -218,7 +218,7 @@ def _weekday(found: Found, today: date) -> Span:
 
 _CALENDAR_UNITS = "|".join(["weekend", "week", *MONTHS_IN, *SEASONS])
 _PART = r"(?:(?P<part>start|beginning|middle|end|early|mid|late)(?: of|-| ) ?)?"
-_READERS: list[tuple[re.Pattern[str], Callable[[Found, date], Span]]] = [  # the most specific first
+_READERS: list[tuple[re.Pattern[str], Callable[[MatchedGroups, date], DayRange]]] = [  # the most specific first
     (re.compile(pattern, re.IGNORECASE), resolve)
     for pattern, resolve in (
         (r"\b(?P<before>the day before )?(?:yesterday|last night)\b", _yesterday),

@@ -7,14 +7,14 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations import browsing, curating
-from convmemory.conversations.browsing import Choice, Folder, Shelf
+from convmemory.conversations.browsing import Folder, LibraryChoice, Shelf
 from convmemory.conversations.models import Conversation, Tag
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
-ALL = Choice()
+ALL = LibraryChoice()
 TODAY = date(2026, 5, 20)
 
 
@@ -23,7 +23,7 @@ def at(conversation: Conversation, moment: datetime, **values: object) -> Conver
     return conversation
 
 
-def shelves_of(owner: User, choice: Choice = ALL, cursor: str = "") -> tuple[list[Shelf], str | None]:
+def shelves_of(owner: User, choice: LibraryChoice = ALL, cursor: str = "") -> tuple[list[Shelf], str | None]:
     return browsing.page_of_shelves(owner=owner, choice=choice, cursor=cursor, today=TODAY)
 
 
@@ -113,7 +113,7 @@ def test_child_conversations_are_listed_below_their_parent(owner: User) -> None:
     (shelf,) = shelves_of(owner)[0]
     (row,) = shelf.rows
     assert [(below.conversation.title, below.tags) for below in row.children] == [("child", ("sub",))]
-    (shelf,) = shelves_of(owner, Choice(tag="sub"))[0]
+    (shelf,) = shelves_of(owner, LibraryChoice(tag="sub"))[0]
     assert [below.conversation.title for below in shelf.rows] == ["child"]
     curating.archive_all(owner=owner, conversation_ids=[parent.pk], archived=True)
     (shelf,) = shelves_of(owner)[0]
@@ -142,17 +142,17 @@ def test_projects_are_tree_of_folders(owner: User) -> None:
             Folder("door", "/home/ada/src/oven/door", 1), Folder("mill", "/home/ada/src/mill", 2)
         ]),
     ]  # fmt: skip
-    (shelf,) = shelves_of(owner, Choice(project="/home/ada/src"))[0]
+    (shelf,) = shelves_of(owner, LibraryChoice(project="/home/ada/src"))[0]
     assert len(shelf.rows) == 3
-    assert len(shelves_of(owner, Choice(project="/home/ada/sr"))[0]) == 0
+    assert len(shelves_of(owner, LibraryChoice(project="/home/ada/sr"))[0]) == 0
 
 
 def test_library_filters_by_star_and_counts_agents(owner: User) -> None:
     one = make_conversation(owner, exchange(("q", "a")), title="one", agent="codex")
     make_conversation(owner, title="two", agent="codex")
     curating.set_star(owner=owner, conversation_id=one.pk, starred=True)
-    assert titles(shelves_of(owner, Choice(starred=True))[0]).popitem()[1] == ["one"]
+    assert titles(shelves_of(owner, LibraryChoice(starred=True))[0]).popitem()[1] == ["one"]
     make_conversation(owner, title="three", source="chat")
     assert browsing.agent_counts(owner=owner) == [("codex", 2), ("chat", 1)]
-    assert titles(shelves_of(owner, Choice(agent="chat"))[0]).popitem()[1] == ["three"]
-    assert shelves_of(owner, Choice(archived=True))[0] == []
+    assert titles(shelves_of(owner, LibraryChoice(agent="chat"))[0]).popitem()[1] == ["three"]
+    assert shelves_of(owner, LibraryChoice(archived=True))[0] == []

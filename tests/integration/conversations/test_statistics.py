@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations.browsing import Choice, page_of_shelves
+from convmemory.conversations.browsing import LibraryChoice, page_of_shelves
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart
@@ -99,7 +99,7 @@ def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
     one = make_conversation(owner, said(1, model="large"), title="one")
     make_conversation(owner, exchange(("q", "a")), title="two")
     count_changed(owner_id=owner.pk)
-    for choice in (Choice(model="large"), Choice(tool="Bash")):
+    for choice in (LibraryChoice(model="large"), LibraryChoice(tool="Bash")):
         (shelf,) = page_of_shelves(owner=owner, choice=choice)[0]
         assert [row.conversation.pk for row in shelf.rows] == [one.pk]
 

@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
+from convmemory.core.text import Span
 from convmemory.embeddings import cache
 from convmemory.embeddings.cache import embed_cached, query_embedding, query_vector
-from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
+from convmemory.embeddings.embedder import ModelCard, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from tests.support.openai_server import vector_of

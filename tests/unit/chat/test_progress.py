@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from convmemory.chat.deltas import CompletionDraft, Event, encode_event
+from convmemory.chat.deltas import CompletionDraft, ReplyEvent, encode_event
 from convmemory.chat.progress import ReplyProgress, draft_from_json, draft_to_json, read_partial
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
@@ -68,7 +68,7 @@ def test_stored_reply_that_is_no_list_is_not_read() -> None:
 
 
 def test_event_is_one_line_of_data_whatever_it_holds() -> None:
-    wire = encode_event(Event("text", {"text": "a\n\ndata: b\r\x00\ud800 é"}))
+    wire = encode_event(ReplyEvent("text", {"text": "a\n\ndata: b\r\x00\ud800 é"}))
     assert wire.startswith(b"event: text\ndata: ")
     assert wire.endswith(b"\n\n")
     assert wire.count(b"\n") == 3

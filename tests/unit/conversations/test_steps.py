@@ -11,7 +11,7 @@ from convmemory.conversations.messages.parts import (
     part_to_json,
 )
 from convmemory.conversations.models import Message
-from convmemory.conversations.pages.rendering import Block, Note, fold_steps, view_messages
+from convmemory.conversations.pages.rendering import MessageBlock, Note, fold_steps, view_messages
 
 
 def message(position: int, role: str, *parts: Part, **values: Any) -> Message:
@@ -30,7 +30,7 @@ def result(number: int, *, is_error: bool = False) -> ToolResultPart:
     return ToolResultPart(f"c{number}", f"printed {number}", is_error=is_error)
 
 
-def folded(*messages: Message, **values: Any) -> list[Block]:
+def folded(*messages: Message, **values: Any) -> list[MessageBlock]:
     return fold_steps(view_messages(messages, **values))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from convmemory.conversations.importers.base import Source
-from convmemory.conversations.importers.detect import Found, Walk
+from convmemory.conversations.importers.detect import DetectedSource, Walk
 from convmemory.core.errors import InvalidInput
 from tests.unit.importers.helpers import FIXTURES, user_line, write_lines
 
@@ -19,7 +19,7 @@ def found(*paths: Path, root: Path | None = None, format: str = "auto") -> list[
     return [(item.source.label, _what(item)) for item in Walk(format=format).over(paths, root=root)]
 
 
-def _what(item: Found) -> str:
+def _what(item: DetectedSource) -> str:
     return item.importer.name if item.importer else item.reason
 
 

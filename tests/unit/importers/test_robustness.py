@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.detect import IMPORTERS, Found, Walk
+from convmemory.conversations.importers.detect import IMPORTERS, DetectedSource, Walk
 from convmemory.conversations.messages.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
@@ -52,7 +52,7 @@ def changed(data: bytes, cut_at: float, changes: list[tuple[float, int, bytes]])
     return data[: int(cut_at * len(data)) + 1]
 
 
-def read_all(found: Iterator[Found]) -> None:
+def read_all(found: Iterator[DetectedSource]) -> None:
     for item in found:
         importers = [item.importer] if item.importer else list(IMPORTERS.values())
         for importer in importers:

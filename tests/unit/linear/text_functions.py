@@ -103,7 +103,7 @@ from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
 from search.ranking.times.reading import named_period, read_time
-from search.ranking.times.relative import quarter_span, relative_span
+from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.splitting import chunk_text, guess_language
@@ -466,7 +466,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.ranking.topics": lambda text: topic_of(QueryText(text)),
     "search.ranking.times.reading dates": _query,
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
-    "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),
+    "search.ranking.times.relative": lambda text: (relative_days(text, TODAY), quarter_days(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
     "convmemory.conversations.messages.drafts event words": lambda text: (
         event_words(text, payload={text[:100]: [text]}),

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context import Chunk, Group, resurrect
+from memory.context import Chunk, HitChunks, resurrect
 
 QUESTION = Chunk("user 29 S0", 120)
 ANSWER = Chunk("assistant 30 S0", 80)
 TARGET = Chunk("assistant 30 S5", 150)
-HIT = Group(TARGET, other_opening=QUESTION, own_opening=ANSWER)
+HIT = HitChunks(TARGET, other_opening=QUESTION, own_opening=ANSWER)
 
 
 # --- the paper's accounting -----------------------------------------------------------------------
@@ -23,7 +23,7 @@ def test_passage_of_answer_brings_question_and_answers_opening() -> None:
 
 
 def test_opening_that_is_target_does_not_count_twice() -> None:
-    found = resurrect([Group(ANSWER, other_opening=QUESTION, own_opening=ANSWER)], budget=1000)
+    found = resurrect([HitChunks(ANSWER, other_opening=QUESTION, own_opening=ANSWER)], budget=1000)
     assert found.brought == (ANSWER, QUESTION)
     assert found.tokens == 200
 
@@ -36,7 +36,7 @@ def test_chunks_in_context_cost_no_budget() -> None:
 
 
 def test_target_that_leaves_no_room_for_its_question_comes_alone() -> None:
-    group = Group(Chunk("target", 200), other_opening=Chunk("user S0", 150))
+    group = HitChunks(Chunk("target", 200), other_opening=Chunk("user S0", 150))
     found = resurrect([group], budget=256)
     assert [chunk.key for chunk in found.brought] == ["target"]
     (missing,) = found.outcomes[0].missing
@@ -49,7 +49,7 @@ def test_question_precedes_own_opening_within_budget() -> None:
 
 
 def test_group_that_does_not_fit_is_left_out_and_next_is_tried() -> None:
-    small = Group(Chunk("small", 40))
+    small = HitChunks(Chunk("small", 40))
     found = resurrect([HIT, small], budget=100)
     assert [chunk.key for chunk in found.brought] == ["small"]
     assert found.left_out == (found.outcomes[0],)
@@ -57,15 +57,15 @@ def test_group_that_does_not_fit_is_left_out_and_next_is_tried() -> None:
 
 
 def test_group_reuses_chunks_of_earlier_group() -> None:
-    second = Group(Chunk("assistant 30 S7", 50), other_opening=QUESTION, own_opening=ANSWER)
+    second = HitChunks(Chunk("assistant 30 S7", 50), other_opening=QUESTION, own_opening=ANSWER)
     found = resurrect([HIT, second], budget=400)
     assert found.tokens == 400
     assert found.outcomes[1].alive == (QUESTION, ANSWER)
 
 
 def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_token() -> None:
-    second = Group(Chunk("b", 10), other_opening=Chunk("b question", 10), further=(Chunk("b2", 10, 0.9, "more"),))
-    first = Group(
+    second = HitChunks(Chunk("b", 10), other_opening=Chunk("b question", 10), further=(Chunk("b2", 10, 0.9, "more"),))
+    first = HitChunks(
         Chunk("a", 10),
         other_opening=Chunk("a question", 10),
         further=(Chunk("a2", 40, 0.95, "long"), Chunk("a3", 10, 0.5, "short"), Chunk("a4", 10, 0.8, "more")),
@@ -79,7 +79,7 @@ def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_
 
 
 def test_best_hits_come_whole_as_long_as_they_fit() -> None:
-    hits = [Group(Chunk(f"{n}", 10), further=(Chunk(f"{n} more", 30, 0.1 * n),)) for n in (1, 2, 3, 4)]
+    hits = [HitChunks(Chunk(f"{n}", 10), further=(Chunk(f"{n} more", 30, 0.1 * n),)) for n in (1, 2, 3, 4)]
     found = resurrect(hits, budget=110)
     assert [[chunk.key for chunk in outcome.brought] for outcome in found.outcomes] == [
         ["1", "1 more"], ["2", "2 more"], ["3"], ["4"]
@@ -114,14 +114,14 @@ chunks = numbers.map(lambda number: Chunk(number, SIZES[number], number / 10))
 some = st.lists(chunks, max_size=3, unique=True).map(tuple)
 groups = st.lists(
     st.builds(
-        Group, chunks, other_opening=st.none() | chunks, own_opening=st.none() | chunks, further=some, earlier=some
+        HitChunks, chunks, other_opening=st.none() | chunks, own_opening=st.none() | chunks, further=some, earlier=some
     ),
     max_size=8,
 )
 
 
 @given(groups, st.integers(-5, 400), st.sets(numbers))
-def test_budget_and_uniqueness_hold_for_any_groups(groups: list[Group], budget: int, alive: set[int]) -> None:
+def test_budget_and_uniqueness_hold_for_any_groups(groups: list[HitChunks], budget: int, alive: set[int]) -> None:
     found = resurrect(groups, budget=budget, alive=alive)
     keys = [chunk.key for chunk in found.brought]
     assert found.tokens == sum(chunk.tokens for chunk in found.brought) <= max(budget, 0)
@@ -139,7 +139,7 @@ def test_budget_and_uniqueness_hold_for_any_groups(groups: list[Group], budget: 
 
 
 @given(groups, st.sets(numbers))
-def test_sufficient_budget_brings_every_group_whole(groups: list[Group], alive: set[int]) -> None:
+def test_sufficient_budget_brings_every_group_whole(groups: list[HitChunks], alive: set[int]) -> None:
     found = resurrect(groups, budget=sum(SIZES), alive=alive)
     wanted = {chunk.key for group in groups for _, chunk in group.parts()}
     assert {chunk.key for chunk in found.brought} == wanted - alive

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from convmemory.embeddings.embedder import ModelCard, Span, Vector, unit_rows
+from convmemory.core.text import Span
+from convmemory.embeddings.embedder import ModelCard, Vector, unit_rows
 from convmemory.evaluation.metrics import paired_difference
 from convmemory.evaluation.own_questions import OwnTurn, make_questions
 from convmemory.evaluation.own_ranking import Bm25, rank_own, words_of

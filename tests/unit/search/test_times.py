@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from search.ranking.in_time import NEAR_EVENT_DAYS, earliness, near_event
-from search.ranking.times.reading import Anchor, DatedItem, NearEvent, Order, Period, TimeReading, read_time
-from search.ranking.times.relative import Span, around, month_of, shifted, week_of
+from search.ranking.times.reading import Anchor, DatedItem, NearEvent, Period, TimeOrder, TimeReading, read_time
+from search.ranking.times.relative import DayRange, around, month_of, shifted, week_of
 
 WEDNESDAY = date(2026, 11, 18)
 DAY_S = 86_400
@@ -91,7 +91,7 @@ def test_event_is_named_with_how_far_away_it_is() -> None:
     assert (reading.meaning.event, reading.meaning.is_before) == ("the launch of Harbour", True)
     assert not reading.label
     found = reading.at(DatedItem(1, date(2026, 9, 8), 0))
-    assert found.meaning == Span(date(2026, 8, 22), date(2026, 8, 28))
+    assert found.meaning == DayRange(date(2026, 8, 22), date(2026, 8, 28))
     assert found.note == "Read “two weeks before the launch of Harbour” as 22 to 28 August 2026."
 
 
@@ -145,7 +145,7 @@ def test_every_day_of_four_years_can_be_today() -> None:
         for text in texts:
             reading = read_time(text, today)
             assert reading is not None
-            assert not isinstance(reading.meaning, Span) or reading.meaning.first <= today
+            assert not isinstance(reading.meaning, DayRange) or reading.meaning.first <= today
 
 
 def test_calendar_arithmetic_stays_within_calendar() -> None:
@@ -154,20 +154,20 @@ def test_calendar_arithmetic_stays_within_calendar() -> None:
     assert shifted(date(3, 1, 1), months=-48) == date.min
     assert shifted(date(9998, 1, 1), months=48) == date.max
     assert shifted(date.max, days=1) == date.max
-    assert week_of(WEDNESDAY) == Span(date(2026, 11, 16), date(2026, 11, 22))
-    assert month_of(date(2024, 2, 3)) == Span(date(2024, 2, 1), date(2024, 2, 29))
+    assert week_of(WEDNESDAY) == DayRange(date(2026, 11, 16), date(2026, 11, 22))
+    assert month_of(date(2024, 2, 3)) == DayRange(date(2024, 2, 1), date(2024, 2, 29))
     assert around(WEDNESDAY, 1).days_from(date(2026, 11, 21)) == 2
 
 
 def test_earliness_orders_equal_scores_by_time_and_ignores_poor_ones() -> None:
     scores = np.array([10.0, 10.0, 10.0, 1.0], np.float32)
     seconds = np.array([100, 300, 200, 400])
-    assert_allclose(earliness(scores, seconds, order=Order.LATEST), [0, 1, 0.5, 0])
-    assert_allclose(earliness(scores, seconds, order=Order.FIRST), [1, 0, 0.5, 0])
+    assert_allclose(earliness(scores, seconds, order=TimeOrder.LATEST), [0, 1, 0.5, 0])
+    assert_allclose(earliness(scores, seconds, order=TimeOrder.FIRST), [1, 0, 0.5, 0])
 
 
 def test_earliness_of_single_answer_is_zero() -> None:
-    assert not earliness(np.array([10.0, 1.0], np.float32), np.array([1, 2]), order=Order.LATEST).any()
+    assert not earliness(np.array([10.0, 1.0], np.float32), np.array([1, 2]), order=TimeOrder.LATEST).any()
 
 
 def test_right_side_of_event_counts_less_further_away() -> None:
@@ -194,4 +194,4 @@ def test_right_side_of_event_counts_less_further_away() -> None:
 def test_question_of_time_alone_names_its_days(text: str, label: str) -> None:
     reading = read_time(text, WEDNESDAY)
     days = reading.days_alone(text) if reading else None
-    assert (days.label if isinstance(days, Span | Period) else "") == label
+    assert (days.label if isinstance(days, DayRange | Period) else "") == label

@@ -20,7 +20,7 @@ from convmemory.core.errors import EndpointRefused
 from convmemory.core.text import fenced
 from convmemory.embeddings.embedder import unit_rows
 from summaries import extractive
-from summaries.by_model import SummaryProgress, Written, merge_messages, part_messages, write_summary
+from summaries.by_model import SummaryProgress, WrittenSummary, merge_messages, part_messages, write_summary
 from summaries.extractive import choose_sentences
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
@@ -97,7 +97,7 @@ def server() -> Iterator[FakeEndpoint]:
 
 def summarise(
     server: FakeEndpoint, texts: list[str], done: dict[str, str], *, window: int = 2_000, requests: int = 99
-) -> Written | None:
+) -> WrittenSummary | None:
     endpoint = Endpoint(server.url, "m", window, api_key=server.key, max_retries=0, timeout_s=60)
     limit = len(server.requests) + requests
     progress = SummaryProgress(done, done.__setitem__, lambda: len(server.requests) < limit)

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.conversations.exports.formats import FORMATS, exported, require_format
-from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.acting import acting_for
@@ -36,7 +36,7 @@ class Command(ArchiveCommand):
             raise CommandError(f"{path} cannot be written: there is no folder {path.parent}.")
         try:
             drop_drafts_of(path)
-            selection = Selection(ids=tuple(options["conversation"]), filters=filters_of(options))
+            selection = ExportSelection(ids=tuple(options["conversation"]), filters=filters_of(options))
             with written_whole(path) as file, acting_for(owner.pk):
                 for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
                     file.write(piece.encode("utf-8", "replace"))

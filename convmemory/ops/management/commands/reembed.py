@@ -23,7 +23,7 @@ from convmemory.ops.reembed.changing_over import build, change_over, prune, refr
 from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.targets import checked_embedder, estimate, estimate_lines, settings_for, target_options
 from search.adapters.conversations import KIND
-from search.indexing.sweeping import DEFECTS, Selection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, SourceSelection, select_active, select_building
 from search.models import Source
 
 # The pause between two lines of progress if the output is not a terminal.
@@ -97,7 +97,7 @@ class Command(ArchiveCommand):
         else:
             found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
             source_id = found.first() or -1
-        selection = Selection(owner, source_id, options["since"])
+        selection = SourceSelection(owner, source_id, options["since"])
         defects = (options["only"],) if options["only"] else DEFECTS
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
