@@ -10,11 +10,11 @@ import numpy as np
 from django.utils.translation import gettext, ngettext, pgettext
 
 from convmemory.conversations.names import with_known_names
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
 from search.languages import is_sign
-from search.options import SearchOptions
 from search.pages.snippets import RELATED_RELEVANCE
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
@@ -143,9 +143,9 @@ class RankedItems:
         return self.table.keys[self.relevance.at_least(min(bar, RELATED_RELEVANCE), self.order)]
 
 
-def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
+def rank_candidates(retrieved: Retrieved, *, rankers: Rankers) -> RankedItems:
     """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
-    ranked = replace(_rank(retrieved, rankers, options), is_behind=bool(len(retrieved.behind)))
+    ranked = replace(_rank(retrieved, rankers), is_behind=bool(len(retrieved.behind)))
     if not len(ranked.order):
         return ranked
     return replace(
@@ -156,7 +156,7 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
     )
 
 
-def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> RankedItems:
+def _rank(retrieved: Retrieved, rankers: Rankers) -> RankedItems:
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)
@@ -180,18 +180,18 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     scores = rankers.first_stage.score(table)
     best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
-        passages = passages_of_best(retrieved, table.keys[best]) if options.late_interaction else None
+        passages = passages_of_best(retrieved, table.keys[best]) if config.late_interaction else None
         vectors = None
-        if options.diversity_lambda < 1:
+        if config.mmr_lambda < 1:
             vectors = PendingItemVectors(query, table.keys[best], retrieved.compared)
-        if options.late_interaction:  # while PostgreSQL looks up the vectors
+        if config.late_interaction:  # while PostgreSQL looks up the vectors
             table = with_late_features(retrieved, table, passages)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
         scores = in_order_of_time(query, scores, table.keys, moments)
         order = best_first(scores, table.keys)
         if vectors is not None:
-            order = with_diverse_top(order, scores, best, vectors.read(), relevance=options.diversity_lambda)
+            order = with_diverse_top(order, scores, best, vectors.read(), relevance=config.mmr_lambda)
     return RankedItems(query, table, scores, order, retrieved.word_weights)
 
 
@@ -368,7 +368,7 @@ def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) ->
         Retrieved(prepared, table, word_weights, held, scanned=scanned, compared=compared, behind=behind),
         moments=moments,
     )
-    return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
+    return rank_candidates(found, rankers=pipeline.rankers)
 
 
 def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:

@@ -27,7 +27,6 @@ from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage
-from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.reranking import RerankOptions, mark_reranked, place_hits
@@ -177,7 +176,7 @@ def _find(
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placed if end < len(placed) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
-    bar = SearchOptions.from_settings().min_relevance
+    bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(owner_id, ranked.query.filters) if ranked.is_behind else Pending()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Max
+from django.dispatch import Signal
 
 from convmemory.context.pipeline import build_context
-from convmemory.context.signals import context_filtered
 from convmemory.context.values import (
     ContextMessage,
     ContextRecipe,
@@ -35,6 +35,10 @@ from summaries.ordering import completed_summaries
 
 if TYPE_CHECKING:
     from convmemory.conversations.messages.parts import Role
+
+# Sent when the context of a model differs from the stored conversation.
+# Arguments: conversation_id: int, owner_id: int, result: FilterResult.
+context_filtered = Signal()
 
 
 def strategy_options() -> StrategyOptions:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.core.config import config
 from convmemory.evaluation import reporting
 from convmemory.evaluation.fitting import Floats, Logistic, Mask, fit_logistic, left_out, weighted_share
 from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation
 from convmemory.evaluation.silence import ANSWERED_SHARE, Asked, silence_figures
-from search.options import SearchOptions
 from search.pages.snippets import STRONG_RELEVANCE
 from search.ranking.relevance import WHOLE, joint_evidence
 from search.retrieval.candidates import Feature
@@ -26,7 +26,7 @@ WIDTH = 34
 
 def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of each set and, if requested, a calibration fitted to all of them."""
-    bar = SearchOptions.from_settings().min_relevance
+    bar = config.search_min_relevance
     report: dict[str, Any] = {name: silence_figures(rows, bar) for name, rows in asked.items()}
     if options["fit_relevance"]:
         report["fit"] = fit_calibration(asked, options["mode"], bar)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from convmemory.context.sending import prepare_context, preview_context
-from convmemory.context.signals import context_filtered
+from convmemory.context.sending import context_filtered, prepare_context, preview_context
 from convmemory.context.values import ContextRecipe
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.messages import ingest

@@ -17,6 +17,7 @@ from django.core.management.base import CommandError
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import in_group_of
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
 from convmemory.evaluation import documents, own, rerank_fitting
@@ -26,7 +27,6 @@ from convmemory.evaluation.messages import observe_messages
 from convmemory.evaluation.reports import build_report, build_silence_report, lines_of
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
 from convmemory.evaluation.silence import Asked, ask_haystack
-from search.options import SearchOptions
 from search.query import MODES
 
 DOCUMENTS, OWN = "documents", "own"
@@ -191,7 +191,7 @@ class Command(ArchiveCommand):
                     archives = cut_archives(whole, turns=turns, count=options["archives"])
                     others = others[:: max(1, len(others) // ASKED_ELSEWHERE)]
                 for owner, haystack in self._loaded(name, archives, options):
-                    bar = SearchOptions.from_settings().min_relevance
+                    bar = config.search_min_relevance
                     asked += ask_haystack(
                         owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress
                     )
