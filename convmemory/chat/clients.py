@@ -49,16 +49,12 @@ def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
     opened = _clients.setdefault(asyncio.get_running_loop(), OrderedDict())
     key = (endpoint.base_url, endpoint.api_key, endpoint.timeout_s, endpoint.is_public_only)
     if key not in opened:
-        opened[key] = _open(endpoint)
+        http = _open_http(timeout=endpoint.timeout_s, is_public_only=endpoint.is_public_only)
+        opened[key] = make_async_client(endpoint, http).with_options(max_retries=0)
         if len(opened) > MAX_CLIENTS:
             opened.popitem(last=False)  # replies that still use it keep it alive
     opened.move_to_end(key)
     return opened[key]
-
-
-def _open(endpoint: Endpoint) -> "AsyncOpenAI":
-    opened = _open_http(timeout=endpoint.timeout_s, is_public_only=endpoint.is_public_only)
-    return make_async_client(endpoint, opened).with_options(max_retries=0)
 
 
 def _open_http(*, timeout: float, is_public_only: bool = False) -> "httpx2.AsyncClient":

@@ -134,7 +134,8 @@ def begin_reply(
             question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
             note_order(owner=owner, conversation_id=conversation_id)
             before = follows(owner=owner, message_id=replaces)
-            attachments = [*_attached_to(replaces, owner), *attachments]
+            parts = Message.objects.get(pk=replaces, owner_id=owner.pk).typed_parts
+            attachments = [*(part for part in parts if isinstance(part, AttachmentPart)), *attachments]
             supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
         question = MessageDraft(role="user", parts=(TextPart(text), *attachments), created_at=timezone.now())
         question_id = responses.begin_response(
@@ -179,11 +180,6 @@ def _attachments(owner: User, options: AgentOptions, document_ids: Collection[in
         )
     rows = library.own_documents(owner=owner, document_ids=document_ids) if document_ids else ()
     return [AttachmentPart(name=row.name, size_bytes=row.size) for row in rows]
-
-
-def _attached_to(message_id: int, owner: User) -> list[AttachmentPart]:
-    parts = Message.objects.get(pk=message_id, owner_id=owner.pk).typed_parts
-    return [part for part in parts if isinstance(part, AttachmentPart)]
 
 
 def _clean(text: str) -> str:

@@ -304,7 +304,8 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
 def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
     conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
-    agent_id = _agent_id(request.GET.get("agent", ""))
+    given = request.GET.get("agent", "")
+    agent_id = number_or_refuse(given, f"agent={given[:40]!r} is not the number of an agent.")
     context: dict[str, Any] = {
         "conversation": conversation,
         "agents": agents_of(request.user),
@@ -315,8 +316,3 @@ def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
     except (InvalidInput, NoEndpoint, SwitchedOff) as error:
         return render(request, "context/dry_run.html", context | {"wrong": str(error)})
     return render(request, "context/dry_run.html", context | {"options": options, "run": run})
-
-
-def _agent_id(text: str) -> int | None:
-    """Raises: InvalidInput."""
-    return number_or_refuse(text, f"agent={text[:40]!r} is not the number of an agent.")

@@ -188,14 +188,15 @@ HEADING_CHARS = 300
 
 
 def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
-    """Return the turns of the messages; `conversations` are in order."""
+    """Return the turns of the messages, which are in order."""
     return [_item(number, list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)]
 
 
 def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
     own = [message for message in messages if message.has_turn] or messages
     question = next((m for m in own if m.is_real_user), own[0])
-    said = (text for m in own if m.is_real_user or m is question for text in _texts(m.parts))
+    asking = (part for m in own if m.is_real_user or m is question for part in m.parts)
+    said = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
     calls = own_calls([part for message in messages for part in message.parts])
     return ItemText(
         number=number,
@@ -204,10 +205,6 @@ def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
         created_at=next((m.created_at for m in own if m.created_at), None),
         elements=tuple(element_of(message, calls) for message in messages),
     )
-
-
-def _texts(parts: Iterable[Part]) -> Iterator[str]:
-    yield from (text for part in parts if isinstance(part, TextPart) and (text := said_text(part)).strip())
 
 
 def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> Element:

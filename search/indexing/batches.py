@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from search.models import Source
-from search.sources import Element, ElementPart, ItemText, adapter_of
+from search.sources import Element, ItemText, adapter_of
 from search.vectors.splitting import TOOL_CHARS
 
 ITEMS_PER_BATCH = 64
@@ -52,8 +52,4 @@ def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch
 
 def embedded_chars(element: Element) -> int:
     """Return the approximate number of embedded characters of an element: of tool output, only a head and a tail."""
-    return sum(map(_part_chars, element.parts))
-
-
-def _part_chars(part: ElementPart) -> int:
-    return min(len(part.text), TOOL_CHARS) if part.kind == "tool" else len(part.text)
+    return sum(min(len(part.text), TOOL_CHARS) if part.kind == "tool" else len(part.text) for part in element.parts)

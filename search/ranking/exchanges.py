@@ -111,9 +111,12 @@ def exchange_features(
     spread = max(float(own.max() - own.min()), LEAST_SPREAD)
     middle = median(own)
     asked = _asked_before(keys, homes, matches, said)
+    strictly: Scores = np.zeros_like(own)
+    if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
+        strictly = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
     return {
         Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
-        Feature.ANSWERS_QUESTION: _strictly(asked, own, spread) if is_question(text) else np.zeros_like(own),
+        Feature.ANSWERS_QUESTION: strictly,
         Feature.NAMED_SPEAKER: (
             np.maximum(0, _of_speaker(keys, homes, matches, said) - middle) / spread
             if len(named) == 1
@@ -135,12 +138,6 @@ def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said
     after = homes + 1
     chosen = matches.asks & said.ends_item & said.next_by_named & are_among(after, keys)
     return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
-
-
-def _strictly(asked: Scores, own: Scores, spread: float) -> Scores:
-    """Return the margin over nearly all items, so that a question that resembles many items counts for nothing."""
-    found: Scores = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
-    return found
 
 
 def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:

@@ -46,20 +46,18 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
     One query; none if the times `of_all` items have been read ahead.
     """
     if of_all is None:
-        of_many = len(keys) > item_count * MANY_SHARE
-        pending = send_moments_query(query.owner_id) if of_many else _send_query_of_items(query.owner_id, keys)
+        if len(keys) > item_count * MANY_SHARE:
+            pending = send_moments_query(query.owner_id)
+        else:
+            sources, items = split_keys(keys)
+            parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items}
+            pending = PendingQuery(load_sql("search.ranking", "item_moments"), parameters)
         (of_all,) = pending.rows()
     found, seconds = _unpacked(of_all)
     moments: Ints = np.full(len(keys), MISSING)
     wanted = are_among(found, keys)
     moments[np.searchsorted(keys, found[wanted])] = seconds[wanted]
     return moments
-
-
-def _send_query_of_items(owner_id: int, keys: ItemKeys) -> PendingQuery:
-    sources, items = split_keys(keys)
-    parameters: dict[str, Any] = {"owner": owner_id, "sources": sources, "items": items}
-    return PendingQuery(load_sql("search.ranking", "item_moments"), parameters)
 
 
 def _unpacked(columns: Columns) -> tuple[ItemKeys, Ints]:

@@ -131,7 +131,7 @@ def best_passages(
     found = _found_near(query, known, turns, words, rare_words) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: tuple(_shown(_text_at(place, elements), place, words) for place in _chosen(judged, elements, rooms[turn]))
+        turn: tuple(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn]))
         for turn, (judged, elements) in found.items()
         if judged
     }
@@ -321,13 +321,10 @@ def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePla
     ]
 
 
-def _text_at(place: PassagePlace, elements: Mapping[int, Element]) -> str:
-    element_id, part_index, start, end, _ = place
-    return next((part.text[start:end] for part in elements[element_id].parts if part.index == part_index), "")
-
-
-def _shown(text: str, place: PassagePlace, words: QueryStems) -> ShownPassage:
+def _shown(place: PassagePlace, elements: Mapping[int, Element], words: QueryStems) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
+    parts = elements[message_id].parts
+    text = next((part.text[start:end] for part in parts if part.index == part_index), "")
     marks = tuple(words.places_in(text))
     passage = ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4))
     return shortened(passage, anchor=words.anchor_in(text)) if len(text) > MAX_CHARS else passage

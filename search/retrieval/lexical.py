@@ -89,7 +89,10 @@ def _counts(
     lexemes = [lexeme for forms in terms.values() for lexeme in forms]
     counted, aside = [], []
     for column, pending in digests.items():
-        letters = _letters(column, query.scope)
+        # The letters of the weights in scope.
+        letters = "".join(
+            letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in query.scope
+        )
         for keys, lengths, found in find_words(query.owner_id, HOMES[column], pending, lexemes):
             stands = _in_their_languages(found, terms.values(), keys, spoken_in)
             counts, said_aside = _counted(stands, terms.values(), keys, letters)
@@ -101,11 +104,6 @@ def _counts(
         return joined_counts(counted, len(terms)), None
     items, numbers = zip(*aside, strict=True)
     return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers))
-
-
-def _letters(column: str, scope: frozenset[str]) -> str:
-    """Return the letters of the weights in scope in a column."""
-    return "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
 
 
 def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:

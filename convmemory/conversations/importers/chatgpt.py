@@ -19,6 +19,7 @@ from convmemory.conversations.importers.values import (
     clean,
     key_of,
     mapping_of,
+    seconds_of,
     short_hash,
     text_of,
     time_of,
@@ -140,7 +141,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     current = text_of(value.get("current_node"))
     # Then the last node ends the current branch, so that the newest has to be last.
     if not current:
-        nodes.sort(key=_written_at)
+        nodes.sort(key=lambda node: seconds_of(mapping_of(node.value.get("message")).get("create_time")))
 
     def read(node: Mapping[str, Any]) -> Iterator[MessageDraft]:
         return node_drafts(node, model=model, unknown=report.unknown)
@@ -161,11 +162,6 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     beginning = json.dumps([value.get("create_time"), value.get("title"), next(iter(mapping), "")], default=str)
     former_id = key_of(f"{source.path.stem}:{short_hash(beginning)}", max_chars=290)
     return named_by_opening(draft, former_ids=[former_id])
-
-
-def _written_at(node: Node[Mapping[str, Any]]) -> float:
-    written = time_of(mapping_of(node.value.get("message")).get("create_time"))
-    return written.timestamp() if written else 0.0
 
 
 # --- chatgpt content ------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import PurePath
@@ -39,6 +38,7 @@ from convmemory.conversations.importers.values import (
     key_of,
     mapping_of,
     marker,
+    seconds_of,
     text_of,
     time_of,
 )
@@ -307,7 +307,7 @@ class _Reader:
         given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
         opening = list(entries if of.by_time else islice(entries, MAX_OPENING))
         if of.by_time:
-            opening.sort(key=lambda item: _seconds(time_of(first(item[1], of.time), self._order)))
+            opening.sort(key=lambda item: seconds_of(first(item[1], of.time), self._order))
         if not opening:
             self.report.note(f"{place}{given}: a conversation without messages")
             return
@@ -383,10 +383,6 @@ def _folder_id(source: Source) -> str:
     """Return the id in the name of the nearest folder that has one, as the report names it; else an empty string."""
     folders = reversed(PurePath(source.label).parts[-FOLDERS_ABOVE - 1 : -1])
     return next((found[0] for found in map(_UUID.search, folders) if found), "")
-
-
-def _seconds(time: datetime | None) -> float:
-    return time.timestamp() if time else 0.0
 
 
 def _is_document(source: Source) -> bool:

@@ -25,7 +25,13 @@ from convmemory.conversations.importers.content import (
 )
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, objects_in
 from convmemory.conversations.importers.sqlite import Database
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.values import (
+    key_of,
+    mapping_of,
+    seconds_of,
+    text_of,
+    time_of,
+)
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import named_by_opening
 from convmemory.conversations.messages.parts import Role
@@ -122,8 +128,7 @@ def _id(value: Mapping[str, Any]) -> str:
 
 
 def _made(message: Mapping[str, Any]) -> tuple[float, str]:
-    made = time_of(mapping_of(message.get("time")).get("created"))
-    return (made.timestamp() if made else 0.0, _id(message))
+    return (seconds_of(mapping_of(message.get("time")).get("created")), _id(message))
 
 
 def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -64,31 +64,21 @@ class TakeoutImporter:
         """See `Importer.parse`."""
         as_json = source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{"))
         entries = _from_json(source.path, report) if as_json else _from_html(source.path, report)
-        days: dict[date | None, _Day] = {}
+        days: dict[date | None, list[_Asked]] = {}
         for entry in entries:
-            day = entry.at.date() if entry.at else None
-            days.setdefault(day, _Day(day)).entries.append(entry)
-        for _, day_of in sorted(days.items(), key=lambda item: item[0] or date.min):
-            yield day_of.draft()
+            days.setdefault(entry.at.date() if entry.at else None, []).append(entry)
+        for day in sorted(days, key=lambda day: day or date.min):
+            ordered = sorted(days[day], key=lambda entry: entry.at or datetime.min.replace(tzinfo=UTC))
+            yield ConversationDraft(
+                messages=_messages(ordered),
+                source="gemini-takeout",
+                source_id=f"day:{day or 'unknown'}",
+                title=f"Gemini prompts of {day}" if day else "Gemini prompts without a date",
+                agent="gemini",
+                created_at=ordered[0].at,
+            )
         if days:
             report.note("Takeout does not say which prompts belong together: those of a day are one conversation")
-
-
-@dataclass(slots=True)
-class _Day:
-    day: date | None
-    entries: list[_Asked] = field(default_factory=list)
-
-    def draft(self) -> ConversationDraft:
-        ordered = sorted(self.entries, key=lambda entry: entry.at or datetime.min.replace(tzinfo=UTC))
-        return ConversationDraft(
-            messages=_messages(ordered),
-            source="gemini-takeout",
-            source_id=f"day:{self.day or 'unknown'}",
-            title=f"Gemini prompts of {self.day}" if self.day else "Gemini prompts without a date",
-            agent="gemini",
-            created_at=ordered[0].at,
-        )
 
 
 def _messages(entries: Iterable[_Asked]) -> Iterator[MessageDraft]:

@@ -46,6 +46,12 @@ def time_of(value: object, order: DayOrder = "") -> datetime | None:
     return found
 
 
+def seconds_of(value: object, order: DayOrder = "") -> float:
+    """Return the same time in seconds since 1970, 0 if there is none: a key to sort by."""
+    found = time_of(value, order)
+    return found.timestamp() if found else 0.0
+
+
 def _read_time(value: object, order: DayOrder = "") -> datetime | None:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)

@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,10 @@ from convmemory.core.queue.queueing import keep_connection
 
 PROGRESS_S = 1.0
 EXIT_WITHOUT_DATABASE = 72  # the worker queues the import again
+NO_FILE = (
+    "The upload {name} is not in the worker's folder of uploads: on several machines IMPORT_FOLDER has to name one "
+    "folder that they share. Upload it again then."
+)
 NO_ROOM = "The server's disk is full. What was read until then is stored: make room, then upload it again."
 
 logger = logging.getLogger(__name__)
@@ -59,7 +63,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
                 format=row.format,
                 folder=folder,
                 progress=_Progress(row),
-                on_stored=_OnStored(row, kept),
+                on_stored=partial(_record_origin, row, kept),
                 mapping=row.mapping,
                 is_preview=row.is_preview,
             )
@@ -75,7 +79,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
     except ConvMemoryError as error:
         queue.fail(row, Import.Failure.UNREADABLE, str(error))
     except FileNotFoundError:
-        queue.fail(row, Import.Failure.INTERNAL, _no_file(row))
+        queue.fail(row, Import.Failure.INTERNAL, NO_FILE.format(name=row.name))
     # `run_limited` exits with EXIT_MEMORY for it.
     except MemoryError:
         raise
@@ -112,16 +116,10 @@ def _confine(row: Import, folder: Path) -> None:
     confine_this_process(Access(writable=[folder, *uploads], programs=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _OnStored:
-    """Records the origin of a conversation: the import and, if it is kept, the upload."""
-
-    row: Import
-    kept: KeptUpload | None
-
-    def __call__(self, file: FileReport, result: SyncResult) -> None:
-        record_conversation(self.row, file, result)
-        record_kept_conversation(self.kept, result)
+def _record_origin(row: Import, kept: KeptUpload | None, file: FileReport, result: SyncResult) -> None:
+    """Record the origin of a conversation: the import and, if it is kept, the upload."""
+    record_conversation(row, file, result)
+    record_kept_conversation(kept, result)
 
 
 class _Progress:
@@ -142,10 +140,3 @@ class _Progress:
 def _is_disk_full(error: Exception) -> bool:
     is_ours = isinstance(error, OSError) and error.errno in DISK_FULL
     return is_ours or isinstance(error.__cause__, psycopg.errors.DiskFull)
-
-
-def _no_file(row: Import) -> str:
-    return (
-        f"The upload {row.name} is not in the worker's folder of uploads: on several machines IMPORT_FOLDER has to "
-        "name one folder that they share. Upload it again then."
-    )

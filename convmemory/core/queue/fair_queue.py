@@ -313,7 +313,7 @@ def revive() -> int:
     leased.filter(cluster__in=dead).update(leased_until=None)
     # Tasks that were due a while ago and that no worker has leased.
     due = now - SILENCE
-    waiting = min(_count(OwnerTask.objects.filter(_free(due), due_at__lte=due)), tickets_wanted())
+    waiting = len(OwnerTask.objects.filter(_free(due), due_at__lte=due).values_list("pk")[: tickets_wanted()])
     missing = max(0, waiting - sum(1 for _ in waiting_calls(TICKET)))
     for _ in range(missing):
         _add_ticket(at_most=waiting)
@@ -332,11 +332,6 @@ def tasks_in_work() -> QuerySet[OwnerTask]:
 
 def _free(now: datetime) -> Q:
     return Q(leased_until=None) | Q(leased_until__lte=now)
-
-
-def _count(tasks: QuerySet[OwnerTask]) -> int:
-    """Return the number of tasks, counted up to one more than `tickets_wanted`."""
-    return len(tasks.values_list("pk")[: tickets_wanted() + 1])
 
 
 def _add_missing_ticket() -> None:

@@ -6,7 +6,7 @@ A time is read only if the words ask for one: "how long before slicing" and "who
 import calendar
 import re
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import Protocol
 
@@ -82,8 +82,8 @@ class Period:
         """
         if self.year:
             return self
-        first, last = self._bounds(today.year)
-        return replace(self, likely=today.year - ((last if is_over else first) > today))
+        days = self._days_in(today.year)
+        return replace(self, likely=today.year - ((days.last if is_over else days.first) > today))
 
     @property
     def softness(self) -> float:
@@ -93,13 +93,13 @@ class Period:
         """Return the number of days from `moment` to the period, 0 inside."""
         near = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
         years = [self.year] if self.year else near
-        return min(_distance(moment, *self._bounds(year)) for year in years)
+        return min(self._days_in(year).days_from(moment) for year in years)
 
-    def _bounds(self, year: int) -> tuple[date, date]:
+    def _days_in(self, year: int) -> DayRange:
         last_month = self.month or 12
         days = calendar.monthrange(year, last_month)[1]
         first = date(year, self.month or 1, min(self.day or 1, days))
-        return first, first if self.day else date(year, last_month, days)
+        return DayRange(first, first if self.day else date(year, last_month, days))
 
 
 class Days(Protocol):
@@ -111,10 +111,6 @@ class Days(Protocol):
 
     def days_from(self, moment: date) -> int:
         """Return the number of days from `moment` to the range, 0 inside."""
-
-
-def _distance(moment: date, first: date, last: date) -> int:
-    return max((first - moment) // timedelta(1), (moment - last) // timedelta(1), 0)
 
 
 def named_period(text: str) -> Period | None:
