@@ -18,8 +18,8 @@ from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.views import upload_values
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import page_of_conversations, project_name
+from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.statistics import Day, Named, days_of, top_projects, uncounted
 from convmemory.conversations.tasks import enqueue_count
 from search.indexing.status import IndexStatus, index_status
@@ -29,22 +29,13 @@ PROJECTS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
-class RecentRow:
-    """A recent conversation; `last_turn` is the number of its latest turn, None if it has none."""
-
-    conversation: Conversation
-    project_name: str
-    last_turn: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Home:
     """The home page.
 
     `weeks` are the days of the last year; `uncounted` is the number of conversations still to count.
     """
 
-    recent: Sequence[RecentRow]
+    recent: Sequence[Conversation]
     weeks: Sequence[Sequence[Day]]
     projects: Sequence[tuple[Named, str]]
     index: IndexStatus
@@ -66,9 +57,7 @@ def home_of(*, owner: AbstractBaseUser) -> Home:
     recent, _ = page_of_conversations(owner=owner, filters=EVERYTHING, limit=RECENT_SHOWN)
     projects = top_projects(owner=owner, limit=PROJECTS_SHOWN)
     return Home(
-        recent=[
-            RecentRow(row, project_name(row.project), row.turn_count - 1 if row.turn_count else None) for row in recent
-        ],
+        recent=recent,
         weeks=days_of(owner=owner),
         projects=[(row, project_name(row.name) or row.name) for row in projects],
         index=index_status(owner=owner),

@@ -29,9 +29,9 @@ from convmemory.conversations.marking import marks_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.rendering import fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.pages.views import LIST_LIMIT, list_rows, passage_of, whole_number
+from convmemory.conversations.pages.views import LIST_LIMIT, passage_of, whole_number
 from convmemory.conversations.pages.windows import window_around
-from convmemory.conversations.reading import page_of_conversations, project_name
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
 from convmemory.documents.library import get_document
@@ -83,7 +83,7 @@ def search_page(request: PageRequest) -> HttpResponse:
             rows, next_cursor = page_of_conversations(
                 owner=request.user, filters=filters, limit=LIST_LIMIT, cursor=cursor
             )
-            listing: dict[str, Any] = {"rows": list_rows(rows), "next_cursor": next_cursor}
+            listing: dict[str, Any] = {"rows": rows, "next_cursor": next_cursor}
             if not rows:
                 listing["nothing_imported"] = not _has_conversations(request)
             status, context = 200, listing
@@ -343,7 +343,6 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
         "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
         "keep": SearchBox.of(request).query_string,
         "turn": turn,
-        "project_name": project_name(found.project),
     }
     return render(request, "search/preview_turn.html", context)
 

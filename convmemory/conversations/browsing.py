@@ -18,7 +18,7 @@ from django.utils.translation import gettext, gettext_lazy
 from convmemory.conversations import curating
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation, Figures, Tag
-from convmemory.conversations.reading import project_name, visible_conversations
+from convmemory.conversations.reading import visible_conversations
 from convmemory.core.cursors import decode_moment, decode_numbers, encode_cursor
 
 PAGE_ROWS = 60
@@ -62,10 +62,6 @@ class LibraryRow:
     conversation: Conversation
     tags: tuple[str, ...] = ()
     children: tuple["LibraryRow", ...] = ()
-
-    @property
-    def project_name(self) -> str:
-        return project_name(self.conversation.project)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,11 @@ TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
 
 
+def project_name(project: str) -> str:
+    """Return the last component of a project's path."""
+    return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
 class Conversation(Trashable):
     """One thread of messages with one owner."""
 
@@ -98,6 +103,10 @@ class Conversation(Trashable):
 
     def get_absolute_url(self) -> str:
         return f"/conversations/{self.pk}"
+
+    @property
+    def project_name(self) -> str:
+        return project_name(self.project)
 
     @property
     def last_turn(self) -> int | None:

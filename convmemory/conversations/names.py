@@ -5,8 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import project_name
+from convmemory.conversations.models import Conversation, project_name
 
 MAX_NAMES = 500
 NEAREST = 3

@@ -163,11 +163,6 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     return Conversation.objects.filter(conditions_on_conversations(filters), owner_id=owner.pk)
 
 
-def project_name(project: str) -> str:
-    """Return the last component of a project's path."""
-    return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
 def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """Return the caller's conversation. Raises: NotFound, for an unknown and for a foreign one."""
     found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()

@@ -13,9 +13,8 @@ from django.http import QueryDict
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
-from convmemory.conversations.reading import project_name
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise

@@ -10,8 +10,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.spaces import SpaceName
+from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.reading import project_name
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
 from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks

@@ -9,8 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import project_name
+from convmemory.conversations.models import Conversation, project_name
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches

@@ -27,8 +27,7 @@ from convmemory.conversations import browsing, curating, projects, reading
 from convmemory.conversations.browsing import LibraryChoice
 from convmemory.conversations.exports.formats import export_response
 from convmemory.conversations.exports.selection import ExportSelection
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import project_name
+from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.statistics import MONTHS_SHOWN, RANGES, statistics_of
 from convmemory.conversations.tasks import enqueue_count
 from convmemory.core.config import config

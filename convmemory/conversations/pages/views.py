@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -35,7 +35,6 @@ from convmemory.conversations.pages.pictures import picture_of
 from convmemory.conversations.pages.rendering import Note, Versions, fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
-from convmemory.conversations.reading import project_name
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
@@ -158,7 +157,6 @@ def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[s
     return relatives | {
         "children": children[:CHILDREN_SHOWN],
         "more_children": len(children) > CHILDREN_SHOWN,
-        "project_name": project_name(found.project),
         "tags": curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, []),
         "displays": DISPLAYS,
         "previous_turn": turn - 1 if turn else None,
@@ -171,20 +169,7 @@ def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
     if box.parameters:
         return {}
     rows, cursor = reading.page_of_conversations(owner=request.user, filters=EVERYTHING, limit=LIST_LIMIT)
-    return {"rows": list_rows(rows), "next_cursor": cursor}
-
-
-@dataclass(frozen=True, slots=True)
-class ListRow:
-    """A conversation in the sidebar."""
-
-    conversation: Conversation
-    project_name: str
-
-
-def list_rows(rows: list[Conversation]) -> list[ListRow]:
-    """Return the conversations as the sidebar lists them."""
-    return [ListRow(row, project_name(row.project)) for row in rows]
+    return {"rows": rows, "next_cursor": cursor}
 
 
 @require_safe
