@@ -228,7 +228,10 @@ def _of_passages(
     keys: ItemKeys, cosines: Scores, *, scanned: Blocks | None = None, compared: ComparedPassages | None = None
 ) -> Candidates:
     """Return the items `keys` as candidates, with the features that the cosine of the best passage of each gives."""
-    features = {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines)}
+    features: dict[str, Scores] = {
+        Feature.PASSAGE_COSINE: cosines,
+        Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines),
+    }
     return Candidates(keys, keys, features, scanned=scanned, compared=compared)
 
 

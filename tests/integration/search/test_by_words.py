@@ -31,7 +31,7 @@ def run_of_agent(owner: User, *said: str) -> Conversation:
 
 
 def find_by_words(owner: User, text: str) -> list[Hit]:
-    return search(caller=owner, query=SearchQuery(text=text, mode="full_text")).hits
+    return list(search(caller=owner, query=SearchQuery(text=text, mode="full_text")).hits)
 
 
 def test_search_by_words_reads_only_messages_with_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def found(owner: Any, filters: Filters, text: str, *, exactly_up_to: int) -> dic
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_index, "EXACT_ITEMS_UP_TO", exactly_up_to)
         corpus = PendingCorpus(owner.pk, active_space(), filters.kinds)
-        read = ItemRetriever().send(embed_query(query), corpus).read(query, corpus.corpus)
+        read = ItemRetriever().send(embed_query(query), corpus)(query, corpus.corpus)
     return dict(zip(read.keys.tolist(), np.round(read.features[Feature.ITEM_COSINE], 4).tolist(), strict=True))
 
 

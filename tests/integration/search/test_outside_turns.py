@@ -43,7 +43,7 @@ def indexed(owner: User, *drafts: MessageDraft) -> Conversation:
 
 
 def hits(owner: User, query: str, **values: Any) -> list[Hit]:
-    return search(caller=owner, query=SearchQuery(text=query, **values)).hits
+    return list(search(caller=owner, query=SearchQuery(text=query, **values)).hits)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "full_text", "semantic"])
