@@ -251,7 +251,7 @@ def search_documents(
         chosen = chosen if among is None else chosen & among
     if among is not None and not chosen and isinstance(caller, AbstractBaseUser):
         explanation = Explanation(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
-        return MixedResults([], notes=(explanation.for_tools,), explanation=explanation)
+        return SearchResults([], notes=(explanation.for_tools,), explanation=explanation)
     filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
     # A page of sections whose second half begins with further passages of the sections in its first half. Other
     # passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
