@@ -17,8 +17,8 @@ from django.db.models import Exists, F, Min, OuterRef, Subquery
 from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing.imports import get_import
-from convmemory.conversations.importing.kept_uploads import drop_upload_of
-from convmemory.conversations.importing.models import Import, ImportedConversation
+from convmemory.conversations.importing.kept_uploads import drop_upload_of, record_kept_conversation
+from convmemory.conversations.importing.models import Import, ImportedConversation, KeptUpload
 from convmemory.conversations.messages.ingest import SyncResult, delete_for_good
 from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
@@ -56,8 +56,12 @@ class Links:
     more: int = 0
 
 
-def record_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
-    """Record what the import added to one conversation, if anything; called in the transaction that stores it."""
+def record_conversation(row: Import, file: FileReport, result: SyncResult, *, kept: KeptUpload | None = None) -> None:
+    """Record what the import added to one conversation, if anything, and that the `kept` upload contains it.
+
+    Called in the transaction that stores the conversation.
+    """
+    record_kept_conversation(kept, result)
     if not (result.created or result.added or result.updated):
         return
     ImportedConversation.objects.create(

@@ -12,13 +12,11 @@ from typing import IO
 import psycopg
 from django.db import InterfaceError, OperationalError
 
-from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing import kept_uploads, queue
-from convmemory.conversations.importing.kept_uploads import keep_upload, record_kept_conversation
+from convmemory.conversations.importing.kept_uploads import keep_upload
 from convmemory.conversations.importing.links import record_conversation
-from convmemory.conversations.importing.models import Import, KeptUpload
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.runner import ImportReport, import_upload
-from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InvalidInput, TooLarge
 from convmemory.core.postgres import embedded
 from convmemory.core.processes.child_limits import DISK_FULL
@@ -63,7 +61,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
                 format=row.format,
                 folder=folder,
                 progress=_Progress(row),
-                on_stored=partial(_record_origin, row, kept),
+                on_stored=partial(record_conversation, row, kept=kept),
                 mapping=row.mapping,
                 is_preview=row.is_preview,
             )
@@ -114,12 +112,6 @@ def _confine(row: Import, folder: Path) -> None:
     keep_connection()
     uploads = [Path(row.file.path).parent] if row.file else []
     confine_this_process(Access(writable=[folder, *uploads], programs=True))
-
-
-def _record_origin(row: Import, kept: KeptUpload | None, file: FileReport, result: SyncResult) -> None:
-    """Record the origin of a conversation: the import and, if it is kept, the upload."""
-    record_conversation(row, file, result)
-    record_kept_conversation(kept, result)
 
 
 class _Progress:
