@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.accounts.keys import create_key
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
@@ -80,6 +81,8 @@ def change_the_title(page: Page) -> None:
 
 
 def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: Archive) -> None:
+    create_key(owner=archive.owner, name="w" * 100)
+
     def steps(page: Page) -> None:
         for address in (*PAGES, f"/conversations/{archive.long.pk}?turn=2"):
             page.goto(address)
