@@ -141,10 +141,10 @@ def refuse_last_factor(user: User) -> None:
         raise InvalidInput(_("This server requires a second factor: set up another one before you remove this one."))
 
 
-@transaction.atomic
 def remove_everything(user: User) -> bool:
     """Remove the app, the recovery codes and the passkeys of a user; return whether there were any."""
-    with acting_for(user.pk):
+    # In this order: commands and the administration have another log-in, which a transaction cannot change.
+    with acting_for(user.pk), transaction.atomic():
         rows = [model.objects.filter(owner_id=user.pk).delete()[0] for model in (SecondFactor, Passkey)]
     return any(rows)
 
