@@ -331,8 +331,9 @@
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target?.id === "outline") {
       openOutline();
-      if (one("[data-found]")) markWords();
-      else one("[data-find]", panel())?.focus({ preventScroll: true });
+      const first = one("[data-found] a", panel());
+      if (first) markWords();
+      (first ?? one("[data-find]", panel()))?.focus({ preventScroll: true });
     }
     addCodeButtons();
   });

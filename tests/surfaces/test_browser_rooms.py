@@ -216,6 +216,20 @@ def test_words_are_found_and_outline_leads_to_turns(visit: Callable[..., None], 
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
+def test_found_turn_has_focus_so_that_escape_closes_outline(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page) -> None:
+        page.keyboard.press("f")
+        panel = page.get_by_role("complementary", name="Outline")
+        expect(panel.locator("[aria-current]")).to_contain_text("question 2?")
+        panel.get_by_role("searchbox").fill("cinnabar")
+        page.keyboard.press("Enter")
+        expect(panel.locator("[data-found] a")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+
+    visit(steps, at=f"/conversations/{archive.long.pk}?turn=2")
+
+
 def test_opening_outline_does_not_move_text(visit: Callable[..., None], archive: Archive) -> None:
     long = " ".join(["words that fill more lines the narrower they stand"] * 30)
     pairs = [(f"question {number}?", long) for number in range(12)]
