@@ -97,8 +97,8 @@ CROSS JOIN LATERAL (
 -- name: earlier_openings
 -- The first passages of the question and of the answer of the turn before those of some messages of one owner.
 SELECT DISTINCT ON (t.message_id, e.kind)
-    t.message_id, e.element_id, e.part_index, e."start", e."end",
-    substr(b.parts -> e.part_index::int ->> 'text', e."start" + 1, e."end" - e."start"), b.role, b.name, b."position"
+    t.message_id, b.role, e.element_id, e.part_index, e."start", e."end",
+    substr(b.parts -> e.part_index::int ->> 'text', e."start" + 1, e."end" - e."start"), b.name, b."position"
 FROM unnest(%(messages)s::bigint[]) AS t (message_id)
 INNER JOIN conversations_message AS m
     ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number > 0

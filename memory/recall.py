@@ -4,7 +4,7 @@ Messages are ranked inside the turns that search finds. The functions take the c
 without a caller the result is empty.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -304,8 +304,21 @@ OpeningKey = tuple[int, Side]
 
 def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
     """Return the first passages of each message's question and answer. One query; only the owner's messages."""
+    found = _openings("openings", owner_id, message_ids)
+    return {(recalled_id, side): opening for recalled_id, side, opening in found}
+
+
+def load_earlier_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
+    """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
+    found: dict[int, tuple[Opening, ...]] = {}
+    for recalled_id, _, opening in _openings("earlier_openings", owner_id, message_ids):
+        found[recalled_id] = (*found.get(recalled_id, ()), opening)
+    return found
+
+
+def _openings(statement: str, owner_id: int, message_ids: Sequence[int]) -> Iterator[tuple[int, Side, Opening]]:
     if not message_ids:
-        return {}
+        return
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "messages": list(message_ids),
@@ -313,35 +326,11 @@ def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[Openi
         "answer": Passage.Kind.ASSISTANT,
         "outside": Passage.Kind.OUTSIDE,
     }
-    found: dict[OpeningKey, Opening] = {}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "openings"), parameters)
-        for recalled_id, said_by, *place, text, name, position in cursor.fetchall():
-            role = cast("Side", said_by)
-            message_id, part_index, start, end = cast("list[int]", place)
+        cursor.execute(load_sql("memory", statement), parameters)
+        for recalled_id, side, message_id, part_index, start, end, text, name, position in cursor.fetchall():
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
-            found[recalled_id, role] = Opening(passage, speaker_of(role, name), position)
-    return found
-
-
-def load_earlier_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
-    """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
-    if not message_ids:
-        return {}
-    parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "messages": list(message_ids),
-        "question": Passage.Kind.USER,
-        "answer": Passage.Kind.ASSISTANT,
-    }
-    found: dict[int, tuple[Opening, ...]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "earlier_openings"), parameters)
-        for recalled_id, message_id, part_index, start, end, text, role, name, position in cursor.fetchall():
-            passage = RecalledPassage(message_id, part_index, start, end, text or "")
-            opening = Opening(passage, speaker_of(cast("Role", role), name), position)
-            found[recalled_id] = (*found.get(recalled_id, ()), opening)
-    return found
+            yield recalled_id, side, Opening(passage, speaker_of(side, name), position)
 
 
 # --- alive ----------------------------------------------------------------------------------------

@@ -72,14 +72,18 @@ class HitOut(Schema):
     space: SpaceOut | None = SPACE
 
 
-class SearchPage(Schema):
-    results: list[HitOut] = Field(alias="hits")
+class _Page(Schema):
+    results: list[Any] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
     answered: bool | None = ANSWERED
     reason: Reason | None = REASON
     pending: int = PENDING
     titles: list[TitleOut] = TITLES
+
+
+class SearchPage(_Page):
+    results: list[HitOut] = Field(alias="hits")
 
 
 class SectionOut(Schema):
@@ -108,14 +112,8 @@ class SectionOut(Schema):
     space: SpaceOut | None = SPACE
 
 
-class SectionPage(Schema):
+class SectionPage(_Page):
     results: list[SectionOut] = Field(alias="hits")
-    next_cursor: str | None
-    notes: list[str] = []
-    answered: bool | None = ANSWERED
-    reason: Reason | None = REASON
-    pending: int = PENDING
-    titles: list[TitleOut] = TITLES
 
 
 class TurnOut(HitOut):
@@ -128,14 +126,8 @@ class TurnOut(HitOut):
         return "turn"
 
 
-class MixedPage(Schema):
+class MixedPage(_Page):
     results: list[SectionOut | TurnOut] = Field(alias="hits")
-    next_cursor: str | None
-    notes: list[str] = []
-    answered: bool | None = ANSWERED
-    reason: Reason | None = REASON
-    pending: int = PENDING
-    titles: list[TitleOut] = TITLES
 
 
 class IndexStatusOut(Schema):
