@@ -19,10 +19,16 @@ from convmemory.core.text import cut
 from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing import sweeping
 from search.indexing.batches import read_items
-from search.indexing.inspecting import SCANNED, Neighbour, embedded_text, item_neighbours, passage_neighbours
+from search.indexing.inspecting import (
+    SCANNED,
+    Neighbour,
+    embedded_text,
+    headings_of,
+    item_neighbours,
+    passage_neighbours,
+)
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.results.hits import headings_of
 from search.sources import adapter_of
 from search.tasks import enqueue_sources
 from search.vectors.texts import item_texts, passage_text

@@ -3,7 +3,7 @@
 `Pipeline` lists the retrievers and `Rankers` the rankers; a new pipeline checks that they fit together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -181,17 +181,17 @@ def _rank(retrieved: Retrieved, rankers: Rankers) -> RankedItems:
     best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
         passages = passages_of_best(retrieved, table.keys[best]) if config.late_interaction else None
-        vectors = None
+        read_vectors = None
         if config.mmr_lambda < 1:
-            vectors = PendingItemVectors(query, table.keys[best], retrieved.compared)
+            read_vectors = send_vectors_query(query, table.keys[best], retrieved.compared)
         if config.late_interaction:  # while PostgreSQL looks up the vectors
-            table = with_late_features(retrieved, table, passages)
+            table = with_late_features(retrieved, table, table.keys[best], passages)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
         scores = in_order_of_time(query, scores, table.keys, moments)
         order = best_first(scores, table.keys)
-        if vectors is not None:
-            order = with_diverse_top(order, scores, best, vectors.read(), relevance=config.mmr_lambda)
+        if read_vectors is not None:
+            order = with_diverse_top(order, scores, best, read_vectors(), relevance=config.mmr_lambda)
     return RankedItems(query, table, scores, order, retrieved.word_weights)
 
 
@@ -460,32 +460,26 @@ TOP_K = 30
 HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
-class PendingItemVectors:
-    """A query for the vectors of the items `keys` that has been sent; those of a small owner are known."""
+def send_vectors_query(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages | None) -> Callable[[], Vector]:
+    """Send the query for the vectors of the items `keys`, unless they are those of a small owner, which are known.
 
-    def __init__(self, query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages | None) -> None:
-        self._keys, self._owner = keys, compared.owner if compared else None
-        if self._owner is not None:
-            return
-        sources, items = split_keys(keys)
-        parameters = {
-            "owner": query.owner_id,
-            "space": query.active_space.pk,
-            "sources": sources,
-            "items": items,
-        }
-        self._pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
-        self._shape = len(keys), query.active_space.dimensions
+    Returns a function that reads them: (n, dim) of unit length, in the order of the keys; zeros for an item without a
+    vector.
+    """
+    if compared is not None:
+        return lambda: compared.owner.vectors_of_items(keys)
+    sources, items = split_keys(keys)
+    parameters = {"owner": query.owner_id, "space": query.active_space.pk, "sources": sources, "items": items}
+    pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
 
-    def read(self) -> Vector:
-        """Return (n, dim) of unit length, in the order of the keys; zeros for an item without a vector."""
-        if self._owner is not None:
-            return self._owner.vectors_of_items(self._keys)
-        ((places, data),) = self._pending.rows()
-        vectors = np.zeros(self._shape, np.float32)
+    def read() -> Vector:
+        ((places, data),) = pending.rows()
+        vectors = np.zeros((len(keys), query.active_space.dimensions), np.float32)
         if places:
-            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
+            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, vectors.shape[1])
         return unit_rows(vectors)
+
+    return read
 
 
 def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:

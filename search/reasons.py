@@ -207,6 +207,14 @@ def filtered_out(owner_id: int, filters: Filters) -> Explanation:
     )
 
 
+_NAMED_DOCUMENTS = 5
+_STATES = {
+    "uploaded": "waiting to be read",
+    "processing": "being read",
+    "failed": "reading it failed",
+}
+
+
 def _unready(owner_id: int, documents: frozenset[int] | None) -> Explanation | None:
     """Return that all of these documents of the owner (None: any) are not read; None if one is, or none exists."""
     chosen: dict[str, Any] = {} if documents is None else {"pk__in": documents}
@@ -217,11 +225,3 @@ def _unready(owner_id: int, documents: frozenset[int] | None) -> Explanation | N
     states = ", ".join(dict.fromkeys(_STATES[row.status] for row in rows))
     shown = ", ".join(dict.fromkeys(str(row.get_status_display()) for row in rows))
     return Explanation(Reason.NOT_READY, {"documents": names, "states": states}, {"documents": names, "states": shown})
-
-
-_NAMED_DOCUMENTS = 5
-_STATES = {
-    "uploaded": "waiting to be read",
-    "processing": "being read",
-    "failed": "reading it failed",
-}

@@ -1,14 +1,16 @@
-"""What staff inspect of a stored vector: the text that it was made from, and its nearest neighbours."""
+"""What staff inspect of a stored vector: the text that it was made from, its nearest neighbours and their headings."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db import connection
+from django.db.models import Q
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import embedder_for
 from search.indexing.batches import read_items
-from search.models import ItemEmbedding
+from search.models import Item, ItemEmbedding
 from search.vectors.splitting import chunk_text
 from search.vectors.texts import item_texts
 
@@ -79,3 +81,12 @@ def _nearest(pk: int, *, table: str, number: str) -> tuple[float, list[Neighbour
         cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
         rows = cursor.fetchall()
     return float(rows[0][0]) if rows else 0.0, [Neighbour(*row[1:]) for row in rows if row[1] is not None]
+
+
+def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
+    """Return the headings of some items (kind, object, number); the caller has checked the permission to read them."""
+    condition = Q(pk__in=[])
+    for kind, object_id, number in items:
+        condition |= Q(source__kind=kind, source__object_id=object_id, number=number)
+    rows = Item.objects.filter(condition).values_list("source__kind", "source__object_id", "number", "heading")
+    return {(kind, object_id, number): heading for kind, object_id, number, heading in rows}

@@ -182,37 +182,34 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
 # Reads the passages of these items and of the items before them, and their speakers.
 
 
-@dataclass(frozen=True, slots=True)
-class PassagesOfBest:
-    """Passages `near` the query, of the best items `keys` and the items just before them, together `wide_keys`.
+def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> NearPassages | None:
+    """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none.
 
-    `for_questions` marks those of `wide_keys` that only precede a best item: of these, only passages that ask count.
+    Of the items that only precede a best item, only passages that ask count.
     """
-
-    keys: ItemKeys
-    wide_keys: ItemKeys
-    for_questions: NDArray[np.bool_]
-    near: NearPassages
+    wide_keys = _with_items_before(keys)
+    return find_passages(retrieved, wide_keys, ~are_among(wide_keys, keys))
 
 
-def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> PassagesOfBest | None:
-    """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none."""
-    wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
-    for_questions = ~are_among(wide_keys, keys)
-    near = find_passages(retrieved, wide_keys, for_questions)
-    return PassagesOfBest(keys, wide_keys, for_questions, near) if near else None
+def _with_items_before(keys: ItemKeys) -> ItemKeys:
+    return distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
 
 
-def with_late_features(retrieved: Retrieved, table: FeatureTable, passages: PassagesOfBest | None) -> FeatureTable:
-    """Return the table with these features of the best items. One query for each kind of source."""
-    if passages is None:
+def with_late_features(
+    retrieved: Retrieved, table: FeatureTable, keys: ItemKeys, near: NearPassages | None
+) -> FeatureTable:
+    """Return the table with these features of the best items `keys`. One query for each kind of source.
+
+    `near` are the passages that `passages_of_best` returned for them.
+    """
+    if near is None:
         return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
-    keys, wide_keys, near = passages.keys, passages.wide_keys, passages.near
+    wide_keys = _with_items_before(keys)
     owner_id = retrieved.query.owner_id
     # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
     pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
-    own = matches.of(~passages.for_questions[matches.items])
+    own = matches.of(are_among(wide_keys, keys)[matches.items])
     found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
     utterances = {element: said for read in pending for element, said in read().items()}
     found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)

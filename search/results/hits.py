@@ -1,19 +1,17 @@
 """Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
-from django.db.models import Q
 from numpy.typing import NDArray
 
 from convmemory.accounts.spaces import SpaceName
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span
-from search.models import Item
 from search.pipeline import RankedItems
 from search.results.passages import (
     ShownPassage,
@@ -177,16 +175,3 @@ def _hit(
         project=row.project,
         mark=mark,
     )
-
-
-# --- headings -------------------------------------------------------------------------------------
-# Reads the headings of items, for staff who inspect the neighbours of a vector.
-
-
-def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
-    """Return the headings of some items (kind, object, number); the caller has checked the permission to read them."""
-    condition = Q(pk__in=[])
-    for kind, object_id, number in items:
-        condition |= Q(source__kind=kind, source__object_id=object_id, number=number)
-    rows = Item.objects.filter(condition).values_list("source__kind", "source__object_id", "number", "heading")
-    return {(kind, object_id, number): heading for kind, object_id, number, heading in rows}

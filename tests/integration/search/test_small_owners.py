@@ -16,7 +16,7 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
-from search.pipeline import PendingItemVectors
+from search.pipeline import send_vectors_query
 from search.query import SCOPES, SearchQuery
 from search.ranking.late_interaction import find_passages
 from search.results.passages import compared_places, places_of, send_nearest_query
@@ -153,7 +153,7 @@ def test_later_stages_get_the_same_from_held_vectors() -> None:
     for turn, places in here.items():
         assert [place[:4] for place in places] == [place[:4] for place in shown[turn]]
         assert [place[4] for place in places] == pytest.approx([place[4] for place in shown[turn]], abs=1e-4)
-    vectors = [PendingItemVectors(query, keys, one).read() for one in (compared, None)]
+    vectors = [send_vectors_query(query, keys, one)() for one in (compared, None)]
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     assert vectors[0].any(axis=1).all()
 
