@@ -15,7 +15,6 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
 from search.languages import is_sign
-from search.pages.snippets import RELATED_RELEVANCE
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
 from search.ranking.exchanges import passages_of_best, with_late_features
@@ -38,7 +37,7 @@ from search.ranking.rankers import (
     diversify,
     weights_of,
 )
-from search.ranking.relevance import Relevance, relevance_of
+from search.ranking.relevance import RELATED_RELEVANCE, Relevance, relevance_of
 from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of

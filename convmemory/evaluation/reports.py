@@ -15,8 +15,7 @@ from convmemory.evaluation.fitting import Floats, Logistic, Mask, fit_logistic, 
 from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation
 from convmemory.evaluation.silence import ANSWERED_SHARE, Asked, silence_figures
-from search.pages.snippets import STRONG_RELEVANCE
-from search.ranking.relevance import WHOLE, joint_evidence
+from search.ranking.relevance import STRONG_RELEVANCE, WHOLE, joint_evidence
 from search.retrieval.candidates import Feature
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")

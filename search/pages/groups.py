@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, Protocol, get_args
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -14,7 +15,8 @@ from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
-from search.pages.snippets import Band, Piece, band_of, mark_words, show_marks
+from search.pages.snippets import Piece, mark_words, show_marks
+from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 from search.results.hits import Hit
 from search.searching import SectionHit
 
@@ -29,6 +31,27 @@ REASONS = {
     "reranker": _("The reranker put it here."),
 }
 """Explains each feature that speaks for a hit."""
+
+Band = Literal["strong", "related", "less likely"]
+BANDS: tuple[Band, ...] = get_args(Band)
+
+# These guess where a search has no fitted relevance although the model has, for example in documents alone: what is
+# guessed is never strong.
+RELATED_SHARE = 0.45  # of the best hit's score
+RELATED_COSINE = 0.30
+
+
+class Scored(Protocol):
+    """The values of a hit that decide its band."""
+
+    @property
+    def relevance(self) -> float | None: ...
+    @property
+    def similarity(self) -> float: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def matched(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +208,21 @@ def turn_url(hit: Hit, box: SearchBox) -> str:
         }
     address = reverse("conversation", args=[hit.object_id])
     return f"{address}?{urlencode(parameters, doseq=True)}#turn-{hit.turn_number}"
+
+
+def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Band | None:
+    """Return the band of a hit, by its relevance.
+
+    Without a relevance, a hit is related at most, by its words or if its score is near the best; if the model is not
+    calibrated either, it has no band, because the cosines of each model have a scale of their own.
+    """
+    if hit.relevance is None:
+        if is_calibrated:
+            share = hit.score / best_score if best_score > 0 else 0.0
+            if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
+                return "related"
+            return "less likely"
+        return None
+    if hit.relevance >= STRONG_RELEVANCE:
+        return "strong"
+    return "related" if hit.relevance >= RELATED_RELEVANCE else "less likely"

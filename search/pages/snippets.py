@@ -1,4 +1,4 @@
-"""Passages as a list shows them: on one line, with the query's words marked, and how likely each answers. Pure.
+"""Passages as a list shows them: on one line, with the query's words marked. Pure.
 
 Markdown loses its markup, tables their bars, terminal output its colour codes. Removing text moves no mark: marks are
 character offsets in the passage, and the text is split at marks before anything is removed.
@@ -7,7 +7,6 @@ character offsets in the passage, and the text is split at marks before anything
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
 
 from convmemory.core.text import Span
 from search.languages import CHARACTERS
@@ -105,51 +104,3 @@ def _whole(wanted: Collection[str]) -> re.Pattern[str]:
         for text in sorted(wanted, key=len, reverse=True)
     )
     return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)
-
-
-# --- bands ----------------------------------------------------------------------------------------
-# Describes the relevance of a hit in words instead of a number. Pure.
-#
-# The calibrated relevance decides if there is one, otherwise the hit's score, similarity and matching words. A model
-# without a calibration gives no bands.
-
-
-Band = Literal["strong", "related", "less likely"]
-BANDS: tuple[Band, ...] = get_args(Band)
-
-# Probabilities; ADRs 59 and 93 say why the bars lie where they do. The share and the cosine below guess where a search
-# has no fitted relevance although the model has, for example in documents alone: what is guessed is never strong.
-STRONG_RELEVANCE, RELATED_RELEVANCE = 0.8, 0.1
-RELATED_SHARE = 0.45  # of the best hit's score
-RELATED_COSINE = 0.30
-
-
-class Scored(Protocol):
-    """The values of a hit that decide its band."""
-
-    @property
-    def relevance(self) -> float | None: ...
-    @property
-    def similarity(self) -> float: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def matched(self) -> Sequence[str]: ...
-
-
-def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Band | None:
-    """Return the band of a hit, by its relevance.
-
-    Without a relevance, a hit is related at most, by its words or if its score is near the best; if the model is not
-    calibrated either, it has no band, because the cosines of each model have a scale of their own.
-    """
-    if hit.relevance is None:
-        if is_calibrated:
-            share = hit.score / best_score if best_score > 0 else 0.0
-            if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
-                return "related"
-            return "less likely"
-        return None
-    if hit.relevance >= STRONG_RELEVANCE:
-        return "strong"
-    return "related" if hit.relevance >= RELATED_RELEVANCE else "less likely"

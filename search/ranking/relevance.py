@@ -16,7 +16,6 @@ import numpy as np
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import embedder_for
-from search.pages.snippets import STRONG_RELEVANCE
 from search.ranking.imputing import scores_by_words
 from search.ranking.rankers import Order, best_first, long_share
 from search.retrieval.candidates import Feature, FeatureTable, Scores, known, median
@@ -32,6 +31,8 @@ from search.retrieval.prepared import PreparedQuery
 
 VERSION = 1
 MODES = frozenset({"hybrid", "semantic", "full_text", "by_distance"})
+# From these probabilities on, a hit is a strong one, or a related one (ADR 59, ADR 93).
+STRONG_RELEVANCE, RELATED_RELEVANCE = 0.8, 0.1
 WORDS = "words"
 """The name in place of a model for searches that compare no vectors."""
 

@@ -14,7 +14,7 @@ from convmemory.embeddings import spaces
 from convmemory.tools.registry import run_tool
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
-from search.pages.snippets import band_of
+from search.pages.groups import band_of
 from search.query import SearchQuery
 from search.reasons import NOTHING_BROUGHT
 from search.reasons import ONLY_NEAREST as BELOW_BAR

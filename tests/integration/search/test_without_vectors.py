@@ -13,7 +13,7 @@ from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.pages.snippets import band_of
+from search.pages.groups import band_of
 from search.query import SearchQuery
 from search.searching import Hit, SearchResults, search, search_documents
 from search.vectors.blocks import pack_codes

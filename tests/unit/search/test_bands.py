@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from search.pages.snippets import BANDS, RELATED_RELEVANCE, STRONG_RELEVANCE, band_of
+from search.pages.groups import BANDS, band_of
+from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 
 
 @dataclass(frozen=True)
