@@ -35,7 +35,8 @@ def commands(*, server: str, command: Sequence[str], user: str, key: str = "") -
         ),
         Setup(
             "connect-elsewhere", "Every agent of another machine", "with the client installed", other,
-            "docs/agents.md says how to install the client. Its command disconnect takes everything out again.",
+            "The client is the folder convmemory/push of this program and needs only Python 3.11: install it with "
+            "pipx, or ask who runs this server. Its command disconnect takes everything out again.",
         ),
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts.keys import active_keys, create_key, row_of_key
@@ -19,6 +20,22 @@ from convmemory.mcp_server.places import can_authorize
 from convmemory.tools.registry import mcp_tools
 
 KEY_DAYS = 365
+
+SAID = (
+    gettext_noop("Every agent of this machine"),
+    gettext_noop("on the machine of the server"),
+    gettext_noop("It makes a key, and finds the agents. --dry-run only says what it would write."),
+    gettext_noop("Every agent of another machine"),
+    gettext_noop("with the client installed"),
+    gettext_noop(
+        "The client is the folder convmemory/push of this program and needs only Python 3.11: install it with pipx, or "
+        "ask who runs this server. Its command disconnect takes everything out again."
+    ),
+    gettext_noop("It starts the server itself, so this is for the machine that convmemory runs on."),
+    gettext_noop("Any other agent"),
+    gettext_noop("As a command on this machine"),
+)
+"""The texts of `clients`, which does not translate: the template looks up their translations."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -12,7 +12,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.models import ApiKey
-from convmemory.mcp_server.clients import setups
+from convmemory.mcp_server.clients import commands, setups
+from convmemory.mcp_server.views import SAID
 from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -146,6 +147,14 @@ def test_client_config_snippets_parse() -> None:
     assert json.loads(lines["cursor"])["mcpServers"]["convmemory"]["headers"]["Authorization"] == "Bearer cvm_k"
     assert json.loads(lines["vs-code"])["servers"]["convmemory"]["type"] == "http"
     assert lines["other"].startswith("'/opt/my venv/python' /opt/manage.py mcp --user")
+
+
+def test_texts_of_instructions_can_be_translated_and_lead_to_no_file_of_server() -> None:
+    given: dict[str, Any] = {"server": "http://127.0.0.1:8000", "command": ["python", "manage.py"], "user": "ada"}
+    made, by_hand = commands(**given), setups(**given)
+    texts = {text for setup in made for text in (setup.name, setup.where, setup.note)}
+    assert texts | {setup.note for setup in by_hand if setup.note} <= set(SAID)
+    assert "docs/" not in " ".join(texts)
 
 
 def test_connect_page_shows_command_for_all_agents_first(browser: Client, owner: User) -> None:
