@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, Literal, get_type_hints
 
 from django.db.models import Q
-from django.utils import timezone
 from ninja import Schema
 from pydantic import Field, create_model
 
+from convmemory.core.commands import moment
 from convmemory.core.errors import InvalidInput
 
 FILTER = "filter"  # the key of a field's metadata
@@ -145,10 +145,6 @@ def add_filter_arguments(parser: ArgumentParser) -> None:
         if name in EXACT:
             parser.add_argument(f"--{name}", default="", help=how.meaning)
         elif name in MOMENTS:
-            parser.add_argument(f"--{name}", type=_moment, help=f"{how.meaning} (2026-01-31)")
+            parser.add_argument(f"--{name}", type=moment, help=f"{how.meaning} (2026-01-31)")
         else:
             parser.add_argument(f"--{name}", action="store_true", help=how.meaning)
-
-
-def _moment(text: str) -> datetime:
-    return timezone.make_aware(datetime.fromisoformat(text))

@@ -121,7 +121,7 @@ def _connect(options: argparse.Namespace) -> int:
     wires = Wires(own_command(), server.address, server.key, options.recall, options.direct)
     agents = chosen_agents(options.agents, wiring.installed())
     if not agents:
-        print("No agent is found on this machine. Name one to wire it all the same: convmemory connect claude-code")
+        print("No agent is found on this machine. Name one to wire it all the same, such as claude-code.")
         return ERROR_EXIT
     wiring.save_account(wires)
     for agent in agents:

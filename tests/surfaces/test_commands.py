@@ -59,6 +59,8 @@ def test_two_users_with_same_texts_see_only_their_own(mode: str) -> None:
         (["--query", "Peru", "--user", "nobody"], "create_api_key nobody --create"),
         (["--query", "Peru", "--user", "ada", "--limit", "0"], "1 to 50"),
         (["--query", "Peru", "--user", "ada", "--scope", "dreams"], "no scope"),
+        (["--query", "Peru", "--user", "ada", "--after", "May"], "'May' is no time: write it as 2026-03-01"),
+        (["--query", "Peru", "--user", "ada", "--after", "2026-05-01T09:00+02:00", "--limit", "0"], "1 to 50"),
     ],
 )
 def test_bad_searches_say_what_to_do(arguments: list[str], reason: str) -> None:

@@ -43,7 +43,7 @@ class Command(ArchiveCommand):
                 stored = library.store_file(owner_id=owner.pk, file=file, name=path.name)
             added = library.add_upload(owner=owner, stored=stored, replaces=None)
         except (ConvMemoryError, OSError) as error:
-            self.stderr.write(f"{path}: {error}")
+            self.stderr.write(f"{path}: {getattr(error, 'strerror', '') or error}")
             return False
         status = process_document(owner_id=added.document.owner_id, document_id=added.document.pk)
         added.document.refresh_from_db()

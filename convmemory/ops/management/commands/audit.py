@@ -2,24 +2,16 @@
 
 import json
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.utils.timezone import is_naive, make_aware
 
 from convmemory.accounts.auditing import entries
+from convmemory.core.commands import moment
 
 POLL_S = 1.0
-
-
-def moment(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no time: write it as 2026-03-01 or 2026-03-01T09:00.") from None
-    return make_aware(found) if is_naive(found) else found
 
 
 class Command(BaseCommand):

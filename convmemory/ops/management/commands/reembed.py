@@ -6,13 +6,12 @@ Progress goes to standard error, the report to standard output.
 import sys
 import time
 from argparse import ArgumentParser
-from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
-from convmemory.core.commands import ArchiveCommand
+from convmemory.core.commands import ArchiveCommand, moment
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
@@ -50,9 +49,7 @@ class Command(ArchiveCommand):
         part = parser.add_argument_group("a part only")
         part.add_argument("--user", help="only conversations of this user")
         part.add_argument("--conversation", type=int, help="only this conversation")
-        part.add_argument(
-            "--since", type=_moment, help="only conversations changed since this date, such as 2026-01-31"
-        )
+        part.add_argument("--since", type=moment, help="only conversations changed since this date, such as 2026-01-31")
         part.add_argument("--only", choices=DEFECTS, help="only turns in this state")
         parser.add_argument("--workers", type=int, default=config.workers, help="number of processes that embed")
         parser.add_argument(
@@ -163,8 +160,3 @@ class Command(ArchiveCommand):
     def _say(self, line: str) -> None:
         self.stderr.write(line)
         self.stderr.flush()
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
