@@ -134,7 +134,7 @@ class Alert(models.Model):
 
 
 class RestoreCheck(models.Model):
-    """The last time that a backup was restored on trial (`manage.py restore FILE --check`): one row."""
+    """The last time that a backup was restored, in earnest or on trial (`restore FILE --check`): one row."""
 
     checked_at = models.DateTimeField()
 

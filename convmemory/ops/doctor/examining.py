@@ -95,7 +95,7 @@ def check_restores() -> Iterator[Finding]:
         yield Finding(
             "disk.restore-check",
             Severity.NOTICE,
-            f"No backup was restored on trial within {RESTORE_CHECK_EVERY.days} days.",
+            f"No backup was restored, in earnest or on trial, within {RESTORE_CHECK_EVERY.days} days.",
             "Run `manage.py restore FILE --check` with the newest one: it replaces nothing, and needs as much room "
             "as the database.",
         )

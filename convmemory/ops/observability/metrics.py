@@ -101,7 +101,7 @@ class _Installation:
         for check in RestoreCheck.objects.all():
             yield GaugeMetricFamily(
                 "convmemory_last_restore_check_timestamp_seconds",
-                "When a backup was last restored on trial (manage.py restore FILE --check)",
+                "When a backup was last restored, in earnest or on trial (manage.py restore FILE --check)",
                 check.checked_at.timestamp(),
             )
         up = GaugeMetricFamily("convmemory_replica_up", "1 where the replica answers", labels=["replica"])

@@ -34,7 +34,7 @@ SHARED = {
     "ops.ErasedUser": "ids of accounts that no longer exist",
     "ops.KeyFingerprint": "the digest of SECRET_KEY",
     "ops.KnownModel": "digests of models' files",
-    "ops.RestoreCheck": "when a backup was last restored on trial",
+    "ops.RestoreCheck": "when a backup was last restored",
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",

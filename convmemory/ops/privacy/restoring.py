@@ -88,7 +88,7 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool =
 
 
 def check_restore(*, path: Path) -> BackupReport:
-    """Restore a backup into a database that is dropped again, and record when that succeeded.
+    """Restore a backup into a database that is dropped again, and record that it succeeded.
 
     The product may run meanwhile. Raises: InvalidInput as `restore`, BackupFailed.
     """
@@ -99,8 +99,13 @@ def check_restore(*, path: Path) -> BackupReport:
         _filled_database(admin, target, path, manifest),
     ):
         pass
-    RestoreCheck.objects.update_or_create(pk=1, defaults={"checked_at": timezone.now()})
+    note_restore()
     return _report(path, manifest)
+
+
+def note_restore() -> None:
+    """Record that a backup could be restored just now."""
+    RestoreCheck.objects.update_or_create(pk=1, defaults={"checked_at": timezone.now()})
 
 
 def _report(path: Path, manifest: Mapping[str, Any]) -> BackupReport:

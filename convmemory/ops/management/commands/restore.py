@@ -14,7 +14,7 @@ from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.backup_places import local_copy
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
-from convmemory.ops.privacy.restoring import check_restore, restore
+from convmemory.ops.privacy.restoring import check_restore, note_restore, restore
 
 
 class Command(ArchiveCommand):
@@ -54,6 +54,7 @@ class Command(ArchiveCommand):
         erased = read_ledger()
         report = restore(path=path, erased=erased, force=force)
         call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
+        note_restore()
         if names := erase_again(erased):
             self.stdout.write(f"Erased again: {', '.join(names)}.")
         return report
