@@ -51,7 +51,8 @@ def examine_and_tell() -> tuple[list[str], list[str]]:
                 f"{one.id}: {QUOTED.sub('…', one.message)}\n  -> {one.remedy}\n" for id in new for one in found[id]
             ]
             parts += [f"Well again: {id}\n" for id in ended]
-            text = f"The doctor of {config.public_url} found:\n\n" + "\n".join(parts) + f"\n{REMEDY}\n"
+            parts += [f"{REMEDY}\n"] if new else []
+            text = f"The doctor of {config.public_url} says:\n\n" + "\n".join(parts)
             for recipient in recipients:
                 request_notice(recipient=recipient, subject=subject, text=text)
     return new, ended
