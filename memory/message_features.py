@@ -49,7 +49,7 @@ CodedTokens = tuple[bytes, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class MessageCandidate:
     """A message of one of the best turns, and the places of its passages, nearest to the query first."""
 
     message_id: int
@@ -67,7 +67,7 @@ class Candidate:
 
 def message_candidates(
     ranked: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
-) -> tuple[list[Candidate], FeatureTable]:
+) -> tuple[list[MessageCandidate], FeatureTable]:
     """Return the messages of the best turns at these positions, except alive ones, and the table of their features.
 
     Both are in the order of the keys (conversation, position). Three queries.
@@ -104,7 +104,7 @@ def message_candidates(
         if places and key in wanted:
             title = row.conversation.title
             candidates.append(
-                Candidate(
+                MessageCandidate(
                     row.pk, source_id, row.conversation_id, title, message.turn_number, row.position, row.role,
                     row.name, row.created_at, parts, tuple(places),
                 )
@@ -161,13 +161,13 @@ def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
 # --- features -------------------------------------------------------------------------------------
 
 
-def message_keys(candidates: Sequence[Candidate]) -> ItemKeys:
+def message_keys(candidates: Sequence[MessageCandidate]) -> ItemKeys:
     """Return keys made from (conversation, position), so that neighbours have consecutive keys."""
     return item_keys([c.conversation_id for c in candidates], [c.position for c in candidates])
 
 
 def _vector_features(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[MessageCandidate],
     tokens_of: Mapping[int, Sequence[CodedTokens]],
     query: PreparedQuery,
     word_weights: Mapping[str, float],
@@ -197,7 +197,7 @@ def _vector_features(
     return columns | late | {MessageFeature.ANSWERS: answers}
 
 
-def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
+def _answers(candidates: Sequence[MessageCandidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
     """Return by how much the question in the preceding message stands out; 0 if the query names another speaker.
 
     The value is 0 if the speakers have no names: an assistant's question says little about a user's answer.
@@ -212,7 +212,7 @@ def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatch
     return found.astype(np.float32)
 
 
-def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
+def _word_features(candidates: Sequence[MessageCandidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
     """Return the idf-weighted share of the query's words in each message, its BM25, and whether its speaker is
     named.
     """

@@ -24,7 +24,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import load_sql
 from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
-from memory.message_features import ANYWHERE, Candidate, Positions, message_candidates
+from memory.message_features import ANYWHERE, MessageCandidate, Positions, message_candidates
 from search.models import Passage
 from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
@@ -195,7 +195,7 @@ class RankedMessages:
     """
 
     turns: RankedItems
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[MessageCandidate, ...] = ()
     scores: tuple[float, ...] = ()
     table: FeatureTable = field(default_factory=FeatureTable)
 
@@ -258,7 +258,7 @@ def choose_messages(
     return Recall(query.text, tuple(completed), notes, total_found=sum(key in likely for key in homes.tolist()))
 
 
-def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
+def _message(candidate: MessageCandidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
     passages: list[RecalledPassage] = []
     for place in candidate.places:
         message_id, part_index, start, end, similarity = place

@@ -46,7 +46,7 @@ State = ConversationSummary.Status
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SummaryOutcome:
     """The outcome of one run: `status` is the summary's state now; `again_in_s` says when to work on it again, if
     at all.
     """
@@ -55,7 +55,7 @@ class Outcome:
     again_in_s: float | None = None
 
 
-def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
+def make_summary(*, owner_id: int, summary_id: int) -> SummaryOutcome | None:
     """Work on the summary if it is due and unclaimed; return None if there is nothing to do."""
     summary = _claim(owner_id, summary_id)
     if summary is None:
@@ -78,7 +78,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
         _own(summary).update(
             status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
         )
-        return Outcome(State.PENDING, again_in_s=error.retry_after_s)
+        return SummaryOutcome(State.PENDING, again_in_s=error.retry_after_s)
     except ConvMemoryError as error:
         return _store_failure(summary, error)
     except Exception as error:
@@ -86,7 +86,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
         raise
     if written is None:
         _own(summary).update(status=State.PENDING, due_at=timezone.now(), attempts=0, updated_at=timezone.now())
-        return Outcome(State.PENDING, again_in_s=0)
+        return SummaryOutcome(State.PENDING, again_in_s=0)
     now = timezone.now()
     is_model = summary.method == ConversationSummary.Method.MODEL
     stored = _own(summary).update(
@@ -100,7 +100,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
         completed_at=now,
         updated_at=now,
     )
-    return Outcome(State.COMPLETED) if stored else None
+    return SummaryOutcome(State.COMPLETED) if stored else None
 
 
 def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
@@ -132,7 +132,7 @@ def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
     return ConversationSummary.objects.filter(pk=summary.pk, run=summary.run, status=State.PROCESSING)
 
 
-def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
+def _store_failure(summary: ConversationSummary, error: Exception) -> SummaryOutcome:
     may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable)) and not isinstance(
         error, EmbedderMisconfigured
     )
@@ -144,7 +144,7 @@ def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     now = timezone.now()
     status = State.PENDING if again else State.FAILED
     _own(summary).update(status=status, error=message[:1_000], due_at=now + pause, updated_at=now)
-    return Outcome(status, again_in_s=pause.total_seconds() if again else None)
+    return SummaryOutcome(status, again_in_s=pause.total_seconds() if again else None)
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from convmemory.chat.generation import metered, open_stream, request_body, write
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.proxy import finish_recordings
-from convmemory.chat.replies import SOURCE, Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
+from convmemory.chat.replies import SOURCE, Pulse, ReplyEnding, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import TITLE_CHARS, MessageDraft
 from convmemory.conversations.messages.hidden_keys import text_without_keys
@@ -232,7 +232,7 @@ class LiveReply:
         finally:
             _replies.pop(self.job.reply_id, None)
 
-    async def _write_until_ending(self) -> Ending | None:
+    async def _write_until_ending(self) -> ReplyEnding | None:
         """Return how the reply ended; None if it no longer belongs to this process."""
         writing = asyncio.create_task(write_reply(self.job, self._progress, self._publish))
         watching = asyncio.create_task(self._watch())
@@ -240,23 +240,23 @@ class LiveReply:
             await asyncio.wait((writing, watching), return_when=asyncio.FIRST_COMPLETED)
             return _ending_of(writing) if writing.done() else watching.result()
         except asyncio.CancelledError:
-            return Ending(Reply.Status.INTERRUPTED, SHUTDOWN)
+            return ReplyEnding(Reply.Status.INTERRUPTED, SHUTDOWN)
         finally:
             for task in (writing, watching):
                 task.cancel()
             await asyncio.gather(writing, watching, return_exceptions=True)
 
-    async def _watch(self) -> Ending | None:
+    async def _watch(self) -> ReplyEnding | None:
         """Return once a user stops the reply, or it no longer belongs to this process."""
         interval = min(MAX_FLUSH_S, config.chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval):
                     await self._stop.wait()
-                    return Ending(Reply.Status.STOPPED)
+                    return ReplyEnding(Reply.Status.STOPPED)
             pulse = await self._beat()
             if pulse is Pulse.STOP:
-                return Ending(Reply.Status.STOPPED)
+                return ReplyEnding(Reply.Status.STOPPED)
             if pulse is Pulse.LOST:
                 return None
 
@@ -278,7 +278,7 @@ class LiveReply:
     def _received(self) -> list[MessageDraft]:
         return self._progress.received(now=timezone.now())
 
-    async def _end(self, ending: Ending | None) -> None:
+    async def _end(self, ending: ReplyEnding | None) -> None:
         if ending is None:
             self._publish(ReplyEvent("error", {"status": "lost", "detail": GONE}))
             return
@@ -302,7 +302,7 @@ class LiveReply:
         finally:
             self._publish(ReplyEvent("title", {"title": title}))
 
-    def _send_end(self, ending: Ending, stored: StoredReply, *, title_follows: bool) -> None:
+    def _send_end(self, ending: ReplyEnding, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
             self._publish(ReplyEvent("turn", {"turn_number": stored.turn_number, "url": url}))
@@ -315,16 +315,16 @@ class LiveReply:
             self._publish(ReplyEvent("error", {**payload, "detail": ending.error, **retry}))
 
 
-def _ending_of(writing: "asyncio.Task[str]") -> Ending:
+def _ending_of(writing: "asyncio.Task[str]") -> ReplyEnding:
     try:
-        return Ending(Reply.Status.DONE, writing.result())
+        return ReplyEnding(Reply.Status.DONE, writing.result())
     except (EndpointBusy, QuotaUsedUp) as error:
-        return Ending(Reply.Status.FAILED, str(error), error.retry_after_s)
+        return ReplyEnding(Reply.Status.FAILED, str(error), error.retry_after_s)
     except ConvMemoryError as error:
-        return Ending(Reply.Status.FAILED, str(error))
+        return ReplyEnding(Reply.Status.FAILED, str(error))
     except Exception:  # the boundary of a reply's writer: the reader gets a short text, the log the details
         logger.exception("A reply failed")
-        return Ending(Reply.Status.FAILED, BUG)
+        return ReplyEnding(Reply.Status.FAILED, BUG)
 
 
 # --- all of this process --------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class ReplyJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ReplyEnding:
     """The outcome of a reply; `error` is the reason of a failure, or a remark on another ending."""
 
     status: Reply.Status
@@ -240,7 +240,7 @@ def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> 
 # --- ending ---------------------------------------------------------------------------------------
 
 
-def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending) -> StoredReply:
+def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: ReplyEnding) -> StoredReply:
     """Store the reply, number its turn and set the conversation idle, in one short transaction.
 
     Raises: ReplyLost; then nothing is stored.
@@ -266,7 +266,7 @@ def _running(owner_id: int, reply_id: int) -> QuerySet[Reply]:
     return Reply.objects.filter(owner_id=owner_id, pk=reply_id, status=Reply.Status.RUNNING)
 
 
-def _end(owner_id: int, reply_id: int, ending: Ending, *, keeps_partial: bool = False) -> bool:
+def _end(owner_id: int, reply_id: int, ending: ReplyEnding, *, keeps_partial: bool = False) -> bool:
     partial: dict[str, Any] = {} if keeps_partial else {"partial": []}
     return bool(
         _running(owner_id, reply_id).update(
@@ -288,7 +288,7 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
     received, is_whole = read_partial(reply.partial)
     if not is_whole:
         logger.error("Reply %s: some of what had been received is damaged and cannot be read", reply.pk)
-    ending = Ending(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED)
+    ending = ReplyEnding(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED)
     _end(reply.owner_id, reply.pk, ending, keeps_partial=not is_whole)
     return received
 

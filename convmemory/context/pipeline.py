@@ -17,7 +17,7 @@ from convmemory.context.values import (
     ContextRecipe,
     CountTokens,
     FilterResult,
-    Recall,
+    RecallLeftOut,
     StrategyOptions,
     StrategyStep,
     SummaryText,
@@ -34,7 +34,7 @@ def build_context(
     recipe: ContextRecipe,
     count_tokens: CountTokens,
     summaries: Sequence[SummaryText] = (),
-    recall: Recall | None = None,
+    recall: RecallLeftOut | None = None,
 ) -> FilterResult:
     """Build the context of a model from all messages of a conversation, and record how each strategy changed it.
 

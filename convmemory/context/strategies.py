@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from convmemory.context.pairs import chain_of, is_covered, units
-from convmemory.context.values import ContextMessage, CountTokens, Recall, StrategyOptions, SummaryText
+from convmemory.context.values import ContextMessage, CountTokens, RecallLeftOut, StrategyOptions, SummaryText
 from convmemory.context.wire import measured
 from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
@@ -32,7 +32,7 @@ class Surroundings:
     count_tokens: CountTokens
     options: StrategyOptions
     summaries: Sequence[SummaryText] = ()
-    recall: Recall | None = None
+    recall: RecallLeftOut | None = None
     left_out: tuple[int, ...] = ()
 
 

@@ -48,7 +48,7 @@ class SummaryUse:
     stands_for: tuple[PositionRange, ...]
 
 
-Recall = Callable[[str, Sequence[int], int], str]
+RecallLeftOut = Callable[[str, Sequence[int], int], str]
 """Returns fenced text from the messages with these ids that concerns a question, within a number of tokens, or ""."""
 
 

@@ -170,13 +170,13 @@ def shelf_label(day: date, today: date) -> str:
 
 
 @dataclass(slots=True)
-class Folder:
+class ProjectFolder:
     """A folder of the project tree: `path` selects it, `count` includes its subfolders."""
 
     name: str
     path: str
     count: int = 0
-    folders: list["Folder"] = field(default_factory=list)
+    folders: list["ProjectFolder"] = field(default_factory=list)
 
 
 def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
@@ -189,10 +189,10 @@ def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
     return list(rows.order_by("-count", "by")[:CHOICES_SHOWN])
 
 
-def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
+def project_tree(*, owner: AbstractBaseUser) -> list[ProjectFolder]:
     """Return the caller's projects as nested folders; a folder that contains only one other is merged with it."""
     rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
-    root = Folder("", "")
+    root = ProjectFolder("", "")
     for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
         # Add the project to the tree; a prefix before its first folder becomes part of that folder's name.
         at, path = root, ""
@@ -203,7 +203,7 @@ def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
                 continue
             found = next((folder for folder in at.folders if folder.path == path), None)
             if found is None:
-                found = Folder(name, path)
+                found = ProjectFolder(name, path)
                 at.folders.append(found)
             found.count += count
             at = found
@@ -211,9 +211,9 @@ def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
     return sorted(joined, key=lambda folder: folder.name.lower())
 
 
-def _joined(folder: Folder) -> Folder:
+def _joined(folder: ProjectFolder) -> ProjectFolder:
     """Return the folder, or its subfolder if that contains everything in it, with subfolders joined in the same way."""
     while len(folder.folders) == 1 and folder.folders[0].count == folder.count:
         folder = folder.folders[0]
     inside = sorted((_joined(below) for below in folder.folders), key=lambda below: below.name.lower())
-    return Folder(folder.name, folder.path, folder.count, inside)
+    return ProjectFolder(folder.name, folder.path, folder.count, inside)

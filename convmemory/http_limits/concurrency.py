@@ -19,7 +19,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body
 from convmemory.core.web.callers import network_of
-from convmemory.core.web.fair_requests import FairRequests, Limits
+from convmemory.core.web.fair_requests import FairRequests, RequestLimits
 from convmemory.core.web.middleware import StaticFilesMiddleware
 from convmemory.http_limits.refusals import Refusal, refuse
 from convmemory.http_limits.senders import caller_of, is_signed_in, is_user
@@ -221,7 +221,7 @@ HEALTH = "/health"
 
 def limited(application: Application) -> FairRequests:
     """Return the application with the limits of `REQUESTS_PER_USER` and the related settings."""
-    limits = Limits(
+    limits = RequestLimits(
         at_once=config.requests_per_user,
         beside_others=min(config.requests_per_user, config.requests_beside_others),
         streams=config.streams_per_user,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.times.reading import EPOCH, NEARBY_DAYS, DatedItem, Days, NearEvent, Period, TimeOrder
+from search.ranking.times.reading import EPOCH, NEARBY_DAYS, CalendarPeriod, DatedItem, Days, NearEvent, TimeOrder
 from search.ranking.times.relative import DayRange, shifted
 from search.retrieval.candidates import Feature, Ints, ItemKeys, Scores, are_among, item_keys, split_keys
 from search.retrieval.corpus import send_moments_query
@@ -117,7 +117,7 @@ NEAR_EVENT_DAYS = 365
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Ints | None) -> dict[str, Scores]:
     """Return the closeness of each item to the days named in the query, if it names any."""
-    if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, DayRange)):
+    if query.time is None or moments is None or not isinstance(query.time.meaning, (CalendarPeriod, DayRange)):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, local_days(moments))}
 
@@ -133,7 +133,7 @@ def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
     if not outside or min(outside) > NEARBY_DAYS:
         return np.zeros(len(days), np.float32)
     near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
-    if isinstance(period, Period) and period.likely:
+    if isinstance(period, CalendarPeriod) and period.likely:
         near += closeness(replace(period, year=period.likely, likely=None), days)
     return near
 

@@ -39,7 +39,7 @@ ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a Po
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """The user and group that the server runs as when root starts it."""
 
     uid: int
@@ -57,14 +57,14 @@ def binary(name: str) -> Path:
     return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{VERSION}" / "bin" / name
 
 
-def account_of(folder: Path) -> Account | None:
+def account_of(folder: Path) -> SystemAccount | None:
     """Return the user to run as; None means the current user, because PostgreSQL refuses only root."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(FileNotFoundError):
         owner = (folder / "PG_VERSION").stat()
         if owner.st_uid != 0:
-            return Account(owner.st_uid, owner.st_gid)
+            return SystemAccount(owner.st_uid, owner.st_gid)
     try:
         entry = pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
@@ -77,7 +77,7 @@ def account_of(folder: Path) -> Account | None:
             raise DatabaseUnavailable(
                 f"PostgreSQL cannot run as root, and the user {ACCOUNT_NAME} cannot be made: {reason} {ROOT_REMEDY}"
             ) from error
-    return Account(entry.pw_uid, entry.pw_gid)
+    return SystemAccount(entry.pw_uid, entry.pw_gid)
 
 
 def open_path_to(path: Path) -> None:
@@ -106,7 +106,7 @@ def open_programs() -> None:
             path.chmod(mode | stat.S_IROTH | (stat.S_IXOTH if mode & stat.S_IXUSR else 0))
 
 
-def run_program(command: list[str], *, folder: Path, account: Account | None) -> subprocess.CompletedProcess[str]:
+def run_program(command: list[str], *, folder: Path, account: SystemAccount | None) -> subprocess.CompletedProcess[str]:
     """Run a program of the embedded PostgreSQL; a Ctrl-C in the terminal does not reach it.
 
     If waiting for it is interrupted, it ends together with what it started, except a server, which leads its own
@@ -267,7 +267,7 @@ def stop(folder: Path, *, timeout_s: int = STOP_TIMEOUT_S) -> None:
         os.waitpid(postmaster.pid, os.WNOHANG)  # as process 1 of a container this process is the server's parent
 
 
-def socket_dir(folder: Path, account: Account | None) -> Path:
+def socket_dir(folder: Path, account: SystemAccount | None) -> Path:
     """Return the folder for the socket: the data folder, or a private folder in /tmp if that path is too long."""
     # Clients split a host at commas.
     if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}.lock") <= MAX_SOCKET_PATH and "," not in str(folder):
@@ -300,7 +300,7 @@ def _disarm(pid_file: Path) -> None:
     pid_file.write_text(f"{NO_PROCESS}\n{rest}", encoding="utf-8")
 
 
-def _create(folder: Path, account: Account | None) -> None:
+def _create(folder: Path, account: SystemAccount | None) -> None:
     """Create the data folder under another name and rename it when complete, so that a partial one is never used."""
     draft = folder.with_name(f"{folder.name}.new")
     try:

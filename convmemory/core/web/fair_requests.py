@@ -23,7 +23,7 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Limits of one caller: concurrent requests and streams, waiting requests, and the longest wait.
 
     `beside_others` replaces `at_once` for a caller who has a line or almost constant requests
@@ -102,7 +102,7 @@ class FairRequests:
         self,
         application: Application,
         *,
-        limits: Limits,
+        limits: RequestLimits,
         name_caller: Callable[[Scope], str],
         is_stream: Callable[[Scope], bool],
         is_free: Callable[[Scope], bool],

@@ -61,7 +61,7 @@ _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|t
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class CalendarPeriod:
     """A day, a month or a year; without a year, the same time of each year, preferably the `likely` one."""
 
     year: int | None
@@ -76,7 +76,7 @@ class Period:
         words = [self.day, self.month and _NAMES[self.month - 1].capitalize(), year]
         return " ".join(str(word) for word in words if word)
 
-    def likely_in(self, today: date, *, is_over: bool) -> "Period":
+    def likely_in(self, today: date, *, is_over: bool) -> "CalendarPeriod":
         """Return the period with the latest year in which it began before `today`, or with `is_over` ended before
         it.
         """
@@ -113,13 +113,13 @@ class Days(Protocol):
         """Return the number of days from `moment` to the range, 0 inside."""
 
 
-def named_period(text: str) -> Period | None:
+def named_period(text: str) -> CalendarPeriod | None:
     """Return the first date that `text` names, the most precise kind first; None if it names none."""
     found = _find_date(text)
     return found[1] if found else None
 
 
-def named_date(text: str, today: date) -> tuple[str, Period] | None:
+def named_date(text: str, today: date) -> tuple[str, CalendarPeriod] | None:
     """Return the same date with the words that name it, and with the year that "in March" means on that day."""
     found = _find_date(text)
     if found is None:
@@ -128,7 +128,7 @@ def named_date(text: str, today: date) -> tuple[str, Period] | None:
     return words, period.likely_in(today, is_over=words.lower().startswith("last"))
 
 
-def _find_date(text: str) -> tuple[str, Period] | None:
+def _find_date(text: str) -> tuple[str, CalendarPeriod] | None:
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
             if not _is_other_word(match) and (period := _period(match.groupdict())):
@@ -148,13 +148,13 @@ def _is_other_word(match: re.Match[str]) -> bool:
     return "day" in found and month.islower() and not _LEADS_TO_DATE.search(before)
 
 
-def _period(found: dict[str, str | None]) -> Period | None:
+def _period(found: dict[str, str | None]) -> CalendarPeriod | None:
     number = found.get("number")
     month = int(number) if number else MONTHS.get((found.get("month") or "").lower())
     year, day = (int(found.get(name) or 0) or None for name in ("year", "day"))
     if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
-    return Period(year, month, day)
+    return CalendarPeriod(year, month, day)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class NearEvent:
     is_before: bool
 
 
-Meaning = DayRange | Period | Anchor | NearEvent | TimeOrder
+Meaning = DayRange | CalendarPeriod | Anchor | NearEvent | TimeOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +223,14 @@ class TimeReading:
     def days_alone(self, text: str) -> Days | None:
         """Return the days that `text` names if it asks for nothing else: "what did we discuss last week"."""
         days = self.meaning
-        if not isinstance(days, (DayRange, Period)) or _OPEN_ENDED.search(text):
+        if not isinstance(days, (DayRange, CalendarPeriod)) or _OPEN_ENDED.search(text):
             return None
         before, _, after = " ".join(text.split()).partition(self.words)
         if set(_WORDS.findall(f"{before} {after}".lower().replace("\u2019", "'"))) - ASKING_WORDS:
             return None
-        return replace(days, year=days.likely, likely=None) if isinstance(days, Period) and days.likely else days
+        if isinstance(days, CalendarPeriod) and days.likely:
+            return replace(days, year=days.likely, likely=None)
+        return days
 
     @property
     def label(self) -> str:
@@ -251,7 +253,7 @@ class TimeReading:
     @property
     def note(self) -> str:
         """Return a note for the caller; "" if the words are unambiguous, like a date with its year."""
-        is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None
+        is_plain = isinstance(self.meaning, CalendarPeriod) and self.meaning.year is not None
         return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
 
     def at(self, place: DatedItem) -> "TimeReading":

@@ -6,7 +6,14 @@ from pytest_django import Settings
 
 from convmemory.chat.live import _replace_title, clean_title, first_turn_of
 from convmemory.chat.models import Reply
-from convmemory.chat.replies import Ending, ReplyJob, begin_reply, finish_reply, question_asked_here, start_conversation
+from convmemory.chat.replies import (
+    ReplyEnding,
+    ReplyJob,
+    begin_reply,
+    finish_reply,
+    question_asked_here,
+    start_conversation,
+)
 from convmemory.chat.versions import choose_version
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.ingest import change_conversation
@@ -36,7 +43,7 @@ def answered(
     owner: User, text: str = QUESTION, *, chat: Conversation | None = None, replaces: int | None = None
 ) -> ReplyJob:
     job = asked(owner, text, chat=chat, replaces=replaces)
-    finish_reply(job, [assistant_says(f"About {text}")], Ending(Reply.Status.DONE))
+    finish_reply(job, [assistant_says(f"About {text}")], ReplyEnding(Reply.Status.DONE))
     return job
 
 
@@ -140,5 +147,5 @@ def test_replacing_question_during_reply_is_refused(owner: User) -> None:
     with pytest.raises(ConversationBusy):
         asked(owner, chat=Conversation.objects.get(), replaces=job.question_id)
     received = MessageDraft(role="assistant", parts=(TextPart("Rye."),))
-    finish_reply(job, [received], Ending(Reply.Status.DONE))
+    finish_reply(job, [received], ReplyEnding(Reply.Status.DONE))
     assert not Conversation.objects.get().messages.filter(superseded=True).exists()

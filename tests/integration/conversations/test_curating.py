@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations import browsing, curating
-from convmemory.conversations.browsing import Folder, LibraryChoice, Shelf
+from convmemory.conversations.browsing import LibraryChoice, ProjectFolder, Shelf
 from convmemory.conversations.models import Conversation, Tag
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import exchange, make_conversation, make_user
@@ -137,9 +137,9 @@ def test_projects_are_tree_of_folders(owner: User) -> None:
         make_conversation(owner, project=project)
     tree = browsing.project_tree(owner=owner)
     assert tree == [
-        Folder("notes", "notes", 1),
-        Folder("src", "/home/ada/src", 3, [
-            Folder("door", "/home/ada/src/oven/door", 1), Folder("mill", "/home/ada/src/mill", 2)
+        ProjectFolder("notes", "notes", 1),
+        ProjectFolder("src", "/home/ada/src", 3, [
+            ProjectFolder("door", "/home/ada/src/oven/door", 1), ProjectFolder("mill", "/home/ada/src/mill", 2)
         ]),
     ]  # fmt: skip
     (shelf,) = shelves_of(owner, LibraryChoice(project="/home/ada/src"))[0]

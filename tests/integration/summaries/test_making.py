@@ -17,7 +17,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.queue.queueing import SUMMARIES
 from search.adapters.conversations import index_conversation
 from summaries.by_model import PROMPT_VERSION
-from summaries.making import Outcome, make_summary, summaries_to_make
+from summaries.making import SummaryOutcome, make_summary, summaries_to_make
 from summaries.models import ConversationSummary
 from summaries.ordering import (
     completed_summaries,
@@ -67,7 +67,7 @@ def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conver
     assert (summary.status, summary.method, summary.from_position, summary.to_position) == (
         "pending", "extractive", 0, 5,
     )  # fmt: skip
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
     summary.refresh_from_db()
     assert 0 < summary.token_count <= 80
     lines = summary.content.splitlines()
@@ -80,7 +80,7 @@ def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conver
 
 def test_messages_not_indexed_yet_are_embedded_for_summary(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation, from_position=2, to_position=3)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
     content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
     assert "ukulele" in content
     assert "sourdough" not in content
@@ -89,7 +89,7 @@ def test_messages_not_indexed_yet_are_embedded_for_summary(owner: User, conversa
 def test_range_without_sentences_fails_and_says_so(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("?", "!")))
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "no sentences" in summary.error
 
@@ -99,7 +99,7 @@ def test_summary_with_endpoint_is_written_by_model(
 ) -> None:
     summary = ask(owner, conversation, to_position=3)
     assert summary.method == "model"
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
     summary.refresh_from_db()
     assert summary.content == "They talked of bread, strings and an index."
     assert (summary.model, summary.prompt_version, summary.attempts) == ("m", PROMPT_VERSION, 1)
@@ -111,7 +111,7 @@ def test_summary_with_endpoint_is_written_by_model(
 
 def test_completed_summary_is_not_made_again(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk + 1) is None
     assert len(endpoint.requests) == 1
@@ -129,12 +129,12 @@ def test_failed_summary_retries_with_backoff_up_to_max(
     summary = ask(owner, conversation)
     for attempt in range(1, SUMMARIES.max_attempts):
         outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
-        assert outcome == Outcome("pending", again_in_s=15 * 2 ** (attempt - 1))
+        assert outcome == SummaryOutcome("pending", again_in_s=15 * 2 ** (attempt - 1))
         assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # not due yet
         assert summaries_to_make(limit=5) == []
         wake(summary)
         assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert summary.attempts == SUMMARIES.max_attempts
     assert "out of memory" in summary.error
@@ -145,7 +145,9 @@ def test_failed_summary_retries_with_backoff_up_to_max(
 def test_retry_after_of_server_sets_delay(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
     endpoint.faults.append(busy)
-    assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
+    assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == SummaryOutcome(
+        "pending", again_in_s=300
+    )
 
 
 def test_request_refused_by_server_fails_at_once(
@@ -153,7 +155,7 @@ def test_request_refused_by_server_fails_at_once(
 ) -> None:
     endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "the context is too long" in summary.error
 
@@ -163,7 +165,7 @@ def test_summary_refused_for_its_key_fails_at_once(
 ) -> None:
     endpoint.key = "another"
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "set CHAT_API_KEY" in summary.error
     assert len(endpoint.requests) == 1
@@ -177,7 +179,7 @@ def test_summary_of_lost_worker_is_retried_then_fails(owner: User, conversation:
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # another worker has its lease
     wake(summary)
     assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
     rows.update(status="processing", attempts=SUMMARIES.max_attempts)
     wake(summary)
     assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
@@ -195,7 +197,7 @@ def test_long_range_is_written_in_several_runs(
     settings.TASK_TIMEOUT_S, settings.TASK_SLICE_S = 10, 3.0
     monkeypatch.setattr("summaries.making.time.monotonic", lambda: next(clock))
     runs = 0
-    while make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("pending", again_in_s=0):
+    while make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("pending", again_in_s=0):
         runs += 1
         assert runs < 30
     summary.refresh_from_db()

@@ -9,7 +9,7 @@ import pytest
 
 from convmemory.core.web import fair_requests
 from convmemory.core.web.callers import KnownCallers, caller_of_request
-from convmemory.core.web.fair_requests import FairRequests, Limits
+from convmemory.core.web.fair_requests import FairRequests, RequestLimits
 
 Message = MutableMapping[str, Any]
 
@@ -26,7 +26,7 @@ class Site:
         self.go_on: dict[str, asyncio.Event] = {}
         self.wrapped = FairRequests(
             self._answer,
-            limits=Limits(at_once, beside or at_once, streams, waiting, wait_s, others_s=60.0),
+            limits=RequestLimits(at_once, beside or at_once, streams, waiting, wait_s, others_s=60.0),
             name_caller=lambda scope: str(scope["caller"]),
             is_stream=lambda scope: scope["path"].startswith("/stream"),
             is_free=lambda scope: scope["path"].startswith("/static/"),

@@ -8,25 +8,25 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from search.ranking.in_time import closeness
-from search.ranking.times.reading import Period, named_period
+from search.ranking.times.reading import CalendarPeriod, named_period
 
 
 @pytest.mark.parametrize(
     ("text", "period"),
     [
-        ("What did she paint in July 2023?", Period(2023, 7, None)),
-        ("the film of 1 May, 2022", Period(2022, 5, 1)),
-        ("on December 1,2023", Period(2023, 12, 1)),
-        ("what happened on 8th December", Period(None, 12, 8)),
-        ("notes of 2023-10-13 and later", Period(2023, 10, 13)),
-        ("releases of 2024-02", Period(2024, 2, None)),
-        ("how often in 2023", Period(2023, None, None)),
-        ("the deploy in march", Period(None, 3, None)),
-        ("what was said on may 3", Period(None, 5, 3)),
-        ("Feb. 3", Period(None, 2, 3)),
+        ("What did she paint in July 2023?", CalendarPeriod(2023, 7, None)),
+        ("the film of 1 May, 2022", CalendarPeriod(2022, 5, 1)),
+        ("on December 1,2023", CalendarPeriod(2023, 12, 1)),
+        ("what happened on 8th December", CalendarPeriod(None, 12, 8)),
+        ("notes of 2023-10-13 and later", CalendarPeriod(2023, 10, 13)),
+        ("releases of 2024-02", CalendarPeriod(2024, 2, None)),
+        ("how often in 2023", CalendarPeriod(2023, None, None)),
+        ("the deploy in march", CalendarPeriod(None, 3, None)),
+        ("what was said on may 3", CalendarPeriod(None, 5, 3)),
+        ("Feb. 3", CalendarPeriod(None, 2, 3)),
     ],
 )
-def test_named_date_is_found(text: str, period: Period) -> None:
+def test_named_date_is_found(text: str, period: CalendarPeriod) -> None:
     assert named_period(text) == period
 
 
@@ -50,7 +50,7 @@ def test_other_words_and_numbers_are_no_dates(text: str) -> None:
 
 
 def test_verb_may_is_not_read_as_month() -> None:
-    assert named_period("what may happen in March 2024") == Period(2024, 3, None)
+    assert named_period("what may happen in March 2024") == CalendarPeriod(2024, 3, None)
 
 
 def days_since_1970(*dates: date) -> NDArray[np.int64]:
@@ -59,16 +59,18 @@ def days_since_1970(*dates: date) -> NDArray[np.int64]:
 
 def test_turns_count_less_more_days_lie_between() -> None:
     days = days_since_1970(date(2023, 5, 10), date(2023, 5, 3), date(2023, 9, 1), date(2023, 5, 3))
-    assert_allclose(closeness(Period(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
+    assert_allclose(closeness(CalendarPeriod(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
 
 
 def test_closeness_ends_after_one_week() -> None:
-    assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 10)))[0] == pytest.approx(0.36788, abs=1e-4)
-    assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
+    assert closeness(CalendarPeriod(2023, 5, 3), days_since_1970(date(2023, 5, 10)))[0] == pytest.approx(
+        0.36788, abs=1e-4
+    )
+    assert closeness(CalendarPeriod(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
 
 
 def test_period_without_year_matches_any_year() -> None:
-    december = Period(None, 12, None)
+    december = CalendarPeriod(None, 12, None)
     assert december.days_from(date(2021, 12, 31)) == 0
     assert december.days_from(date(2024, 1, 2)) == 2
     assert december.days_from(date.max) == 0
@@ -76,9 +78,9 @@ def test_period_without_year_matches_any_year() -> None:
 
 
 def test_day_that_month_lacks_is_its_last_one() -> None:
-    assert Period(2023, 2, 31).days_from(date(2023, 2, 28)) == 0
+    assert CalendarPeriod(2023, 2, 31).days_from(date(2023, 2, 28)) == 0
 
 
 def test_closeness_is_zero_when_no_turn_is_near() -> None:
-    assert not closeness(Period(2019, None, None), days_since_1970(date(2020, 2, 1), date(2023, 1, 1))).any()
-    assert closeness(Period(2019, None, None), days_since_1970()).size == 0
+    assert not closeness(CalendarPeriod(2019, None, None), days_since_1970(date(2020, 2, 1), date(2023, 1, 1))).any()
+    assert closeness(CalendarPeriod(2019, None, None), days_since_1970()).size == 0
