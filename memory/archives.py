@@ -22,8 +22,9 @@ def recall_archives(
     """Return what `recall` brings from the caller's archive and their `spaces`, best first.
 
     `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; a conversation, to the
-    archive that holds it. Messages of several archives are ordered by the probability that their turns answer; without
-    it, by their scores. Raises: like `recall`, and NotFound for another space.
+    archive that holds it. Messages of several archives are merged like the hits of a search.
+
+    Raises: like `recall`, and NotFound for another space.
     """
     archives = chosen_archives(spaces, chosen)
     if query.conversation_id is not None and spaces:
@@ -39,12 +40,7 @@ def recall_archives(
         found[member.space_id if member else OWN] = replace(page, messages=messages)
     if len(found) == 1:
         return next(iter(found.values()))
-    is_calibrated = all(message.relevance is not None for page in found.values() for message in page.messages)
-    strengths = {
-        number: [((each.relevance if is_calibrated else each.score) or 0.0, each) for each in page.messages]
-        for number, page in found.items()
-    }
-    ranked = merge_ranked(strengths, limit=query.top_k)
+    ranked = merge_ranked({number: page.messages for number, page in found.items()}, limit=query.top_k)
     # Something answers if it does in one archive; nothing does only if that is known of each.
     answers = {page.answered for page in found.values()}
     said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]

@@ -12,7 +12,7 @@ from convmemory.conversations.api import SPACES
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import NotFound
-from search.archives import search_archives
+from search.archives import search_archives, search_documents
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import (
@@ -24,7 +24,6 @@ from search.searching import (
     parse_kinds,
     parse_scope,
     search,
-    search_documents,
     search_items,
 )
 
@@ -73,11 +72,15 @@ def search_in_documents(
     document_id: QueryEx[int | None, P(description="only this document")] = None,
     conversation_id: QueryEx[int | None, P(description="only documents attached to this conversation")] = None,
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
+    space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
 ) -> MixedResults:
     checked = SearchQuery(text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any")
+    caller = caller_of(request)
     return search_documents(
-        caller=caller_of(request),
+        caller=caller,
+        spaces=spaces_seen_by(caller) if space != MINE else [],
+        chosen=space,
         query=checked,
         document_id=document_id,
         conversation_id=conversation_id,

@@ -21,7 +21,6 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.text import Span
-from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
@@ -220,61 +219,7 @@ KINDS = {"turn": TURNS, "section": SECTIONS}
 
 TURNS_ALONE = frozenset({TURNS})
 
-SECTIONS_FIRST = 10
-"""A page of sections begins with this many different sections, however long it is (ADR 49)."""
-
 Caller = AbstractBaseUser | AnonymousUser | None
-
-
-@may_use_replica
-def search_documents(
-    *,
-    caller: Caller,
-    query: SearchQuery,
-    document_id: int | None = None,
-    conversation_id: int | None = None,
-    among: frozenset[int] | None = None,
-    cursor: str = "",
-) -> MixedResults:
-    """Return the caller's sections that answer the query.
-
-    They are sections of one document, of a conversation's documents, or of the documents in `among`. If document
-    embedding is off or no document is embedded yet, the search goes by words only, with a note. Raises: NotFound,
-    InvalidInput.
-    """
-    if conversation_id is not None and isinstance(caller, AbstractBaseUser):
-        among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
-    if document_id is None or not isinstance(caller, AbstractBaseUser):
-        chosen = among
-    else:
-        chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
-        chosen = chosen if among is None else chosen & among
-    if among is not None and not chosen and isinstance(caller, AbstractBaseUser):
-        explanation = Explanation(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
-        return SearchResults([], notes=(explanation.for_tools,), explanation=explanation)
-    filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
-    # A page of sections whose second half begins with further passages of the sections in its first half. Other
-    # passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
-    query = replace(query, filters=filters)
-    first = max(SECTIONS_FIRST, query.limit // 2)
-    found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
-    room = query.limit - len(found.hits)
-    if not room or len(found.hits) < first:
-        return found
-    further = further_passages(found.sections)[:room]
-    if len(further) < room and found.next_cursor:
-        rest = search_items(caller=caller, query=replace(query, limit=room - len(further)), cursor=found.next_cursor)
-        return replace(rest, hits=[*found.hits, *further, *rest.hits], notes=found.notes)
-    return replace(found, hits=[*found.hits, *further])
-
-
-def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
-    """Return the same sections with their other passages, in the order of the sections."""
-    return [
-        replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, heading_path=path, further=())
-        for hit in hits
-        for text, start, end, marks, path in hit.further
-    ]
 
 
 @may_use_replica

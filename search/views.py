@@ -17,11 +17,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.pages import PageRequest, archive_of_address, in_archive, signed_in, use_space
+from convmemory.accounts.pages import PageRequest, archive_choices, archive_of_address, in_archive, signed_in, use_space
 from convmemory.accounts.spaces import get_membership, spaces_of
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
@@ -98,11 +97,9 @@ def search_page(request: PageRequest) -> HttpResponse:
             )
             status, context = 200, _results(request, box, results, cursor)
             if spaces:
-                offered = {"": _("All archives"), "mine": _("Your own archive")}
-                offered |= {str(member.space_id): member.space.space.name for member in spaces}
                 context["spaces"] = [
                     (box.but({"space": value}).query_string, name, value == box.space)
-                    for value, name in offered.items()
+                    for value, name in archive_choices(spaces)
                 ]
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}

@@ -4,7 +4,7 @@ Pages of an archive have `in_archive` instead: there `request.user` is the owner
 that holds the object of the address, the person or a space.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import get_membership, refuse_readers
+from convmemory.accounts.spaces import MINE, get_membership, refuse_readers
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
@@ -84,6 +84,12 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
 def archive_name(request: PageRequest) -> str:
     """Return how pages name the archive that the request uses."""
     return request.member.space.space.name if request.member else gettext("Your own archive")
+
+
+def archive_choices(spaces: Sequence[SpaceMember]) -> list[tuple[str, str]]:
+    """Return the values by which a query chooses an archive, each with the name that pages show."""
+    own = [("", gettext("All archives")), (MINE, gettext("Your own archive"))]
+    return own + [(str(member.space_id), member.space.space.name) for member in spaces]
 
 
 def use_space(request: HttpRequest, member: SpaceMember) -> None:

@@ -11,7 +11,9 @@ from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.spaces import MINE, name_of, spaces_seen_by
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
+from convmemory.conversations.api import SPACES
 from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
 from convmemory.documents import library
@@ -56,10 +58,19 @@ async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
 
 @router.get("/documents", response=DocumentPage, by_alias=False, summary="Your documents, newest first")
 def list_documents(
-    request: HttpRequest, limit: QueryEx[int, P(ge=1, le=100)] = 20, before_id: int | None = None
+    request: HttpRequest,
+    limit: QueryEx[int, P(ge=1, le=100)] = 20,
+    before_id: int | None = None,
+    space: QueryEx[str, P(description=SPACES)] = "",
 ) -> dict[str, Any]:
-    rows, following = library.page_of_documents(owner=caller_of(request), limit=limit, before=before_id)
-    return {"results": rows, "next_before_id": following}
+    caller = caller_of(request)
+    spaces = spaces_seen_by(caller) if space != MINE else []
+    rows, following = library.page_of_documents(
+        caller=caller, spaces=spaces, chosen=space, limit=limit, before=before_id
+    )
+    for row, member in rows:
+        vars(row)["space"] = name_of(member)
+    return {"results": [row for row, _ in rows], "next_before_id": following}
 
 
 @router.get("/documents/{int:document_id}", response=DocumentOut, by_alias=False, summary="One document")

@@ -18,9 +18,12 @@ from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import chosen_archives, reading
 from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
+from convmemory.core.cursors import UNREADABLE, decode_cursor, encode_cursor
 from convmemory.core.errors import InTrash, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.files.private_files import has_digest
 from convmemory.core.numbers import MAX_BIGINT
@@ -64,6 +67,10 @@ class Added:
 
     document: Document
     is_new: bool
+
+
+Listed = tuple[Document, SpaceMember | None]
+"""A document with the membership of the space that holds it; None in the caller's own archive."""
 
 
 # --- adding ---------------------------------------------------------------------------------------
@@ -215,14 +222,20 @@ def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
 
 
 def page_of_documents(
-    *, owner: AbstractBaseUser, limit: int, before: int | None = None
-) -> tuple[list[Document], int | None]:
-    """Return the caller's documents, newest first, and where the next page begins, if there is one."""
-    rows = Document.objects.filter(owner_id=owner.pk).order_by("-pk")
-    if before is not None:
-        rows = rows.filter(pk__lt=min(before, MAX_BIGINT))
-    found = list(rows[: limit + 1])
-    return found[:limit], found[limit - 1].pk if len(found) > limit else None
+    *,
+    caller: AbstractBaseUser,
+    limit: int,
+    spaces: Sequence[SpaceMember] = (),
+    chosen: str = "",
+    before: int | None = None,
+) -> tuple[list[Listed], int | None]:
+    """Return the documents of the caller and of their `spaces`, newest first, and where the next page begins, if any.
+
+    `chosen` restricts them as in `find_documents`.
+    """
+    earlier = Q() if before is None else Q(pk__lt=min(before, MAX_BIGINT))
+    found = _first_of_archives(caller, spaces, chosen, SORTS["newest"], earlier, limit + 1)
+    return found[:limit], found[limit - 1][0].pk if len(found) > limit else None
 
 
 SORTS = {
@@ -231,23 +244,64 @@ SORTS = {
     "size": ("-size", "-pk"),
     "sections": ("-section_count", "-pk"),
 }
-MAX_START = 10_000
 
 
 def find_documents(
-    *, owner: AbstractBaseUser, limit: int, title: str = "", sort: str = "newest", start: int = 0
-) -> tuple[list[Document], int | None]:
-    """Return the caller's documents with this text in their title or name, and the start of the next page, if any.
+    *,
+    caller: AbstractBaseUser,
+    limit: int,
+    spaces: Sequence[SpaceMember] = (),
+    chosen: str = "",
+    title: str = "",
+    sort: str = "newest",
+    cursor: str = "",
+) -> tuple[list[Listed], str | None]:
+    """Return documents with this text in their title or name, and the cursor of the next page, if any.
 
-    Raises: InvalidInput.
+    They are the caller's and those of their `spaces`; `chosen` restricts them to the caller's archive (`MINE`) or to
+    the space with this number. One query for each archive. Raises: InvalidInput, NotFound for another space.
     """
-    if sort not in SORTS or not 0 <= start <= MAX_START:
-        raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}, and listed up to number {MAX_START:,}.")
-    rows = Document.objects.filter(owner_id=owner.pk).order_by(*SORTS[sort])
-    if title:
-        rows = rows.filter(Q(title__icontains=title) | Q(name__icontains=title))
-    found = list(rows[start : start + limit + 1])
-    return found[:limit], start + limit if len(found) > limit else None
+    if sort not in SORTS:
+        raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}.")
+    order = SORTS[sort]
+    query = {"list": "documents", "space": chosen, "title": title, "sort": sort}
+    wanted = Q(title__icontains=title) | Q(name__icontains=title) if title else Q()
+    if cursor:
+        # A place in all archives: the values of the last document, by which it is sorted; ids are unique.
+        place = decode_cursor(query, cursor)
+        if [type(value) for value in place] != [str if name in ("title", "name") else int for name in order]:
+            raise InvalidInput(UNREADABLE)
+        wanted &= _sorted_after(order, [storable(value) if isinstance(value, str) else value for value in place])
+    found = _first_of_archives(caller, spaces, chosen, order, wanted, limit + 1)
+    if len(found) <= limit:
+        return found, None
+    last, _ = found[limit - 1]
+    return found[:limit], encode_cursor(query, [getattr(last, name.removeprefix("-")) for name in order])
+
+
+def _sorted_after(order: Sequence[str], values: Sequence[Any]) -> Q:
+    """Return the condition for rows that this order puts after the row with these values."""
+    condition, equal = Q(), Q()
+    for name, value in zip(order, values, strict=True):
+        field = name.removeprefix("-")
+        condition |= equal & Q(**{f"{field}__{'gt' if field == name else 'lt'}": value})
+        equal &= Q(**{field: value})
+    return condition
+
+
+def _first_of_archives(
+    caller: AbstractBaseUser, spaces: Sequence[SpaceMember], chosen: str, order: Sequence[str], wanted: Q, count: int
+) -> list[Listed]:
+    """Return the first documents in this order of all archives together."""
+    found: list[Listed] = []
+    for member in chosen_archives(spaces, chosen):
+        owner = member.space if member else caller
+        with reading(member):
+            rows = Document.objects.filter(wanted, owner_id=owner.pk).order_by(*order)
+            found += [(row, member) for row in rows[:count]]
+    for name in reversed(order):
+        found.sort(key=lambda pair: getattr(pair[0], name.removeprefix("-")), reverse=name.startswith("-"))
+    return found[:count]
 
 
 # --- attaching ------------------------------------------------------------------------------------

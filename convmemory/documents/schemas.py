@@ -4,6 +4,8 @@ from datetime import datetime
 
 from ninja import Field, Schema
 
+from convmemory.conversations.schemas import SPACE, SpaceOut
+
 
 class DocumentOut(Schema):
     id: int
@@ -25,8 +27,12 @@ class DocumentOut(Schema):
     updated_at: datetime
 
 
+class ListedDocument(DocumentOut):
+    space: SpaceOut | None = SPACE
+
+
 class DocumentPage(Schema):
-    results: list[DocumentOut]
+    results: list[ListedDocument]
     next_before_id: int | None = Field(description="pass it as `before_id` for older documents")
 
 

@@ -6,6 +6,7 @@ All of it works with plain links and forms; a card polls every two seconds until
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -16,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, archive_name, in_archive
+from convmemory.accounts.pages import PageRequest, archive_choices, archive_name, in_archive
+from convmemory.accounts.spaces import spaces_of
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -42,7 +44,10 @@ ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_archive
 def library_page(request: PageRequest) -> HttpResponse:
-    """Show the caller's documents, newest first; a POST adds uploads, or with `replaces` one new version."""
+    """Show the documents of the archive that is open, or without one of the caller and their spaces, newest first.
+
+    A POST adds uploads, or with `replaces` one new version.
+    """
     files = request.FILES.getlist("file")
     replaces = _number(request.POST.get("replaces", ""))
     refusals: list[tuple[str, str]] = []  # name and reason
@@ -58,12 +63,28 @@ def library_page(request: PageRequest) -> HttpResponse:
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
     wanted = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
-    start = _number(request.GET.get("start", "")) or 0
-    rows, following = library.find_documents(owner=request.user, limit=SHOWN, start=start, **wanted)
+    # A page with a space open lists that space alone.
+    spaces = [] if request.member else spaces_of(request.person)
+    space = request.GET.get("space", "") if spaces else ""
+    rows, following = library.find_documents(
+        caller=request.user,
+        spaces=spaces,
+        chosen=space,
+        limit=SHOWN,
+        cursor=request.GET.get("cursor", ""),
+        **wanted,
+    )
+    kept = {name: text for name, text in (("q", wanted["title"]), ("space", space)) if text}
     nothing_chosen = request.method == "POST" and not files
     context = {
         "rows": rows,
         "following": following,
+        "archives": [
+            (urlencode({**kept, "sort": wanted["sort"], "space": value}), name, value == space)
+            for value, name in (archive_choices(spaces) if spaces else ())
+        ],
+        "space": space,
+        "kept": f"&{urlencode(kept)}" if kept else "",
         "q": wanted["title"],
         "sort": wanted["sort"],
         "columns": COLUMNS,
@@ -158,7 +179,9 @@ def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 def card(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the progress of one document, as a row of the table with `?row=1`."""
     row = library.get_document(owner=request.user, document_id=document_id)
-    return render(request, "documents/row.html" if "row" in request.GET else "documents/card.html", {"row": row})
+    member = request.member if request.member != request.chosen else None
+    template = "documents/row.html" if "row" in request.GET else "documents/card.html"
+    return render(request, template, {"row": row, "member": member})
 
 
 @require_safe
@@ -237,8 +260,8 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
         attachments.attach(chosen)
         return redirect(request.path)
     held = {row.pk for row in attachments.documents}
-    newest, _ = library.page_of_documents(owner=request.user, limit=CHOICES)
-    choices = [row for row in newest if row.pk not in held]
+    newest, _ = library.page_of_documents(caller=request.user, limit=CHOICES)
+    choices = [row for row, _ in newest if row.pk not in held]
     return render(request, "documents/attached.html", {"attachments": attachments, "choices": choices})
 
 

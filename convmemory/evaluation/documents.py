@@ -29,12 +29,12 @@ from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.evaluation.running import PREFIX, OnProgress
 from search.adapters.documents import KIND
+from search.archives import search_documents
 from search.indexing.active import index_source
 from search.models import Source
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.ranking.rankers import scale
 from search.results.matching import stems_of
-from search.searching import search_documents
 
 CUTOFFS = (1, 5, 10, 20)
 # A plain splitter for comparison: windows of 400 tokens, each beginning in the middle of the one before.

@@ -1,9 +1,10 @@
-"""The tool that searches documents: those attached to the conversation, or all of the caller's outside one."""
+"""The tool that searches documents: those attached to the conversation, or outside one all that the caller reads."""
 
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from convmemory.accounts.spaces import MINE, spaces_of_key
 from convmemory.tools.definition import (
     Caller,
     Optional,
@@ -15,9 +16,10 @@ from convmemory.tools.definition import (
     archive_owner,
     site,
 )
-from convmemory.tools.searching import named_like_query
+from convmemory.tools.searching import Space, named_like_query
+from search.archives import search_documents
 from search.reasons import Explanation, Reason
-from search.searching import SearchQuery, search_documents
+from search.searching import SearchQuery
 
 Documents = frozenset[int] | None
 
@@ -26,6 +28,7 @@ class DocumentSearchInput(ToolInput):
     query: Annotated[Question, Field(description="a full question")]
     document_id: Annotated[int, Field(ge=1, description="only this document")] | Optional = None
     limit: Annotated[int, Field(ge=1, le=20, description="sections a page")] = 5
+    space: Space = ""
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
 
@@ -39,6 +42,8 @@ class FoundSection(BaseModel):
     similarity: Annotated[float, Field(description="0 to 1")]
     relevance: float | Optional = None
     url: str
+    space: str | Optional = None
+    space_id: int | Optional = None
 
 
 class DocumentSearchOutput(TitledOutput):
@@ -49,13 +54,19 @@ class DocumentSearchOutput(TitledOutput):
 def document_search(
     caller: Caller, arguments: DocumentSearchInput, documents: Documents = None
 ) -> DocumentSearchOutput:
-    """Return the sections that answer the query, only from `documents` if given. Raises: InvalidInput, NotFound."""
+    """Return the sections of the caller, and of the spaces that their key reads, that answer the query.
+
+    They are only from `documents`, if given. Raises: InvalidInput, NotFound for a document or a space that they do not
+    read.
+    """
     owner = archive_owner(caller)
     if owner is None:
         nobody = Explanation(Reason.NO_CALLER)
         return DocumentSearchOutput(results=[], note=nobody.for_tools, reason=nobody.reason)
     found = search_documents(
         caller=owner,
+        spaces=spaces_of_key(caller) if arguments.space != MINE else [],
+        chosen=arguments.space,
         query=SearchQuery(text=arguments.query, limit=arguments.limit),
         document_id=arguments.document_id,
         among=documents,
@@ -74,6 +85,8 @@ def document_search(
                 similarity=hit.similarity,
                 relevance=hit.relevance,
                 url=f"{site()}{hit.url}",
+                space=hit.space.name if hit.space else None,
+                space_id=hit.space.id if hit.space else None,
             )
             for number, hit in enumerate(found.sections, 1)
         ],

@@ -216,7 +216,7 @@ READ_CONVERSATION = Tool(
     name="read_conversation",
     description=(
         "Read turns of one conversation in order. Use it for turns that a search found, as from_turn=3, to_turn=3; "
-        "not to look for something from turn 0 on: search for that."
+        "not to look for something: search for that."
     ),
     input_model=ReadConversationInput,
     output_model=ReadConversationOutput,

@@ -36,7 +36,7 @@ class ConversationRecallInput(RecallInput):
         None
     )
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = config.recall_top_k
-    documents: Annotated[bool, Field(description="also from documents, in what room is left")] = False
+    documents: Annotated[bool, Field(description="also from documents, in the room left")] = False
     space: Space = ""
 
 
@@ -112,7 +112,8 @@ def _add_sections(
     answer: ConversationRecallOutput, caller: Caller, arguments: ConversationRecallInput, documents: Documents
 ) -> None:
     """Add the best passages of documents after the recalled messages, as many as fit."""
-    wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
+    limit = min(arguments.top_k, MAX_SECTIONS)
+    wanted = DocumentSearchInput(query=arguments.query, limit=limit, space=arguments.space)
     said: list[str] = []
     block, tokens = "", 0
     for section in document_search(caller, wanted, documents).results:

@@ -52,7 +52,7 @@ def _as_list(value: Any) -> Any:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
-Scope = Annotated[list[ScopeName], BeforeValidator(_as_list), Field(description="whose words to search")]
+Scope = Annotated[list[ScopeName], BeforeValidator(_as_list), Field(description="whose words")]
 SAID: list[ScopeName] = ["user", "assistant"]
 SAID_AND_THOUGHT: list[ScopeName] = ["user", "assistant", "thinking"]
 

@@ -13,8 +13,8 @@ from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.pages import PageRequest, in_archive
-from convmemory.accounts.spaces import MINE, spaces_of
+from convmemory.accounts.pages import PageRequest, archive_choices, in_archive
+from convmemory.accounts.spaces import spaces_of
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.recall_view import view_recall
@@ -60,9 +60,8 @@ class RecallForm(forms.Form):
     def __init__(self, *args: Any, spaces: Sequence[SpaceMember], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if spaces:
-            own: list[tuple[str, Any]] = [("", _("All archives")), (MINE, _("Your own archive"))]
             chosen: Any = self.fields["space"]
-            chosen.choices = own + [(str(member.space_id), member.space.space.name) for member in spaces]
+            chosen.choices = archive_choices(spaces)
         else:
             del self.fields["space"]
 

@@ -341,6 +341,16 @@ ROUTES: dict[str, Surface] = {
     ),
     "GET conversation with wide key": lambda _, ask: _wide(ask, "GET", f"/conversations/{ask.conversation}/messages"),
     "POST search tool with wide key": lambda _, ask: _wide(ask, "POST", "/tools/search", {"query": ask.question}),
+    "POST document tool with wide key": lambda _, ask: _wide(
+        ask, "POST", "/tools/document_search", {"query": ask.question}
+    ),
+    "GET documents of all archives": lambda _, ask: _wide(ask, "GET", "/documents", limit=100),
+    "GET search of sections in all archives": lambda _, ask: _wide(
+        ask, "GET", "/documents/search", query=ask.question, limit=50, mode=ask.mode
+    ),
+    "GET search in a document with wide key": lambda _, ask: _wide(
+        ask, "GET", "/documents/search", query=ask.question, document_id=ask.document
+    ),
     "POST reading tool with wide key": lambda _, ask: _wide(
         ask, "POST", "/tools/read_conversation", {"conversation_id": ask.conversation}
     ),

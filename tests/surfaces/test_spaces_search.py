@@ -1,5 +1,7 @@
 """Searches of a person's archive and spaces in one ranking, by page, API and tools, with keys that name spaces."""
 
+import html
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,13 @@ from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import NotFound
+from convmemory.documents.library import attach
+from convmemory.documents.models import Document
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import indexed as indexed_document
+from tests.support.documents import upload
 
 pytestmark = pytest.mark.django_db
 
@@ -294,3 +300,142 @@ def test_recall_page_shows_all_archives_or_chosen_one(crew: Crew) -> None:
     assert place not in own
     assert browser.get("/recall", {"query": QUESTION, "space": str(crew.space + 1)}).status_code == 422
     assert 'name="space"' not in browser_of(make_user("stan")).get("/recall").content.decode()
+
+
+@dataclass
+class Manuals:
+    """A document in Rosa's archive, and one in the space."""
+
+    home: Document
+    shared: Document
+
+    @property
+    def ids(self) -> set[int]:
+        return {self.home.pk, self.shared.pk}
+
+
+@pytest.fixture
+def manuals(crew: Crew, documents_here: None) -> Manuals:
+    home = indexed_document(upload(crew.rosa, "# Skis\n\nThe skis hang beside the oars, without varnish.", "skis.md"))
+    return Manuals(home, indexed_document(upload(crew.shared.owner, f"# Oars\n\n{SHARED[0][1]}", "oars.md")))
+
+
+def sections(client: Client, status: int = 200, **query: Any) -> list[dict[str, Any]]:
+    response = client.get("/api/v1/documents/search", {"query": QUESTION, **query})
+    assert response.status_code == status, response.content
+    results: list[dict[str, Any]] = response.json().get("results", [])
+    return results
+
+
+def test_document_search_ranks_archives_together_and_names_space(crew: Crew, manuals: Manuals) -> None:
+    browser = browser_of(crew.rosa)
+    first, other = sections(browser)
+    assert (first["document_id"], first["space"]) == (manuals.shared.pk, {"id": crew.space, "name": "Boat house"})
+    assert (other["document_id"], other["space"]) == (manuals.home.pk, None)
+    for query, document in (
+        ({"space": "mine"}, manuals.home),
+        ({"space": crew.space}, manuals.shared),
+        ({"document_id": manuals.home.pk}, manuals.home),
+        ({"document_id": manuals.shared.pk}, manuals.shared),
+    ):
+        assert {hit["document_id"] for hit in sections(browser, **query)} == {document.pk}, query
+    assert sections(browser, conversation_id=crew.shared.pk) == []
+    attach(owner=crew.shared.owner, conversation_id=crew.shared.pk, document_ids=[manuals.shared.pk])
+    assert [hit["document_id"] for hit in sections(browser, conversation_id=crew.shared.pk)] == [manuals.shared.pk]
+    sections(browser, status=404, document_id=manuals.shared.pk, space="mine")
+    sections(browser, status=404, space=crew.space + 1)
+
+
+def test_pages_of_merged_sections_hold_each_document_once(crew: Crew, manuals: Manuals) -> None:
+    for number, owner in enumerate((crew.rosa, crew.shared.owner) * 6):
+        indexed_document(upload(owner, f"Oar number {number} of the boat has varnish.", f"{number}.txt"))
+    found: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        query: dict[str, Any] = {"query": QUESTION, "limit": 13, "cursor": cursor}
+        page = browser_of(crew.rosa).get("/api/v1/documents/search", query).json()
+        found += [hit["document_id"] for hit in page["results"]]
+        cursor = page["next_cursor"]
+    assert len(found) == len(set(found)) == 14
+
+
+def test_documents_of_spaces_are_read_by_keys_that_name_them_alone(crew: Crew, manuals: Manuals) -> None:
+    other = create_space(person=crew.rosa, name="Ski club").account
+    programs = []
+    for options, sees in (
+        ({}, False),
+        ({"space_ids": [other.pk]}, False),
+        ({"space_ids": [crew.space]}, True),
+        ({"space_ids": None}, True),
+    ):
+        program = crew.program(**options)
+        expected = manuals.ids if sees else {manuals.home.pk}
+        assert {hit["document_id"] for hit in sections(program)} == expected, options
+        sections(program, status=200 if sees else 404, document_id=manuals.shared.pk)
+        listed = program.get("/api/v1/documents").json()["results"]
+        assert {each["id"] for each in listed} == expected, options
+        caller = user_of_key(create_key(owner=crew.rosa, **options))
+        with acting_for(crew.rosa.pk):
+            answer = run_tool("document_search", {"query": QUESTION}, caller)
+            assert {hit["document_id"] for hit in answer["results"]} == expected, options
+            recalled = run_tool("conversation_recall", {"query": QUESTION, "documents": True}, caller)
+        assert (f"/documents/{manuals.shared.pk}?" in recalled["context"]) == sees, options
+        programs.append(program)
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    for program in (*programs, browser_of(crew.rosa)):
+        assert {hit["document_id"] for hit in sections(program)} == {manuals.home.pk}
+        sections(program, status=404, document_id=manuals.shared.pk)
+        assert [each["id"] for each in program.get("/api/v1/documents").json()["results"]] == [manuals.home.pk]
+
+
+def test_list_of_documents_merges_archives_and_names_space(crew: Crew, manuals: Manuals) -> None:
+    browser = browser_of(crew.rosa)
+    page = browser.get("/api/v1/documents", {"limit": 1}).json()
+    following = browser.get("/api/v1/documents", {"limit": 1, "before_id": page["next_before_id"]}).json()
+    (first,), (other,) = page["results"], following["results"]
+    assert (first["id"], first["space"]) == (manuals.shared.pk, {"id": crew.space, "name": "Boat house"})
+    assert (other["id"], other["space"], following["next_before_id"]) == (manuals.home.pk, None, None)
+    own = browser.get("/api/v1/documents", {"space": "mine"}).json()
+    assert [each["id"] for each in own["results"]] == [manuals.home.pk]
+    assert browser.get("/api/v1/documents", {"space": crew.space + 1}).status_code == 404
+
+
+@pytest.mark.parametrize("sort", ["newest", "title", "size", "sections"])
+def test_documents_page_pages_through_all_archives_in_order(
+    crew: Crew, manuals: Manuals, sort: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, owner in (("Anchor", crew.rosa), ("Buoy", crew.shared.owner), ("Cleat", crew.rosa)):
+        indexed_document(upload(owner, f"# {name}\n\n## {name}\n\n{name} " * 2, f"{name}.md"))
+    monkeypatch.setattr("convmemory.documents.views.SHOWN", 2)
+    browser, address, found = browser_of(crew.rosa), f"/documents?sort={sort}", []
+    while address:
+        shown = browser.get(address).content.decode()
+        found += re.findall(r'<tr [^>]*id="document-(\d+)"', shown)
+        more = re.search(r'class="more" href="(/documents[^"]+)"', shown)
+        address = html.unescape(more[1]) if more else ""
+    rows = Document.objects.filter(pk__in=[*map(int, found)])
+    expected = {
+        "newest": sorted(rows, key=lambda row: -row.pk),
+        "title": sorted(rows, key=lambda row: row.title),
+        "size": sorted(rows, key=lambda row: (-row.size, -row.pk)),
+        "sections": sorted(rows, key=lambda row: (-row.section_count, -row.pk)),
+    }[sort]
+    assert len(found) == 5
+    assert [int(number) for number in found] == [row.pk for row in expected]
+
+
+def test_documents_page_shows_all_archives_and_offers_each_to_members(crew: Crew, manuals: Manuals) -> None:
+    browser, address = browser_of(crew.rosa), f'href="/documents/{manuals.shared.pk}"'
+    shown = browser.get("/documents").content.decode()
+    assert address in shown
+    assert f'id="document-{manuals.shared.pk}" data-role="reader"' in shown
+    assert f"space={crew.space}" in shown
+    assert address not in browser.get("/documents", {"space": "mine"}).content.decode()
+    assert f"/documents/{manuals.home.pk}" not in browser.get("/documents", {"space": crew.space}).content.decode()
+    assert "Boat house" in browser.get(f"/documents/{manuals.shared.pk}/card?row=1").content.decode()
+    assert browser.get("/documents", {"space": crew.space + 1}).status_code == 404
+    stranger = browser_of(make_user("stan")).get("/documents").content.decode()
+    assert address not in stranger
+    assert "All archives" not in stranger
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    assert address not in browser.get("/documents").content.decode()

@@ -133,7 +133,8 @@ def time_pages(owner: "User", count: int) -> None:
     from convmemory.documents.processing import process_document
     from search.indexing.active import index_source
     from search.models import Passage, Source
-    from search.searching import SearchQuery, search_documents
+    from search.archives import search_documents
+    from search.searching import SearchQuery
 
     data = _prose_pdf(count)
     began = time.monotonic()

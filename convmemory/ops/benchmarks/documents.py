@@ -20,10 +20,11 @@ from convmemory.ops.benchmarks.synthetic import (
 )
 from search import vector_index
 from search.adapters.documents import facts_of, item_of
+from search.archives import search_documents
 from search.indexing.documents import store_documents
 from search.indexing.tracking import put_source
 from search.models import Source
-from search.searching import TURNS_ALONE, SearchQuery, search, search_documents
+from search.searching import TURNS_ALONE, SearchQuery, search
 from search.vectors.texts import item_texts
 
 ITEMS, PASSAGES_PER_ITEM, SECTIONS_PER_DOCUMENT = 6_250, 8, 50

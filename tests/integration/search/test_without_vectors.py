@@ -12,10 +12,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
+from search.archives import search_documents
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.pages.groups import band_of
 from search.query import SearchQuery
-from search.searching import Hit, SearchResults, search, search_documents
+from search.searching import Hit, SearchResults, search
 from search.vectors.blocks import pack_codes
 from tests.factories import assistant_says, exchange, make_conversation, user_says
 from tests.support.documents import indexed, upload
